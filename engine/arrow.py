@@ -124,6 +124,12 @@ def holds(mask: Column) -> np.ndarray:
     return known.to_numpy(zero_copy_only=False)
 
 
+def as_numbers(column: pa.Array[Any]) -> np.ndarray:
+    """Return numbers as NumPy has them, of their own type; nulls are 0."""
+    filled = column.fill_null(pa.scalar(0, column.type)) if column.null_count else column
+    return filled.to_numpy(zero_copy_only=False)
+
+
 def both(left: Column, right: Column) -> np.ndarray:
     """Return where two boolean columns are true."""
     found: np.ndarray = holds(left) & holds(right)

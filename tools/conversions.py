@@ -8,15 +8,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from engine.sql.typing.conversions import FAMILIES, REMEDIES, TABLE, Verdict, family_of
 from engine.sql.typing.types import to_arrow
+from tools.wrap import wrapped
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "conversions.md"
-WIDTH = 110
 NAMES = {
     "whole": "whole numbers",
     "nested": "arrays, maps and structs",
@@ -31,7 +30,7 @@ HEAD = """\
 
 What becomes of a value of one type in a column of another, whatever door it comes by: `write`, files of
 landing folders, sources, sinks INTO a table (which take what is *taken* alone). It is one table
-(`sql/typing/conversions.py`), and it recurses: elements of arrays, keys and values of maps and fields of
+(`sql/typing/conversions.py`, done by `converted.py`), and it recurses: elements of arrays, keys and values of maps and fields of
 structs follow it as whole columns do. A column of the same type is taken as it is.
 
 - **taken**: always.
@@ -57,9 +56,11 @@ pairs.
 STATEMENTS = """
 ## Statements
 
-INSERT … SELECT and UPDATE refuse the same pairs of types. Values are converted by Spark: a fraction is cut off in
-`spark`, as its store assignment does it, and rounded in `postgres` and `risingwave`, as PostgreSQL does it; a
-number that is too large is an error. Instants become times without a zone there, in UTC.
+INSERT, UPDATE and DEFAULT refuse the same pairs of types where the type of a value is certain; of UPDATE … FROM and of
+subqueries in SET it is not looked for. Values are converted by Spark: a fraction is cut off in `spark`, as its store
+assignment does it, and rounded in `postgres` and `risingwave`, as PostgreSQL does it. A number that is too large is an
+error, but for what an UPDATE computes for a FLOAT, which becomes infinite. Instants become times without a zone there,
+in UTC, and fields of structs are matched by place.
 """
 
 _ID = "a number that is stored as another one is a wrong number: Spark rounds it without a word"
@@ -113,17 +114,21 @@ def _families(kind: str) -> list[str]:
 
 def page() -> str:
     """Return the page's text."""
-    return "\n".join([HEAD.rstrip("\n"), *_table(), *_remedies(), STATEMENTS, *_differences()]) + "\n"
+    return wrapped(
+        "\n".join([HEAD.rstrip("\n"), *_table(), *_remedies(), STATEMENTS, *_differences()]) + "\n"
+    )
 
 
 def _table() -> Iterator[str]:
     for given in FAMILIES:
-        cells = [
-            ", ".join(NAMES[wanted] for wanted in FAMILIES if TABLE[given].get(wanted) is found)
-            for found in (Verdict.TAKEN, Verdict.NEAREST, Verdict.EXACT)
-        ]
+        cells = [_cell(given, found) for found in (Verdict.TAKEN, Verdict.NEAREST, Verdict.EXACT)]
         yield f"| {NAMES[given]} | {' | '.join(cells)} |"
     yield ""
+
+
+def _cell(given: str, found: Verdict) -> str:
+    names = [NAMES[wanted] for wanted in FAMILIES if TABLE[given].get(wanted) is found]
+    return "any other type" if len(names) == len(FAMILIES) - 1 else ", ".join(names)
 
 
 def _remedies() -> Iterator[str]:
@@ -132,12 +137,12 @@ def _remedies() -> Iterator[str]:
         pairs = [
             f"{NAMES[one]} into {NAMES[other]}" for (one, other), its in REMEDIES.items() if its == remedy
         ]
-        yield from _wrapped(f"- {', '.join(pairs)}: {remedy}.")
+        yield f"- {', '.join(pairs)}: {remedy}."
 
 
 def _differences() -> Iterator[str]:
     yield "## Where Spark's store assignment differs\n"
-    yield from _wrapped(
+    yield (
         "All pairs of types are held against Spark's ANSI store assignment with the values at their edges "
         "(`python -m tests.sql.typing.spark_conversions`). Nothing differs but this:"
     )
@@ -148,7 +153,7 @@ def _differences() -> Iterator[str]:
         said.setdefault(f"{_WHAT[what]}: {reason}", []).append(pair)
     for told, pairs in said.items():
         text = "STRING into any other type" if len(pairs) > 6 else ", ".join(pairs)
-        yield from _wrapped(f"- {text}, {told}.")
+        yield f"- {text}, {told}."
 
 
 _WHAT = {
@@ -157,13 +162,6 @@ _WHAT = {
     "exact": "exact here",
     "value": "with other digits",
 }
-
-
-def _wrapped(text: str) -> list[str]:
-    indent = "  " if text.startswith("- ") else ""
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from engine.connectors.partition_folders import FolderValue, typed_values, unlik
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
 from engine.sql.column_names import matched
-from engine.sql.typing.conversions import convert, shown_value
+from engine.sql.typing.converted import convert, shown_value
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 
@@ -83,17 +83,25 @@ class LandedRows:
     place: Callable[[int], tuple[int, str]] | None = None
 
 
+@dataclass
+class _Told:
+    """What is said of rows of a file: why one is set aside, and which fields of structs its columns lack."""
+
+    reasons: dict[int, str] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+
 def land(file: FileRows, target: Target) -> LandedRows:
     """Type some rows of a file; raises MalformedFile if it lacks a column of the key, or has none of the table's."""
     matching = _matched_columns(file, target, _given_by_folders(file, target))
-    reasons: dict[int, str] = {}
+    told = _Told()
+    reasons = told.reasons
     _check_common(file, target, matching, reasons)
-    unknown: list[str] = []
     operation = matching.found.get(OPERATION) if target.has_operations else None
     deletes = _operations(file, operation, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_column(file, matching, column, target, deletes, reasons, unknown))
+        arrays.append(_column(file, matching, column, target, deletes, told))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     bad = list(file.bad)
     for index in sorted(reasons):
@@ -104,7 +112,7 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    left_out = (*_unknown_columns(file, matching), *unknown)[:MOST_UNKNOWN]
+    left_out = (*_unknown_columns(file, matching), *told.unknown)[:MOST_UNKNOWN]
     return LandedRows(rows, deletes, lines, tuple(bad), left_out, file.place if target.append_only else None)
 
 
@@ -193,10 +201,10 @@ def _column(
     column: pa.Field[Any],
     target: Target,
     deletes: np.ndarray,
-    reasons: dict[int, str],
-    unknown: list[str],
+    told: _Told,
 ) -> pa.Array[Any]:
-    """Return one typed column; a delete needs nothing but a valid key. Fields that its type lacks are noted as `unknown`."""
+    """Return one typed column; a delete needs nothing but a valid key."""
+    reasons = told.reasons
     name, shown = column.name, target.name_of(column.name)
     source, folder = matching.found.get(shown), matching.given.get(shown)
     in_key = name in target.primary_key
@@ -212,7 +220,7 @@ def _column(
     else:
         converted = convert(file.columns[source], column.type, calendar=True)
         values = converted.values
-        unknown += [f"{source}.{field}" for field in converted.unknown]
+        told.unknown += [f"{source}.{part}" for part in converted.unknown]
         fill = target.defaults.get(name) if folder is None else folder.value
         if fill is not None and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)

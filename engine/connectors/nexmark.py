@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
-import pyarrow as pa
 
 from engine.connectors.contract import Connector, Spark, Unfit, source_options
 from engine.connectors.nexmark_events import SIZES, EventKind, NexmarkEvents
@@ -20,6 +19,7 @@ from engine.hummock import Hummock
 from engine.runtime.rows import ROW_ID
 from engine.sql.catalog import Relation
 from engine.sql.statements.statement_types import CreateTable
+from engine.sql.typing.converted import convert
 from engine.sql.typing.types import from_arrow, to_arrow
 
 CONNECTOR = "nexmark"
@@ -116,9 +116,7 @@ class NexmarkConnector(Connector):
                 message = f"Nexmark's {kind}s have no column {column.name}"
                 return Unfit("", message, f"they have {', '.join(made.column_names)}")
             values = made.column(column.name)
-            try:
-                values.cast(to_arrow(column.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            if convert(values, to_arrow(column.type)).faults:
                 message = f"column {column.name} is {column.type}, which values of Nexmark's {kind}s are not"
                 return Unfit("", message, f"write {column.name} {from_arrow(values.type).upper()}")
         return None

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from engine.arrow import Column, holds
 from engine.connectors.file_formats import MalformedFile, shown
-from engine.sql.typing.conversions import convert
+from engine.sql.typing.converted import convert
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 

@@ -27,7 +27,8 @@ from engine.runtime.source_rows import plain_reader
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
 from engine.sql.column_names import matched
-from engine.sql.typing.conversions import convert, refused_part
+from engine.sql.typing.conversions import refused_part, stays
+from engine.sql.typing.converted import convert
 from engine.sql.typing.types import to_arrow
 
 MOST_LETTERS = 1_000
@@ -235,7 +236,7 @@ class _Fitting:
         """Set rows aside of which a column does not take a value; one that takes none of its type is told by `_typed`."""
         for column in self.source.relation.columns:
             name, kind = column.name, to_arrow(column.type)
-            if name not in self.rows.column_names or self.rows.column(name).type == kind:
+            if name not in self.rows.column_names or stays(self.rows.column(name).type, kind):
                 continue
             if refused_part(self.rows.column(name).type, kind) is not None:
                 continue

@@ -21,7 +21,8 @@ from engine.sql.column_names import matched
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.defaults import local_default
 from engine.sql.statements.values import NotLiteral
-from engine.sql.typing.conversions import convert, refused_part, remedy_of, shown_type
+from engine.sql.typing.conversions import refused_part, remedy_of, shown_type, stays
+from engine.sql.typing.converted import convert
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
@@ -220,7 +221,7 @@ def converted(
     relation: Relation, name: str, column: pa.ChunkedArray[Any], kind: pa.DataType
 ) -> pa.ChunkedArray[Any]:
     """Return a column in its table's type by the table of conversions; raises InvalidRow for what does not fit."""
-    if column.type == kind:
+    if stays(column.type, kind):
         return column.cast(kind) if pa.types.is_nested(kind) else column
     if (refused := refused_part(column.type, kind)) is not None:
         path, given, wanted = refused
@@ -233,7 +234,7 @@ def converted(
     if found.faults:
         first = found.faults[min(found.faults)]
         raise InvalidRow(
-            f"table {relation.name}: {first.told(name)}; {len(found.faults)} rows do not fit: give values that "
+            f"{first.told(name, relation.name)}; {len(found.faults)} rows do not fit: give values that "
             f"{shown_type(first.wanted)} has, or the column another type"
         )
     return pa.chunked_array([found.values])

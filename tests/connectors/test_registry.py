@@ -29,7 +29,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3
         yield file
 
 
-def write(journal: sqlite3.Connection, *rows: tuple[str, int | None, int | None]) -> None:
+def write(journal: sqlite3.Connection, *rows: tuple[str, int | None, float | None]) -> None:
     journal.executemany("INSERT INTO journal (op, item, n) VALUES (?, ?, ?)", rows)
 
 
@@ -37,6 +37,20 @@ def rows(lake: Session) -> list[tuple[int, int]]:
     lake.store.refresh()
     found = (tuple(row.values()) for batch in lake.store.iter("stock") for row in batch.to_pylist())
     return sorted(found)
+
+
+def test_a_row_with_a_value_that_its_column_does_not_take_is_set_aside_alone(
+    lake: Session, tmp_path: Path, journal: sqlite3.Connection
+) -> None:
+    lake.sql(MADE.format(tmp_path / "stock.db"))
+    write(journal, ("put", 1, 10), ("put", 2, 2.5), ("put", 3, 2.0**70), ("delete", 1, 0.5), ("put", 4, None))
+    (report,) = poll_all(lake.catalog, lake.store)
+    assert (report.rows, report.dead_rows, report.error) == (3, 2, None)
+    assert rows(lake) == [(4, None)]
+    assert lake.sql("SELECT reason, raw FROM _dead_letter ORDER BY line").to_pylist() == [
+        {"reason": 'column n: "2.5" is no BIGINT', "raw": "item = 2, n = 2.5"},
+        {"reason": f'column n: "{2.0**70}" is no BIGINT', "raw": f"item = 3, n = {2.0**70}"},
+    ]
 
 
 def test_a_connector_of_one_file_follows_its_source(

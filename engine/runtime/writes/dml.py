@@ -31,6 +31,7 @@ from engine.runtime.writes.dml_queries import (
     key_is_meant,
     old_key_items,
     refuse_append_only,
+    refuse_assignments,
     selection,
     update_items,
 )
@@ -177,6 +178,7 @@ def update(
     alias = statement.alias or last_name(relation.name)
     returned = _returned(run, statement, alias)
     changed = assignable(relation, statement.assignments, statement.sql)
+    refuse_assignments(relation, alias, changed, statement.sql)
     items = update_items(relation, alias, changed)
     moves = any(column.name in changed for column in key_columns(relation))
     if moves:

@@ -14,8 +14,10 @@ from engine.sql.catalog import Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import OnConflict
-from engine.sql.statements.values import NotLiteral, literal
+from engine.sql.statements.values import NotLiteral, literal, misfit
+from engine.sql.typing.expression_types import INTEGRAL, exact_type
 from engine.sql.typing.types import cast_type, to_arrow
+from engine.sql.typing.wrong_literals import refuse_type
 
 
 def renamed(relation: Relation, name: str) -> Relation:
@@ -121,6 +123,22 @@ def refuse_append_only(relation: Relation, verb: str) -> None:
         raise InvalidRow(f"{verb} on {relation.name}: the table is APPEND ONLY, rows can only be inserted")
 
 
+def refuse_assignment(relation: Relation, name: str, given: str | None, node: exp.Expr, sql: str) -> None:
+    """Raise SqlError for a value of a type that a column takes from no door, whatever the value is."""
+    column = next(column for column in relation.columns if column.name == name)
+    refuse_type(given, column.type, name, node, sql, relation.name)
+
+
+def refuse_assignments(relation: Relation, alias: str, changed: dict[str, exp.Expr], sql: str) -> None:
+    """Raise SqlError for a new value whose type is certain, and none that its column takes."""
+    types = {column.name: column.sql_type or column.type for column in relation.columns}
+    own = {"", alias.lower(), relation.name.lower(), "excluded"}
+    for name, value in changed.items():
+        others = any(column.table.lower() not in own for column in value.find_all(exp.Column))
+        if not is_default(value) and not others and value.find(exp.Query) is None:
+            refuse_assignment(relation, name, exact_type(value, types), value, sql)
+
+
 def assigned(value: exp.Expr, kind: str, name: str) -> exp.Expr:
     """Return an expression as the new value of a column."""
     cast = exp.Cast(this=exp.Paren(this=value.copy()), to=cast_type(kind))
@@ -144,10 +162,29 @@ def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -
     return items
 
 
+def fitting(text: str, given: str, wanted: str, dialect: Dialect) -> str:
+    """Return an expression of a type as the one that is cast to another: PostgreSQL rounds, and no number becomes infinite."""
+    if dialect != "spark" and wanted in INTEGRAL:
+        if given in ("float", "double"):
+            return f"BROUND({text}, 0)"
+        if given.startswith("decimal"):
+            return f"ROUND({text}, 0)"
+    if given == "double" and wanted == "float":
+        beyond = f"ABS({text}) <> DOUBLE('Infinity') AND ABS(CAST({text} AS FLOAT)) = FLOAT('Infinity')"
+        return f"IF({beyond}, raise_error('a number is too large for a FLOAT column'), {text})"
+    if given == "interval" and wanted == "interval day to second":
+        parts = ", ".join(f"EXTRACT({unit} FROM {text})" for unit in ("DAY", "HOUR", "MINUTE", "SECOND"))
+        months = f"EXTRACT(YEAR FROM {text}) <> 0 OR EXTRACT(MONTH FROM {text}) <> 0"
+        wrong = "raise_error('an interval column holds days and less, no months')"
+        return f"IF({months}, {wrong}, make_dt_interval({parts}))"
+    return text
+
+
 def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Select:
     """Return the query of ON CONFLICT DO UPDATE over the table and `excluded`, which has the rows with known keys."""
     changed = assignable(relation, conflict.assignments, sql)
     refuse_key(relation, changed, sql)
+    refuse_assignments(relation, relation.name, changed, sql)
     t = relation.name
     seen = {name: v if is_default(v) else qualified(v, t) for name, v in changed.items()}
     items = update_items(relation, t, seen)
@@ -173,6 +210,8 @@ def constants_of(
         if column.name in changed and not is_default(changed[column.name]):
             try:
                 value = literal(changed[column.name], column.type, dialect)
+                if column.type == "float" and (wrong := misfit(value, column)) is not None:
+                    raise InvalidRow(f"UPDATE of {relation.name}: {': '.join(wrong)}")
                 found[column.name] = pa.scalar(value, to_arrow(column.type))
             except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
                 return None

@@ -32,7 +32,7 @@ from engine.runtime.rows import (
     visible_columns,
 )
 from engine.runtime.writes.conflicts import Attempts, ingest_steps, unchanged
-from engine.runtime.writes.dml_queries import merge_query, renamed, selection
+from engine.runtime.writes.dml_queries import fitting, merge_query, refuse_assignment, renamed, selection
 from engine.runtime.writes.driver_rows import SETTING, driver_bytes
 from engine.runtime.writes.key_order import InKeyOrder
 from engine.runtime.writes.left_places import refuse_many
@@ -60,7 +60,6 @@ from engine.sql.parsing.refusals import mistake
 from engine.sql.schemas import last_name
 from engine.sql.statements.statement_types import DeleteFrom, Insert, OnConflict, Update
 from engine.sql.statements.values import literal_rows
-from engine.sql.typing.expression_types import INTEGRAL
 from engine.sql.typing.types import to_arrow
 
 Spark = Callable[[], SparkSession]
@@ -136,11 +135,13 @@ class StatementRun:
             if len(frame.columns) != len(columns):
                 message = f"INSERT gives {len(frame.columns)} values for {len(columns)} columns"
                 raise mistake(message, query, self.sql, f"the columns are {', '.join(columns)}")
+            for name, field in zip(columns, frame.schema.fields, strict=True):
+                refuse_assignment(relation, name, field.dataType.simpleString(), query, self.sql)
             places = [f"_c{n}" for n in range(len(columns))]
             frame = frame.toDF(*places)
             types = [field.dataType.simpleString() for field in frame.schema.fields]
             items = [
-                f"CAST({self._rounded(place, given, kinds[name])} AS {kinds[name]}) AS {place}"
+                f"CAST({fitting(place, given, kinds[name], self.dialect)} AS {kinds[name]}) AS {place}"
                 for place, given, name in zip(places, types, columns, strict=True)
             ]
             typed = frame.selectExpr(*items).toDF(*columns)
@@ -148,19 +149,6 @@ class StatementRun:
                 self.store, session, version, written, typed, self.sql, returned=bool(statement.returning)
             )
             return rows.read()
-
-    def _rounded(self, text: str, given: str, wanted: str) -> str:
-        if self.dialect != "spark" and wanted in INTEGRAL:
-            if given in ("float", "double"):
-                return f"BROUND({text}, 0)"
-            if given.startswith("decimal"):
-                return f"ROUND({text}, 0)"
-        if given == "interval" and wanted == "interval day to second":
-            parts = ", ".join(f"EXTRACT({unit} FROM {text})" for unit in ("DAY", "HOUR", "MINUTE", "SECOND"))
-            months = f"EXTRACT(YEAR FROM {text}) <> 0 OR EXTRACT(MONTH FROM {text}) <> 0"
-            wrong = "raise_error('an interval column holds days and less, no months')"
-            return f"IF({months}, {wrong}, make_dt_interval({parts}))"
-        return text
 
     def insert_spilled(self, rows: Spilled, conflict: OnConflict | None) -> int:
         """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile; returns how many were late."""

@@ -15,9 +15,10 @@ from engine.sql.parsing.position import copy_place, place
 from engine.sql.parsing.refusals import mistake, unsupported
 from engine.sql.statements.defaults import default_text, generated_text
 from engine.sql.statements.values import NotLiteral, literal, misfit
+from engine.sql.typing.expression_types import exact_type
 from engine.sql.typing.text_lengths import length_of
 from engine.sql.typing.types import TYPE_NAMES, parse_type, sql_type
-from engine.sql.typing.wrong_literals import refuse_wrong
+from engine.sql.typing.wrong_literals import refuse_type, refuse_wrong
 
 _COUNTED = (exp.DataType.Type.SERIAL, exp.DataType.Type.BIGSERIAL, exp.DataType.Type.SMALLSERIAL)
 _NUMBERED = (
@@ -138,6 +139,7 @@ def column_of(item: exp.ColumnDef, sql: str, dialect: Dialect) -> tuple[Column, 
     if default is not None:
         default = _read_default(default, kind_text, seen, sql) if dialect != "spark" else default
         refuse_wrong(default, kind_text, name, sql)
+        refuse_type(exact_type(default, {}), kind_text, name, default, sql)
     text = None if default is None else default_text(default, name, dialect, sql)
     column = _limited(
         Column(

@@ -119,6 +119,8 @@ def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
         return time_texts.times(trimmed, kind)
     if pa.types.is_decimal128(kind):
         return _decimals(trimmed, kind)
+    if pa.types.is_floating(kind):
+        return _floats(trimmed, kind)
     return trimmed.cast(kind)
 
 
@@ -135,6 +137,17 @@ def _integers(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
         return text.cast(kind)
     except pa.ArrowInvalid:  # "517.0": a whole number from a tool that knows no nulls among integers
         return pc.replace_substring_regex(text, r"^\+?(-?\d+)(?:\.0*)?$", r"\1").cast(kind)
+
+
+def _floats(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Cast; Arrow makes a number beyond the type infinite."""
+    values: pa.Array[Any] = text.cast(kind)
+    endless = pc.is_inf(values)
+    if pc.any(endless, min_count=0).as_py():
+        named = pc.match_substring(text, "inf", ignore_case=True)
+        if not pc.all(pc.or_(named, pc.invert(endless)), min_count=0).as_py():
+            raise pa.ArrowInvalid("a number beyond the type")
+    return values
 
 
 def _decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:

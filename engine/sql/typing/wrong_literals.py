@@ -1,11 +1,16 @@
-"""Texts in quotes that are certainly no value of the type that they are meant as."""
+"""Values that are certainly none of the type that they are meant as: texts in quotes, and types that a column does not take."""
 
 from __future__ import annotations
 
+import pyarrow as pa
 import sqlglot.expressions as exp
 
+from engine.errors import UnsupportedSql
+from engine.jsonb.kinds import stored_type
 from engine.sql.parsing.refusals import mistake
+from engine.sql.typing.conversions import refused_part, remedy_of, shown_type
 from engine.sql.typing.expression_types import is_number
+from engine.sql.typing.types import to_arrow
 
 MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _TRUTHS = ("t", "true", "y", "yes", "1", "f", "false", "n", "no", "0", "on", "off")
@@ -39,3 +44,23 @@ def refuse_wrong(node: exp.Expr, kind: str, column: str, sql: str) -> None:
     """Raise SqlError, with the place, for a text that is no value of a column's type."""
     if is_wrong(node, kind):
         raise mistake(f"{node.sql()} is no {kind}, which column {column} is", node, sql, f"write a {kind}")
+
+
+def refuse_type(given: str | None, kind: str, column: str, node: exp.Expr, sql: str, table: str = "") -> None:
+    """Raise SqlError, with the place, for a value of a type that a column of another does not take, whatever the value is.
+
+    Fields of structs are matched by place. A `given` of None may be any type.
+    """
+    try:
+        kinds = None if given is None else (to_arrow(stored_type(given)), to_arrow(stored_type(kind)))
+    except UnsupportedSql:  # Spark tells whether it can be cast
+        return
+    refused = None if kinds is None else refused_part(*kinds, by_name=False)
+    if refused is None:
+        return
+    path, found, wanted = refused
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
+        return  # a statement is run in one zone, UTC
+    of = f" of {table}" if table else ""
+    message = f"column {column}{path}{of} is {shown_type(wanted)}, which takes no {shown_type(found)}"
+    raise mistake(message, node, sql, remedy_of(found, wanted) or f"CAST it to {shown_type(wanted)}")

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from engine.arrow import as_values
 from engine.runtime.rows import frame_of
-from engine.sql.typing.conversions import Verdict, convert, verdict
+from engine.sql.typing.conversions import Verdict, verdict
+from engine.sql.typing.converted import convert
 from engine.sql.typing.types import to_arrow
 from tools.conversions import reason_of
 
