@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import decoded, either, nulls
-from engine.connectors import time_texts
+from engine.connectors import json_values, time_texts
 
 TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
 FALSE_WORDS = pa.array(["false", "f", "no", "n", "0"])
@@ -40,13 +40,29 @@ class Converted:
 
     values: pa.Array[Any]
     bad: np.ndarray
+    reasons: Mapping[int, str] = field(default_factory=dict)
 
 
-def convert(column: pa.Array[Any] | pa.ChunkedArray[Any], kind: pa.DataType) -> Converted:
-    """Return the column as `kind`; text is read as ISO dates and times, decimal numbers, true/false."""
+def convert(
+    column: pa.Array[Any] | pa.ChunkedArray[Any],
+    kind: pa.DataType,
+    *,
+    in_json: bool = False,
+    documents: bool = False,
+) -> Converted:
+    """Return the column as `kind`; text is read as ISO dates and times, decimal numbers, true/false, and JSON where it is nested.
+
+    Texts that stand `in_json` are bytes in base64. With `documents` the texts of a nested type are JSON.
+    """
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(values, pa.ChunkedArray):  # combine_chunks of an empty chunked array
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    if is_text(values.type) and pa.types.is_nested(kind):
+        found, reasons = json_values.nested(values.cast(pa.string()), kind, _leaves, documents)
+        return Converted(found, np.asarray(sorted(reasons), dtype=np.int64), reasons)
+    if is_text(values.type) and pa.types.is_binary(kind):
+        found, wrong = json_values.bytes_of(values.cast(pa.string()), in_json=in_json)
+        return Converted(found, np.asarray(wrong, dtype=np.int64))
     bad: list[int] = []
     parts: list[pa.Array[Any]] = []
     if not _fits_at_all(values, kind):
@@ -56,6 +72,16 @@ def convert(column: pa.Array[Any] | pa.ChunkedArray[Any], kind: pa.DataType) -> 
     _convert_slice(values, kind, 0, parts, bad)
     joined = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     return Converted(joined, np.asarray(bad, dtype=np.int64))
+
+
+def _leaves(texts: pa.Array[Any], kind: pa.DataType) -> tuple[pa.Array[Any], list[int]]:
+    found = convert(texts, kind, in_json=True)
+    return found.values, found.bad.tolist()
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether values are texts."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _fits_at_all(values: pa.Array[Any], kind: pa.DataType) -> bool:
@@ -115,7 +141,7 @@ def _convert_all(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
         return _convert_all(decoded(values), kind)
     if isinstance(values, pa.ExtensionArray):
         return _convert_all(_written_out(values, kind), kind)
-    if pa.types.is_string(source) or pa.types.is_large_string(source) or pa.types.is_string_view(source):
+    if is_text(source):
         return _from_text(values.cast(pa.string()), kind)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(kind):
         return _between_timestamps(values, kind)
@@ -145,10 +171,8 @@ def _in_utc(times: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return text.cast(kind)
-    if pa.types.is_nested(kind):
-        return pa.array([None if item is None else json.loads(item) for item in text.to_pylist()], kind)
     trimmed = pc.utf8_trim_whitespace(text)
     if pa.types.is_boolean(kind):
         return _booleans(trimmed)
@@ -168,6 +192,8 @@ def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
         return time_texts.times(trimmed, kind)
     if pa.types.is_decimal128(kind):
         return _decimals(trimmed, kind)
+    if pa.types.is_duration(kind):
+        return _durations(trimmed, kind)
     return trimmed.cast(kind)
 
 
@@ -198,6 +224,13 @@ def _decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:
     if scale == 0:  # of ".0" a dot would be left
         text = pc.replace_substring_regex(text, r"^([+-]?)(\.0)", r"\10\2")
     return pc.replace_substring_regex(text, rf"(\.\d{{{scale}}})0+$", r"\1").cast(kind)
+
+
+def _durations(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Read seconds, with a fraction of six digits at most."""
+    seconds = _decimals(text, pa.decimal128(38, 6))
+    micros = [None if one is None else int(one.scaleb(6)) for one in seconds.to_pylist()]
+    return pa.array(micros, pa.int64()).cast(pa.duration("us")).cast(kind)
 
 
 def _all_match(text: pa.Array[Any], pattern: str) -> bool:

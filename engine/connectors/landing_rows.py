@@ -15,14 +15,13 @@ from engine.arrow import as_values, either, nulls, repeated
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.hummock.ordering import one_chunk
-from engine.sql.catalog import Column
+from engine.sql.catalog import ROW_ID, Column
 from engine.sql.column_names import matched
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
 
 OPERATION = "_op"
-ROW_ID = "_row_id"
 UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u"})
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
 LONGEST_SHOWN_VALUE = 60
@@ -187,7 +186,8 @@ def _column(
             return repeated(target.defaults[name], file.rows)
         values = nulls(file.rows, column.type)
     else:
-        converted = convert(file.columns[source], column.type)
+        documents = name in target.limited and is_document(target.limited[name])
+        converted = convert(file.columns[source], column.type, in_json=file.by_row, documents=documents)
         values = converted.values
         if name in target.defaults and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
@@ -195,8 +195,8 @@ def _column(
             values = either(pa.array(lacks, pa.bool_()), target.defaults[name], values)
         for index in converted.bad.tolist():
             if in_key or not deletes[index]:
-                told = _shown_value(file.columns[source][index])
-                reasons.setdefault(index, f'column {shown}: "{told}" is no {_type_name(column.type)}')
+                told = f': "{_shown_value(file.columns[source][index])}" is no {_type_name(column.type)}'
+                reasons.setdefault(index, f"column {shown}{converted.reasons.get(index, told)}")
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = kept_documents(values, limited)

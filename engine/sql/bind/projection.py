@@ -16,6 +16,7 @@ from engine.sql.bind.grouping import Grouping
 from engine.sql.bind.ordering import Limits, OrderItem, limits, order_items, output_position
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.windows import Windows
+from engine.sql.catalog import why_reserved
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.functions import function_name
@@ -185,9 +186,9 @@ class Projection:
             if name.lower() in taken:
                 hint = "give one of them another name with AS"
                 raise self.scope.error(f"two columns are named {name}", node, hint)
-            if name.startswith("_"):
-                hint = "choose another name with AS"
-                raise self.scope.error(f"names that start with _ are the system's own: {name}", node, hint)
+            own = why_reserved(name, "column")
+            if own:
+                raise self.scope.error(own, node, "choose another name with AS")
             taken.add(name.lower())
             found.append((name, what))
 
