@@ -9,8 +9,9 @@ from engine.connectors.registry import CONNECTORS
 from engine.connectors.source_statements import as_passed
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, told_at_its_path
 from engine.errors import TidelineError
-from engine.runtime.statements.ddl import source_relation, table_relation
+from engine.runtime.statements.ddl import table_relation
 from engine.runtime.statements.set_variable import set_variable
+from engine.runtime.statements.source_columns import source_relation
 from engine.runtime.statements.statement_errors import told_at_its_place
 from engine.runtime.statements.statement_reading import statement_of
 from engine.sql.catalog import Catalog, Relation

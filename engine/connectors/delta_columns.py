@@ -95,9 +95,6 @@ def _column(statement: CreateTable, given: DeltaColumn) -> Column:
             f"column {given.name} of the Delta table is {given.given}, which is not offered",
             hint,
         )
-    if name.startswith("_"):
-        message = f"names that start with _ are the system's own: {given.name} of the Delta table"
-        raise _error(statement, name, message, "list the columns that the table is to have")
     return Column(check_name(name, "column", statement.sql), given.type)
 
 

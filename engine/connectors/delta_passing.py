@@ -17,9 +17,10 @@ from engine.connectors.delta_steps import Step
 from engine.hummock.passing import WAS, was
 from engine.runtime.writes.spilled import PLACE
 from engine.sql.catalog import Column, Relation
+from engine.sql.column_names import ADDED
 from engine.sql.expression.spark_sql import quote
 
-_NEW, _AT, _FIRST, _LAST = "_new", "_at", "_first", "_last"
+_NEW, _AT, _FIRST, _LAST, _NET = (f"{ADDED}{part}" for part in ("new", "at", "first", "last", "net"))
 _HAD, _HAS = f"(NOT {_FIRST}.{_NEW})", f"{_LAST}.{_NEW}"
 TWICE = "its key stands more than once in the Delta table"
 
@@ -37,7 +38,7 @@ def passed_feed(
         f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {_AT}",
     )
     net = f"sum(IF({_NEW}, 1, -1))"
-    return _folded(relation, rows, net, f"_net = CAST({_HAS} AS INT) - CAST({_HAD} AS INT)")
+    return _folded(relation, rows, net, f"{_NET} = CAST({_HAS} AS INT) - CAST({_HAD} AS INT)")
 
 
 def has_key(relation: Relation) -> str:
@@ -60,7 +61,7 @@ def passed_difference(
     if before is not None:
         old = _marked(snapshot_of(session, relation, before, place, columns[0]), before, new=False)
         rows = rows.unionByName(old)
-    fits = f"_net = CAST({_HAS} AS INT) + CAST({_HAD} AS INT)"
+    fits = f"{_NET} = CAST({_HAS} AS INT) + CAST({_HAD} AS INT)"
     found = _folded(relation, rows, "count(*)", fits)
     values = [column for column in _values(relation) if "map<" not in column.type]
     if len(values) < len(_values(relation)):  # maps are compared where the change is read
@@ -90,7 +91,7 @@ def _folded(relation: Relation, rows: DataFrame, net: str, fits: str) -> DataFra
         F.expr(f"min_by({whole}, {_AT})").alias(_FIRST),
         F.expr(f"max_by({whole}, {_AT})").alias(_LAST),
         F.expr(f"max({_AT})").alias(_AT),
-        F.expr(net).alias("_net"),
+        F.expr(net).alias(_NET),
     )
     shown = ", ".join(f"CAST({quote(name)} AS STRING)" for name in key)
     told = f"concat('{TWICE}: ', concat_ws(', ', {shown}))"

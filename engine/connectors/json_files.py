@@ -16,6 +16,7 @@ from engine.connectors.file_formats import BadLine, FileOptions, FileRows, Malfo
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
 from engine.connectors.text_blocks import TextBlocks
 from engine.sql.column_names import Matched, matched
+from engine.sql.typing.json_values import Number, written
 
 ITEMS_AT_ONCE = 10_000
 _SHOWN_NAMES = 20
@@ -24,10 +25,6 @@ _SPACE = " \t\n\r"
 _NO_OBJECT = "not a JSON object"
 _HALF_PAIR = "not JSON: it holds half of a surrogate pair"
 _TOO_DEEP = "not JSON that is read: lists or objects stand in each other too deep"
-
-
-class _Number(str):
-    """A number as it was written."""
 
 
 class _Twice(dict[str, Any]):
@@ -47,7 +44,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # Numbers stay texts; where lists and objects are written out again, they are told from texts.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, object_pairs_hook=_object_of)
-_NESTED_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
+_NESTED_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
 
 
 @dataclass(frozen=True)
@@ -285,11 +282,11 @@ def _row(item: dict[str, Any], raw: bytes | str, keys: _Keys, seen: dict[str, No
     if found.twice:
         return f"the object names {found.told()}"
     row = {column: item[names[at]] for column, at in found.found.items()}
-    written = [name for name, value in row.items() if _is_written(value, name in keys.documents)]
+    nested = [name for name, value in row.items() if _is_written(value, name in keys.documents)]
     try:
-        if written:
+        if nested:
             numbers = _NESTED_DECODER.decode(raw if isinstance(raw, str) else raw.decode())
-            row |= {name: _json(numbers[names[found.found[name]]]) for name in written}
+            row |= {name: written(numbers[names[found.found[name]]]) for name in nested}
         escapes = b"\\u" in raw if isinstance(raw, bytes) else "\\u" in raw
         if escapes:  # only an escape can give half of a pair
             "".join([*names, *(value for value in row.values() if isinstance(value, str))]).encode()
@@ -314,21 +311,3 @@ def _text(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
-
-
-def _json(value: object) -> str:
-    """Write a value as JSON, numbers as they were read."""
-    match value:
-        case None | True | False:
-            return {None: "null", True: "true", False: "false"}[value]
-        case _Number():
-            return str(value)
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case list():
-            return "[" + ", ".join(map(_json, value)) + "]"
-        case dict():
-            pairs = (f"{json.dumps(name, ensure_ascii=False)}: {_json(item)}" for name, item in value.items())
-            return "{" + ", ".join(pairs) + "}"
-        case _:  # NaN and infinities, which Python's JSON knows
-            return str(value)

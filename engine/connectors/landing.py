@@ -23,7 +23,7 @@ from engine.connectors.landing_files import NotNow, ReadBatch, read_landing_file
 from engine.connectors.landing_folder import LandingFolder
 from engine.connectors.landing_options import landing_place, wrong_format, wrong_option
 from engine.connectors.landing_pending import PendingFile
-from engine.connectors.landing_rows import ROW_ID, Target
+from engine.connectors.landing_rows import Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
 from engine.connectors.landing_tasks import Load, Reading, Run, read_by_tasks, runs_of, written
 from engine.connectors.landing_watch import Watch, watch
@@ -33,7 +33,7 @@ from engine.errors import InvalidRow, SourceError, SqlError, StorageError
 from engine.hummock import Hummock, TableVersion
 from engine.hummock.driver_traffic import passed
 from engine.runtime.spark.errors import plain_message
-from engine.sql.catalog import Column, Relation
+from engine.sql.catalog import ROW_ID, Column, Relation
 from engine.sql.statements.defaults import local_default, why_not_fed
 from engine.sql.typing.documents import is_document
 

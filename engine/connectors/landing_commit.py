@@ -17,7 +17,7 @@ from engine.connectors.contract import SourceReport
 from engine.connectors.file_formats import BadLine, shown
 from engine.connectors.landing_files import ReadBatch
 from engine.connectors.landing_pending import PendingFile
-from engine.connectors.landing_rows import ROW_ID, LandedRows
+from engine.connectors.landing_rows import LandedRows
 from engine.connectors.landing_tables import (
     FILES,
     TakenFile,
@@ -35,7 +35,7 @@ from engine.meta.dead_letters import DEAD_LETTER, DeadLetter, letter_rows
 from engine.runtime.rows import with_row_ids
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROW_ID, Relation
 
 
 @dataclass(frozen=True)

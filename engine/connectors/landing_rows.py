@@ -15,14 +15,13 @@ from engine.arrow import as_values, either, nulls, repeated
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.connectors.partition_folders import FolderValue, typed_values, unlike
 from engine.hummock.ordering import one_chunk
-from engine.sql.catalog import Column
+from engine.sql.catalog import ROW_ID, Column
 from engine.sql.column_names import matched
 from engine.sql.typing.converted import convert, shown_value
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 
 OPERATION = "_op"
-ROW_ID = "_row_id"
 UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u"})
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
 LONGEST_SHOWN_VALUE = 60
@@ -218,7 +217,10 @@ def _column(
         else:
             values = nulls(file.rows, column.type)
     else:
-        converted = convert(file.columns[source], column.type, calendar=True)
+        documents = name in target.limited and is_document(target.limited[name])
+        converted = convert(
+            file.columns[source], column.type, calendar=True, in_json=file.by_row, documents=documents
+        )
         values = converted.values
         told.unknown += [f"{source}.{part}" for part in converted.unknown]
         fill = target.defaults.get(name) if folder is None else folder.value

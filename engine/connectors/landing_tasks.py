@@ -22,7 +22,7 @@ from engine.connectors.file_formats import BadLine, FileOptions, format_of, show
 from engine.connectors.landing_files import NotNow, read_landing_file
 from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_place import LandingPlace
-from engine.connectors.landing_rows import ROW_ID, LandedRows, Target
+from engine.connectors.landing_rows import LandedRows, Target
 from engine.connectors.read_limits import ReadLimits
 from engine.errors import TidelineError
 from engine.hummock import Hummock, Reader, SstInfo, TableVersion
@@ -38,7 +38,8 @@ from engine.runtime.writes.spilled import (
     answers,
     write_spill,
 )
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROW_ID, Relation
+from engine.sql.column_names import ADDED
 from engine.sql.expression.spark_sql import quote
 
 SETTING = "TIDELINE_LANDING_TASKS_MB"
@@ -52,7 +53,7 @@ MOST_BAD_BYTES = 4 << 20
 LETTER_BYTES = 256
 """What a task sets aside takes at most so much in its answer, each line so much besides its texts, and all answers together no
 more than a poll holds; a file with more is read by the poll itself, which commits it part by part."""
-FILE, GONE = "_file", "_gone"
+FILE, GONE = f"{ADDED}file", f"{ADDED}gone"
 
 
 class FilePart(msgspec.Struct, frozen=True):

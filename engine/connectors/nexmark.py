@@ -16,8 +16,7 @@ from engine.connectors.row_source import RowSource
 from engine.connectors.signed_rows import SignedRows
 from engine.errors import SourceError
 from engine.hummock import Hummock
-from engine.runtime.rows import ROW_ID
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROW_ID, Relation
 from engine.sql.statements.statement_types import CreateTable
 from engine.sql.typing.converted import convert
 from engine.sql.typing.types import from_arrow, to_arrow

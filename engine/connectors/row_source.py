@@ -22,10 +22,11 @@ from engine.hummock.batch import Operation, gather
 from engine.hummock.driver_traffic import passed
 from engine.hummock.version import Run
 from engine.meta.dead_letters import DeadLetter
-from engine.runtime.rows import ROW_ID, completed, stored_names, typed_rows, with_row_ids
+from engine.runtime.rows import completed, stored_names, typed_rows, with_row_ids
 from engine.runtime.source_rows import plain_reader
 from engine.runtime.writes.conflicts import unchanged
 from engine.runtime.writes.watermarks import Arrivals
+from engine.sql.catalog import ROW_ID
 from engine.sql.column_names import matched
 from engine.sql.typing.conversions import refused_part, stays
 from engine.sql.typing.converted import convert

@@ -15,19 +15,25 @@ from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext, partitions_for
 from engine.operators.scan import ReadTable, read_table
+from engine.sql.column_names import is_internal
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote, spark_sql
-from engine.sql.plan import OCCURRENCE, Recompute
+from engine.sql.plan import OCCURRENCE, Recompute, Scan
 
 
 def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
     """Return the rows of the query over whole inputs, of which it sees the visible columns."""
     shown = {
-        f"t{n}": frame.select(*(quote(name) for name in frame.columns if not name.startswith("_")))
-        for n, frame in enumerate(inputs)
+        f"t{n}": frame.select(*map(quote, visible(scan)))
+        for n, (frame, scan) in enumerate(zip(inputs, node.inputs, strict=True))
     }
     rows = context.spark.sql(node.text, None, **shown).toDF(*node.names)
     return rows if node.numbered is None else rows.selectExpr("*", f"{node.numbered} AS {OCCURRENCE}")
+
+
+def visible(scan: Scan) -> list[str]:
+    """Return the columns of an input that its query sees."""
+    return [name for name, stored in scan.items if not is_internal(stored)]
 
 
 def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | None = None) -> DataFrame:

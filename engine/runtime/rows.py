@@ -16,8 +16,8 @@ from engine.arrow import nulls, repeated
 from engine.errors import InvalidRow
 from engine.hummock import Hummock
 from engine.spark_internals import spark_schema
-from engine.sql.catalog import Column, Relation
-from engine.sql.column_names import matched
+from engine.sql.catalog import ROW_ID, Column, Relation
+from engine.sql.column_names import ADDED, matched
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.defaults import local_default
 from engine.sql.statements.values import NotLiteral
@@ -26,8 +26,6 @@ from engine.sql.typing.converted import convert
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
-
-ROW_ID = "_row_id"
 
 
 def visible_columns(relation: Relation) -> tuple[str, ...]:
@@ -121,11 +119,11 @@ def _computed(
 ) -> pa.Table:
     if not columns:
         return rows
-    place = "_place"
+    place = f"{ADDED}place"
     given = rows.append_column(place, pa.array(np.arange(rows.num_rows)))
     items = [f"CAST({text(c)} AS {c.type}) AS {quote(c.name)}" for c in columns]
     try:
-        found = frame_of(spark(), given).selectExpr(place, *items).toArrow().sort_by(place)
+        found = frame_of(spark(), given).selectExpr(quote(place), *items).toArrow().sort_by(place)
     except PySparkException as error:
         message = (error.getMessage() or str(error)).splitlines()[0]
         names = ", ".join(column.name for column in columns)

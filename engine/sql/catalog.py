@@ -13,6 +13,7 @@ import msgspec
 
 from engine.errors import SqlError
 from engine.sql.checks import Check
+from engine.sql.column_names import RESERVED, is_reserved, stored_as
 from engine.sql.dialect import Dialect
 from engine.sql.expression.steps import Step
 
@@ -31,8 +32,9 @@ ConflictPolicy = Literal["error", "overwrite", "ignore", "update if not null"]
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """One column: `type` is a Spark type string, `default` and `generated` Spark SQL text; hidden ones are the system's own.
 
-    `stored` is the name that the column has in the store if it was renamed since. A text has `length` characters at most, and
-    those of a CHAR are `fixed`. `sql_type` is the type that SQL sees where it is another one: of json and jsonb, kept as texts.
+    `stored` is the name that the column has in the store if it was renamed since, else it follows from its name. A text has
+    `length` characters at most, and those of a CHAR are `fixed`. `sql_type` is the type that SQL sees where it is another one: of
+    json and jsonb, kept as texts.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def source(self) -> str:
         """The column's name in the store."""
-        return self.stored or self.name
+        return self.stored or (self.name if self.hidden else stored_as(self.name))
 
 
 class Watermark(msgspec.Struct, frozen=True):
@@ -85,6 +87,8 @@ class Carried(msgspec.Struct, frozen=True):
         return Carried(self.column, tuple((names.get(table, table), steps) for table, steps in self.sources))
 
 
+ROW_ID = "_row_id"
+"""The hidden column that tells the rows of a table without a key apart."""
 WATERMARK, LATE, WATERMARK_KEY = "watermark", "late_rows", "_key"
 """The columns of a table's watermark: where it stands, how many rows were late, and the key of the only row, 0."""
 
@@ -161,7 +165,11 @@ def watermark_relation(relation: Relation) -> Relation | None:
         return None
     kind = next(column.type for column in relation.columns if column.source == relation.watermark.column)
     kind = kind if kind.startswith(("timestamp", "date")) else "bigint"
-    columns = (Column(WATERMARK_KEY, "int", False), Column(WATERMARK, kind), Column(LATE, "bigint", False))
+    columns = (
+        Column(WATERMARK_KEY, "int", False, stored=WATERMARK_KEY),
+        Column(WATERMARK, kind),
+        Column(LATE, "bigint", False),
+    )
     name = watermark_name(relation.name)
     return Relation(name=name, kind="table", columns=columns, primary_key=(WATERMARK_KEY,))
 
@@ -251,12 +259,22 @@ def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int =
             column=column,
             hint=f"a name has 1 to {MOST_CHARACTERS} characters, none of them a control character or a line's end",
         )
-    if name.startswith("_"):
+    told = why_reserved(name, what)
+    if told:
         raise SqlError(
-            f"names that start with _ are the system's own: {name}",
+            told,
             sql=sql,
             line=line,
             column=column,
             hint="choose another name",
         )
     return name
+
+
+def why_reserved(name: str, what: str) -> str:
+    """Return why a name is the system's own, "" if users may give it."""
+    if what != "column":
+        return f"names that start with _ are the system's own: {name}" if name.startswith("_") else ""
+    if name.lower() == ROW_ID:
+        return f"the name {name} is the system's own, for what tells rows apart"
+    return f"names that start with {RESERVED} are the system's own: {name}" if is_reserved(name) else ""

@@ -1,12 +1,38 @@
 """Names of columns: which column of what comes from outside is meant by which of a table, and how names stand in the store.
 
 One rule holds for every way in: the same name, else the one name that differs in case alone; a name that fits twice is told.
+In the store and in plans the system's own columns begin with `_`. So a column of a table or view that is named so is kept under
+another name, which no user can give.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+RESERVED = "tideline__"
+"""No column of a user's begins so, whether with underscores before it or without."""
+ADDED = f"_{RESERVED}"
+"""So begins what is added to the columns of frames, be these under the names of users or of the store."""
+
+
+def stored_as(name: str) -> str:
+    """Return the name under which the store keeps a column that has never had another name.
+
+    >>> stored_as("_sdc_batched_at"), stored_as("id")
+    ('tideline__sdc_batched_at', 'id')
+    """
+    return RESERVED + name[1:] if name.startswith("_") else name
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether users may not give a name to a column."""
+    return name.lower().lstrip("_").startswith(RESERVED)
+
+
+def is_internal(stored: str) -> bool:
+    """Tell whether a column of the store is the system's own."""
+    return stored.startswith("_")
 
 
 @dataclass(frozen=True)

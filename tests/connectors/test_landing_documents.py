@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from engine.session import Session
 def test_a_document_is_normal_and_a_wrong_one_set_aside(tmp_path: Path, folder: Path, name: str) -> None:
     texts = ['{"bb":1, "a":[1.50]}', "{", "[1,2]", None]
     if name.endswith(".jsonl"):
-        lines = [json.dumps({"id": n, "j": text}) for n, text in enumerate(texts)]
+        lines = [f'{{"id": {n}, "j": {text or "null"}}}' for n, text in enumerate(texts)]
     else:
         doubled = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in texts]
         lines = ["id,j", *(f"{n},{text}" for n, text in enumerate(doubled))]
@@ -35,13 +34,27 @@ def test_a_document_is_normal_and_a_wrong_one_set_aside(tmp_path: Path, folder: 
         assert report.dead_rows == 1
 
 
-def test_an_object_in_a_line_is_a_document(tmp_path: Path, folder: Path) -> None:
-    (folder / "rows.jsonl").write_text('{"id": 1, "j": {"b": 1, "a": [2]}}\n')
+def test_each_value_of_json_is_a_document(tmp_path: Path, folder: Path) -> None:
+    values = (
+        '{"b": 1, "a": [2]}',
+        '"asd"',
+        '"5"',
+        "5",
+        '"null"',
+        "null",
+        "true",
+        '["x", 1e2]',
+        "1e99999999999999999999",
+    )
+    lines = (f'{{"id": {n}, "j": {value}}}\n' for n, value in enumerate(values))
+    (folder / "rows.jsonl").write_text("".join(lines))
     with Session((tmp_path / "store").as_uri(), dialect="postgres") as lake:
         lake.sql(
             "CREATE TABLE t (id INT PRIMARY KEY, j JSONB) WITH (connector = 'landing', path = 'landing')"
         )
-        LandingSource.of_relation(lake.store, lake.catalog.get("t")).poll()
-        found = lake.sql("SELECT j FROM t")
+        report = LandingSource.of_relation(lake.store, lake.catalog.get("t")).poll()
+        found = lake.sql("SELECT j FROM t ORDER BY id")
         assert found is not None
-        assert found.to_pylist() == [{"j": '{"a": [2], "b": 1}'}]
+        kept = ['{"a": [2], "b": 1}', '"asd"', '"5"', "5", '"null"', None, "true", '["x", 100]']
+        assert [row["j"] for row in found.to_pylist()] == kept
+        assert report.dead_rows == 1

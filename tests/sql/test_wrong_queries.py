@@ -50,7 +50,7 @@ WRONG_QUERIES = [
         "b.id = ",
         "CAST",
     ),
-    ("SELECT id AS _id FROM bid", "the system's own", "id AS", "another name"),
+    ("SELECT id AS tideline__id FROM bid", "the system's own", "id AS", "another name"),
     (
         "SELECT id, price FROM bid UNION ALL SELECT id FROM auction",
         "2 and 1 columns",

@@ -29,11 +29,10 @@ from engine.meta.sinks import (
     state_entry,
     state_of,
 )
-from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.session import connect
 from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.drop import drop_own_view
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.catalog import ROW_ID, Catalog, Column, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.one_row import is_one_row
 from engine.sql.parsing.refusals import line_and_column

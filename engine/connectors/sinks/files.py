@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -34,6 +34,7 @@ from engine.log_store.changes import DELETE, Changes, in_pieces
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.sql.catalog import Relation
 from engine.sql.statements.sink_statements import CreateSink
+from engine.sql.typing.documents import is_document
 from engine.sql.typing.types import to_arrow
 
 MOST_BYTES = 160
@@ -55,6 +56,7 @@ class FileSink:
         self.start = start
         self.name, self.options = relation.name, SinkOptions.of(relation.options)
         self._schema = pa.schema([(column.name, to_arrow(column.type)) for column in relation.columns])
+        self._documents = frozenset(column.name for column in relation.columns if is_document(column))
         self._objects = objects
         form, compression = self.options.format, self.options.compression
         self._suffix = form if form == "parquet" else form + COMPRESSIONS[compression]
@@ -65,7 +67,7 @@ class FileSink:
         tables = (table for one in portion.changes if (table := self._rows(one, part.upto)).num_rows)
         rows = files = size = 0
         for number, piece in enumerate(in_pieces(tables, self.options.rows_per_file)):
-            data = encoded(piece, self.options.format, self.options.compression)
+            data = encoded(piece, self.options.format, self.options.compression, self._documents)
             name = named_by(self.name, self.start)
             self._put(file_name(name, part, group, number, self._suffix), data)
             rows, files, size = rows + piece.num_rows, files + 1, size + len(data)
@@ -166,13 +168,18 @@ def file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, suffix:
     )
 
 
-def encoded(rows: pa.Table, form: str, compression: Compression) -> bytes:
-    """Return rows as a Parquet file or as JSON lines; the same rows give the same bytes."""
+def encoded(
+    rows: pa.Table, form: str, compression: Compression, documents: Container[str] = frozenset()
+) -> bytes:
+    """Return rows as a Parquet file or as JSON lines; the same rows give the same bytes.
+
+    Texts of `documents`, which are json or jsonb, are values of the lines.
+    """
     if form == "parquet":
         sink = io.BytesIO()
         pq.write_table(rows.combine_chunks(), sink, compression=compression)
         return sink.getvalue()
-    lines = [json.dumps(plain(row), ensure_ascii=False, allow_nan=False) for row in as_rows(rows)]
+    lines = [_line(row, documents) for row in as_rows(rows)]
     text = ("\n".join(lines) + "\n").encode()
     if compression == "none":
         return text
@@ -180,6 +187,28 @@ def encoded(rows: pa.Table, form: str, compression: Compression) -> bytes:
     with pa.CompressedOutputStream(packed, compression) as stream:
         stream.write(text)
     return packed.getvalue().to_pybytes()
+
+
+def _line(row: Mapping[str, Any], documents: Container[str]) -> str:
+    pairs = (
+        f"{_json(name)}: {_document(value) if name in documents else _json(plain(value))}"
+        for name, value in row.items()
+    )
+    return "{" + ", ".join(pairs) + "}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _document(value: Any) -> str:
+    """Write a text of JSON, or a list of such, in one line: within texts of it there is no line break."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_document, value)) + "]"
+    text = str(value)
+    return text.replace("\r", " ").replace("\n", " ")
 
 
 def plain(value: Any) -> Any:
@@ -198,8 +227,17 @@ def plain(value: Any) -> Any:
         case datetime.date() | datetime.time():
             return value.isoformat()
         case datetime.timedelta():
-            return value.total_seconds()
+            return _seconds(value)
     return value
+
+
+def _seconds(value: datetime.timedelta) -> int | float | str:
+    """Return an interval in seconds, as text where a float is not exact."""
+    micros = value // datetime.timedelta(microseconds=1)
+    if micros % 1_000_000 == 0:
+        return micros // 1_000_000
+    exact = format(decimal.Decimal(micros).scaleb(-6).normalize(), "f")
+    return float(exact) if repr(float(exact)) == exact else exact
 
 
 def same_rows(one: bytes, other: bytes, options: SinkOptions) -> bool:

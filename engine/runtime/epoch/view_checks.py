@@ -169,15 +169,15 @@ class _Judged:
     def _broken(self, table: TableVersion, check: Check) -> Iterator[str]:
         """Yield the keys of the rows that break a check, in words."""
         columns = self.stored.catalog.relations[check.breaks].columns
-        shown = [column.name for column in columns if not column.hidden and column.name not in (FAILED, ROWS)]
-        names = shown[:MOST_COLUMNS]
-        wanted = [*names, FAILED] if check.kind == "rows" else names
+        shown = [column for column in columns if not column.hidden and column.source not in (FAILED, ROWS)]
+        names = {column.source: column.name for column in shown[:MOST_COLUMNS]}
+        wanted = [*names, FAILED] if check.kind == "rows" else list(names)
         read = 0
         for rows in self.reader.scan(table, table.committed_epoch, columns=wanted):
             passed(rows.nbytes)
             for row in as_rows(rows.slice(0, MOST_READ - read)):
                 if check.kind != "rows" or row[FAILED] >> check.bit & 1:
-                    yield ", ".join(f"{name} = {_shown(row[name])}" for name in names)
+                    yield ", ".join(f"{name} = {_shown(row[stored])}" for stored, name in names.items())
             read += rows.num_rows
             if read >= MOST_READ:
                 return

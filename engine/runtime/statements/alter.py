@@ -202,9 +202,9 @@ def _add_column(
         raise _error(message, column.name, statement.sql, hint)
     taken = {*table.schema.names, *table.table.options.dropped}
     n = 1
-    while (source := column.name if n == 1 else f"{column.name}__{n}") in taken:
+    while (source := column.source if n == 1 else f"{column.source}__{n}") in taken:
         n += 1
-    if source != column.name:
+    if source != column.source:
         _refuse_connector(relation, statement)
         column = msgspec.structs.replace(column, stored=source)
     field = pa.field(source, to_arrow(column.type))

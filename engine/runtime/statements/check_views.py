@@ -22,6 +22,7 @@ from engine.sql.batch.row_errors import null_on_error
 from engine.sql.bind.binder import BoundQuery, bind
 from engine.sql.catalog import Catalog, Column, Relation
 from engine.sql.checks import FAILED, OPTION, ROWS, Check, breaking_name, counting_name
+from engine.sql.column_names import stored_as
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
@@ -224,18 +225,20 @@ class _Planner:
         view = self.relation
         if on_row_error(view.options, view.dialect) == "null":
             bound = replace(bound, plan=null_on_error(bound.plan))
+        stored = {shown: shown if shown in (FAILED, ROWS) else stored_as(shown) for shown in outputs}
         columns = tuple(
-            (shown, internal) for shown, (_, internal) in zip(outputs, bound.columns, strict=True)
+            (stored[shown], internal) for shown, (_, internal) in zip(outputs, bound.columns, strict=True)
         )
         plan = build_incremental_plan(name, bound.plan, columns, self._analyzer(text), rules(view.options))
         check_key_types(plan, query, self._everything(), text)
-        last = plan.fragments[-1]
+        last, names = plan.fragments[-1], {column: shown for shown, column in stored.items()}
         domain = view.options.get(DOMAIN, view.name)
         self.found.relations[name] = Relation(
             name=name,
             kind="check",
             columns=tuple(
-                Column(column, kind, hidden=column not in outputs) for column, kind in last.columns
+                Column(names.get(column, column), kind, hidden=column not in names, stored=column)
+                for column, kind in last.columns
             ),
             primary_key=last.key,
             distribution_key=last.distribution_key,

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError, UnsupportedSql
 from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Version
 from engine.hummock.epoch import epoch_at
-from engine.hummock.passing import WAS, was
 from engine.hummock.preconditions import all_of
 from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
 from engine.meta.dead_letters import ensure_dead_letters
@@ -21,7 +20,6 @@ from engine.meta.domain import domains
 from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
 from engine.runtime.relations import known, place_of
-from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statements.arrival_sides import check_sides
 from engine.runtime.statements.backfill_order import check_backfill_order
@@ -30,16 +28,23 @@ from engine.runtime.statements.create_schema import check_schema
 from engine.runtime.statements.full_view import check_columns, named, plan_full
 from engine.runtime.statements.replaced_view import check_replaced
 from engine.runtime.statements.shared_index import index_of
+from engine.runtime.statements.source_columns import source_relation
 from engine.runtime.statements.source_reads import check_sources
 from engine.runtime.statements.table_as import columns_of, table_query, written_rows
-from engine.runtime.statements.view_columns import documents_of, documents_of_query, shown_columns
+from engine.runtime.statements.view_columns import (
+    documents_of,
+    documents_of_query,
+    shown_columns,
+    view_columns,
+)
 from engine.runtime.statements.window_close import carried_by, check_emits, closed_plan
 from engine.runtime.writes.watermarks import LATE_ROWS, watermark_table
 from engine.sql.batch.ad_hoc import query_tables, query_views
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import null_on_error
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Carried, Catalog, Column, ConflictPolicy, Relation, watermark_relation
+from engine.sql.catalog import ROW_ID, Carried, Catalog, Column, ConflictPolicy, Relation, watermark_relation
+from engine.sql.column_names import stored_as
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.access import index_name
 from engine.sql.incremental.expiry import with_expiry
@@ -102,6 +107,8 @@ def table_relation(
     """Return a new table as the catalog has it; raises SqlError for a key or options that it cannot have."""
     hint = "make a plain column of it the key, or leave PRIMARY KEY out"
     check_plain((c for c in columns if c.name in key), "a key", hint, statement.sql)
+    stored = {column.name: column.source for column in columns}
+    key = tuple(stored[name] for name in key)
     if not key:
         columns, key = (*columns, Column(ROW_ID, "bigint", False, None, True)), (ROW_ID,)
     watermark = statement.watermark
@@ -119,7 +126,7 @@ def table_relation(
         dialect=dialect,
         options=dict(statement.options),
         on_conflict=statement.on_conflict or _usual_conflict(statement, dialect),
-        version_columns=statement.version_columns,
+        version_columns=tuple(stored[name] for name in statement.version_columns),
         null_keys=dialect == "risingwave" and key != (ROW_ID,),
         watermark=watermark,
     )
@@ -131,21 +138,8 @@ def table_relation(
     return relation
 
 
-def source_relation(table: Relation) -> Relation:
-    """Return the relation of a source whose rows, where it kept them, would be those of a table.
-
-    Where rows go and change, what is told of a change has the old row beside the new one, in hidden columns.
-    """
-    columns = table.columns
-    if not table.append_only:
-        values = [column for column in columns if column.source not in table.primary_key]
-        old = (Column(was(column.source), column.type, hidden=True) for column in values)
-        columns = (*columns, Column(WAS, "boolean", hidden=True), *old)
-    return msgspec.structs.replace(table, kind="source", columns=columns)
-
-
 def _table_of(relation: Relation) -> Table:
-    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in relation.columns])
+    schema = pa.schema([pa.field(column.source, to_arrow(column.type)) for column in relation.columns])
     leaves = relation.watermark is not None and relation.watermark.ttl
     column = relation.watermark.column if relation.watermark is not None and leaves else None
     options = TableOptions(ttl_seconds=relation.rows_live, watermark_column=column, passes=relation.passes)
@@ -258,10 +252,7 @@ def plan_view(
     relation = Relation(
         name=statement.name,
         kind="materialized view",
-        columns=tuple(
-            Column(name, kind, hidden=name not in shown, sql_type=seen.get(name))
-            for name, kind in last.columns
-        ),
+        columns=view_columns(last.columns, shown, seen),
         primary_key=last.key,
         distribution_key=last.distribution_key,
         append_only=last.plan.append_only,
@@ -293,7 +284,9 @@ def _plan_incremental(
         place = {"line": error.line, "column": error.column}
         raise UnsupportedSql(error.message, sql=statement.sql, hint=hint, **place) from error
     shown = named(statement, tuple(name for name, _ in bound.columns))
-    columns = tuple((name, internal) for name, (_, internal) in zip(shown, bound.columns, strict=True))
+    columns = tuple(
+        (stored_as(name), internal) for name, (_, internal) in zip(shown, bound.columns, strict=True)
+    )
     if on_row_error(statement.options, dialect) == "null":
         bound = replace(bound, plan=null_on_error(bound.plan))
     query = closed_plan(bound.plan, statement, catalog)

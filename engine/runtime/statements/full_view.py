@@ -13,11 +13,13 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 from engine.errors import SqlError
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext
+from engine.operators.full_refresh import visible
 from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.spark.errors import refused
 from engine.spark_internals import spark_schema
 from engine.sql.batch.full_refresh import WholeQuery, whole_query
 from engine.sql.catalog import Catalog, Relation, check_name
+from engine.sql.column_names import stored_as
 from engine.sql.dialect import Dialect
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
@@ -42,18 +44,20 @@ def plan_full(
     names = named(statement, _names(schema, written, statement))
     given = statement.options.get("key")
     if given is not None:
-        key = column_list(given)
+        key = tuple(column_list(given))
         for name in key:
             if name not in names:
                 hint = f"columns are {', '.join(names)}"
                 raise mistake(
                     f"option key names {name}, which is no column of the view", None, statement.sql, hint
                 )
-        node = Recompute(whole.text, whole.pruned(), names, key)
+        stored = tuple(map(stored_as, names))
+        node = Recompute(whole.text, whole.pruned(), stored, tuple(map(stored_as, key)))
     else:
-        kinds = {name: field.dataType for name, field in zip(names, schema.fields, strict=True)}
+        stored = tuple(map(stored_as, names))
+        kinds = {name: field.dataType for name, field in zip(stored, schema.fields, strict=True)}
         plain = tuple(name for name, kind in kinds.items() if not isinstance(kind, _NESTED))
-        node = Recompute(whole.text, whole.pruned(), names, (*plain, OCCURRENCE), _number(kinds, plain))
+        node = Recompute(whole.text, whole.pruned(), stored, (*plain, OCCURRENCE), _number(kinds, plain))
     why = "the query is computed as a whole, and the difference to the old content is committed"
     fragment = Fragment(statement.name, FullRefresh(), node, node.key, node.key, why)
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
@@ -85,7 +89,7 @@ def _schema(
     schemas = {scan.table: spark_schema(analyzer.table_schema(scan.table)) for scan in whole.inputs}
     context = EpochContext(spark, "", {}, {}, None, 0, 1, 0, schemas=schemas)
     inputs = {
-        f"t{n}": batch(scan, context).select(*(quote(c) for c in scan.columns if not c.startswith("_")))
+        f"t{n}": batch(scan, context).select(*map(quote, visible(scan)))
         for n, scan in enumerate(whole.inputs)
     }
     try:

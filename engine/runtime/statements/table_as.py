@@ -12,14 +12,14 @@ from engine.hummock import Hummock, SstInfo, Table
 from engine.meta.catalog_store import StoredCatalog
 from engine.meta.policy import epochs_of
 from engine.runtime.reads.spark_read import TablesAt, analysed, temporary_views, view_prefix
-from engine.runtime.rows import ROW_ID, typed_rows, with_row_ids
+from engine.runtime.rows import stored_names, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import refuse_twice
 from engine.runtime.writes.spilled import Spilled
 from engine.runtime.writes.statement_rows import StatementRows
 from engine.runtime.writes.write_tasks import WriteRows, spilled_rows, with_operation, write_frame
 from engine.spark_internals import arrow_schema
 from engine.sql.batch.ad_hoc import query_tables, spark_query
-from engine.sql.catalog import Column, Relation, check_name
+from engine.sql.catalog import ROW_ID, Column, Relation, check_name
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import CreateTable
@@ -89,7 +89,8 @@ def written_rows(query: StatementRows, relation: Relation, table: Table) -> tupl
         rows = rows.numbered(store) if numbered else rows
         body = WriteRows(store.url, dict(store.options), relation, table, "new" if numbered else "once")
         return write_frame(body, spilled_rows(body, rows, query.session), query.sql)[0]
-    typed = with_row_ids(store, typed_rows(relation, rows, [column.name for column in relation.columns]))
+    whole = typed_rows(relation, rows, [column.name for column in relation.columns])
+    typed = with_row_ids(store, stored_names(relation, whole))
     if ROW_ID not in relation.primary_key:
         refuse_twice(relation, typed)
     return tuple(store.reader.write_run(table, with_operation(table, typed, delete=False)))

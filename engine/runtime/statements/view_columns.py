@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import sqlglot.expressions as exp
 
 from engine.jsonb.kinds import holds_documents
 from engine.sql.bind.binder import BoundQuery
 from engine.sql.catalog import Catalog, Column
+from engine.sql.column_names import stored_as
 from engine.sql.dialect import Dialect
 from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.rules import written_out
@@ -35,6 +36,22 @@ def documents_of_query(
         return {}
     named = zip(shown, kinds, strict=True)
     return {name: kind for name, kind in named if kind is not None and holds_documents(kind)}
+
+
+def view_columns(
+    kept: Sequence[tuple[str, str]], shown: tuple[str, ...], documents: Mapping[str, str]
+) -> tuple[Column, ...]:
+    """Return the columns of a materialized view by those that it keeps, each with its type, and the names of those it shows."""
+    names = {stored_as(name): name for name in shown}
+    found = []
+    for stored, kind in kept:
+        if stored in names:
+            name = names[stored]
+            found.append(Column(name, kind, sql_type=documents.get(name)))
+        else:  # a user's column may be named as this one is stored
+            name = stored_as(stored) if stored in shown else stored
+            found.append(Column(name, kind, hidden=True, stored=stored if name != stored else None))
+    return tuple(found)
 
 
 def shown_columns(names: tuple[str, ...], documents: Mapping[str, str]) -> tuple[Column, ...]:

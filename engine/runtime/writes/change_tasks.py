@@ -129,7 +129,7 @@ class _Task:
         self.key = [column.name for column in relation.columns if column.source in relation.primary_key]
         self.left = [
             *self.key,
-            *(c.name for c in relation.columns if c.name == WAS or c.name.startswith(was(""))),
+            *(c.name for c in relation.columns if c.source == WAS or c.source.startswith(was(""))),
         ]
         """What a deletion tells: the key, and of a source the old row."""
         self.shown = [name for name in self.columns if name in self.key or name not in self.left]

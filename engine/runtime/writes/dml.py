@@ -15,7 +15,7 @@ from engine.hummock.batch import Operation
 from engine.hummock.driver_traffic import traffic_of
 from engine.meta.catalog_store import StoredCatalog
 from engine.runtime.relations import known, place_of
-from engine.runtime.rows import ROW_ID, named_as, shown_names, stored_names, typed_rows, with_row_ids
+from engine.runtime.rows import named_as, shown_names, stored_names, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import (
     Inserted,
     delete_by_key,
@@ -41,7 +41,7 @@ from engine.runtime.writes.returned_sources import Returned, returned_of
 from engine.runtime.writes.row_versions import folded, newer
 from engine.runtime.writes.spilled import Spilled
 from engine.runtime.writes.watermarks import late_words
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROW_ID, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.schemas import last_name
 from engine.sql.statements.statement_types import DeleteFrom, Insert, Update

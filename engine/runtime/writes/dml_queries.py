@@ -11,6 +11,7 @@ import sqlglot.expressions as exp
 from engine.errors import InvalidRow
 from engine.sql.batch.hidden_row_ids import read_whole
 from engine.sql.catalog import Column, Relation
+from engine.sql.column_names import ADDED
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.refusals import mistake
 from engine.sql.statements.statement_types import OnConflict
@@ -231,4 +232,4 @@ def old_key_items(relation: Relation, alias: str) -> list[exp.Expr]:
 
 def old_key(column: Column) -> str:
     """Return the name under which an UPDATE that changes keys selects a column of the old key."""
-    return f"_old_{column.name}"
+    return f"{ADDED}old_{column.name}"

@@ -23,7 +23,6 @@ from engine.meta.policy import epochs_of
 from engine.runtime.reads.local_read import answer_locally
 from engine.runtime.reads.spark_read import TablesAt, analysed, collect, temporary_views, view_prefix
 from engine.runtime.rows import (
-    ROW_ID,
     completed,
     completed_frame,
     shown_names,
@@ -50,7 +49,7 @@ from engine.runtime.writes.write_tasks import (
 )
 from engine.sql.batch.ad_hoc import query_tables, spark_query
 from engine.sql.batch.point_read import point_read
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import ROW_ID, Catalog, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.bytea import given_bytea
 from engine.sql.dialects.postgres.literals import typed_for

@@ -25,6 +25,7 @@ from engine.operators.in_arrow import Body, map_in_arrow
 from engine.runtime.spark.session import parallelism
 from engine.runtime.writes.spilled import PLACE
 from engine.sql.catalog import Column, Relation
+from engine.sql.column_names import ADDED
 from engine.sql.expression.spark_sql import quote
 
 PACKED_FROM = SMALL_CHANGE_ROWS
@@ -35,7 +36,7 @@ PACK_ROWS = 1_000_000
 RANGE_ROWS = 100_000
 MOST_RANGES = 4096
 """About how many rows a range has, and how many ranges there are at most: a task holds the rows of one."""
-HASH, RANGE, ROWS = "_hash", "_range", "_rows"
+HASH, RANGE, ROWS = (f"{ADDED}{part}" for part in ("hash", "range", "rows"))
 PACKED = StructType([StructField(RANGE, IntegerType()), StructField(ROWS, BinaryType())])
 
 

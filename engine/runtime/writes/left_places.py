@@ -12,9 +12,8 @@ from engine.errors import InvalidRow
 from engine.hummock import Delete, Hummock, Version
 from engine.hummock.batch import Operation
 from engine.hummock.preconditions import Precondition
-from engine.runtime.rows import ROW_ID
 from engine.runtime.writes.watermarks import Moved
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROW_ID, Relation
 
 
 def leaving(store: Hummock, version: Version, relation: Relation, rows: pa.Table) -> list[Operation]:

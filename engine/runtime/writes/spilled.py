@@ -23,12 +23,13 @@ from engine.hummock import Hummock, Reader, SstInfo, Table
 from engine.hummock.driver_traffic import passed
 from engine.operators.context import partitions_for
 from engine.operators.in_arrow import map_in_arrow
-from engine.runtime.rows import ROW_ID
 from engine.runtime.spark.errors import failed, refused
 from engine.runtime.spark.session import parallelism
 from engine.spark_internals import arrow_schema, spark_schema
+from engine.sql.catalog import ROW_ID
+from engine.sql.column_names import ADDED
 
-PLACE = "_place"
+PLACE = f"{ADDED}place"
 """The column that tells where a row stood in its query's answer: the task's number and the row's in it."""
 SPILL_BYTES = 32 << 20
 BATCH_ROWS = 65_536

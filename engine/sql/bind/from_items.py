@@ -177,14 +177,14 @@ class FromItems:
             raise self.binder.error(f"there is no table or view {written}", node, catalog.near(name))
         if found.kind == "view":
             return self._view(found, alias)
-        columns = [column for column in found.columns if not column.name.startswith("_partial")]
+        columns = [column for column in found.columns if not column.source.startswith("_partial")]
         if found.passes:  # old values are in its changes, and are nobody's columns
             columns = [c for c in columns if not c.hidden or c.source in found.primary_key]
         shown = [column.name for column in columns if not column.hidden]
         if named_index:  # its rows are those of its table, which views look up by the index themselves
             shown = [column.name for column in catalog.columns_of_index(found)]
             found = catalog.relations[found.options["on"]]
-            columns = [column for column in found.columns if not column.name.startswith("_partial")]
+            columns = [column for column in found.columns if not column.source.startswith("_partial")]
         items = tuple((self.binder.fresh(f"{alias}:{column.name}"), column.source) for column in columns)
         for (internal, _), column in zip(items, columns, strict=True):
             self.binder.note(internal, column.seen_type)

@@ -17,6 +17,7 @@ from engine.sql.bind.lateral_aliases import with_lateral_aliases
 from engine.sql.bind.ordering import Limits, OrderItem, limits, order_items, output_position, two_outputs
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.windows import Windows
+from engine.sql.catalog import why_reserved
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.functions import function_name
@@ -189,9 +190,9 @@ class Projection:
         aliases: set[str] = set()
 
         def take(name: str, node: exp.Expr, what: exp.Expr) -> None:
-            if name.startswith("_"):
-                hint = "choose another name with AS"
-                raise self.scope.error(f"names that start with _ are the system's own: {name}", node, hint)
+            own = why_reserved(name, "column")
+            if own:
+                raise self.scope.error(own, node, "choose another name with AS")
             taken.add(name.lower())
             found.append((name, what))
 

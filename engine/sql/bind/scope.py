@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
+from engine.sql.expression.changes import ROW
 from engine.sql.parsing.position import place
 from engine.sql.plan import Node
 
@@ -159,7 +160,7 @@ class Scope:
                 node,
                 f"in scope are {', '.join(s.alias for s in self.sources if s.alias)}",
             )
-        pairs = [pair for source in sources for pair in source.columns if not pair[0].startswith("_")]
+        pairs = [pair for source in sources for pair in source.columns if pair[0] != ROW]
         if alias is not None:
             return pairs
         shown = [pair for pair in pairs if pair[1] not in self.merged]

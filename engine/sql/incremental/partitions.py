@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
+from engine.sql.column_names import stored_as
 from engine.sql.expression.nodes import FALSE, TRUE, Cast, Column, Expr, In, Literal, Not
 from engine.sql.expression.null_on_error import null_where_it_fails
 from engine.sql.expression.substitute import substitute, substitute_small
@@ -128,7 +129,11 @@ def partitioning(plan: IncrementalPlan, options: Mapping[str, str]) -> Partition
 def _partitioning(plan: IncrementalPlan, by: str | None, groups: str | None) -> Partitioning:
     view = plan.fragments[-1]
     kinds = {name.lower(): (name, kind) for name, kind in view.columns}
-    wanted = column_list(by) if by is not None else tuple(name.lower() for name in view.distribution_key)
+    wanted = (
+        tuple(map(stored_as, column_list(by)))
+        if by is not None
+        else tuple(name.lower() for name in view.distribution_key)
+    )
     names = tuple(kinds[name][0] for name in wanted)
     types = tuple(kinds[name][1].lower() for name in wanted)
     for name, kind in zip(names, types, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import Column, as_numbers, decoded, holds, nulls, positions
+from engine.sql.column_names import matched
 from engine.sql.typing.conversions import (
     TABLE,
     Kind,
@@ -28,6 +28,7 @@ from engine.sql.typing.conversions import (
     verdict,
 )
 from engine.sql.typing.exact_values import KERNELS, cast
+from engine.sql.typing.json_values import DECODER, bytes_of, entries, written
 from engine.sql.typing.spark_texts import MICROS_OF_A_DAY
 from engine.sql.typing.text_values import REFUSED, read
 
@@ -71,12 +72,22 @@ class Converted:
         return np.asarray(sorted(self.faults), dtype=np.int64)
 
 
-def convert(column: Column, kind: pa.DataType, *, calendar: bool = False) -> Converted:
-    """Return a column as `kind`, by the table; with `calendar` dates and times of years but 1 to 9999 are faults."""
+def convert(
+    column: Column,
+    kind: pa.DataType,
+    *,
+    calendar: bool = False,
+    in_json: bool = False,
+    documents: bool = False,
+) -> Converted:
+    """Return a column as `kind`, by the table; with `calendar` dates and times of years but 1 to 9999 are faults.
+
+    Texts that stand `in_json` are bytes in base64. With `documents` the texts of a nested type are JSON.
+    """
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(values, pa.ChunkedArray):  # combine_chunks of an empty chunked array
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    work = _Conversion(calendar)
+    work = _Conversion(calendar, in_json, documents)
     found = work.converted(values, kind, _Place("", None))
     if work.faults and len(found):
         bad = np.zeros(len(found), dtype=bool)
@@ -101,8 +112,8 @@ class _Place(NamedTuple):
 class _Conversion:
     """One column on its way into another type."""
 
-    def __init__(self, calendar: bool) -> None:
-        self.calendar = calendar
+    def __init__(self, calendar: bool, in_json: bool, documents: bool) -> None:
+        self.calendar, self.in_json, self.documents = calendar, in_json, documents
         self.faults: dict[int, Fault] = {}
         self.unknown: dict[str, None] = {}
 
@@ -115,7 +126,7 @@ class _Conversion:
         if pa.types.is_null(values.type):
             return nulls(len(values), kind)
         if is_text(values.type) and not is_text(kind):
-            return self._of_texts(values.cast(pa.string()), kind, place)
+            return self._of_texts(values.cast(pa.string()), kind, place, self.in_json)
         one, other = family_of(values.type), family_of(kind)
         if one == other and one in ("array", "map", "struct"):
             if one == "struct":
@@ -193,19 +204,23 @@ class _Conversion:
         self.unknown.update(dict.fromkeys(names))
 
     # ---- texts -----------------------------------------------------------------------------------------------
-    def _of_texts(self, texts: pa.Array[Any], kind: Kind, place: _Place) -> pa.Array[Any]:
+    def _of_texts(self, texts: pa.Array[Any], kind: Kind, place: _Place, in_json: bool) -> pa.Array[Any]:
         if not is_nested(kind):
-            found = read(texts, kind)
-            if len(found.bad):
+            if is_bytes(kind):
+                values, wrong = bytes_of(texts, in_json=in_json)
+            else:
+                found = read(texts, kind)
+                values, wrong = found.values, found.bad.tolist()
+            if wrong:
                 bad = np.zeros(len(texts), dtype=bool)
-                bad[found.bad] = True
+                bad[wrong] = True
                 self._fault(texts, bad, kind, place)
-            return found.values
+            return values.cast(kind)
         parsed: list[Any] = []
         bad = np.zeros(len(texts), dtype=bool)
         for at, text in enumerate(texts.to_pylist()):
             try:
-                parsed.append(None if text is None else _DECODER.decode(text))
+                parsed.append(None if text is None else DECODER.decode(text))
             except REFUSED:
                 parsed.append(None)
                 bad[at] = True
@@ -215,14 +230,15 @@ class _Conversion:
     def _of_json(self, values: list[Any], kind: Kind, place: _Place) -> pa.Array[Any]:
         """Return values of JSON, numbers as they are written, as `kind`."""
         if not is_nested(kind):
-            return self._of_texts(self._as_texts(values, kind, place), kind, place)
+            return self._of_texts(self._as_texts(values, kind, place), kind, place, in_json=True)
         if pa.types.is_struct(kind):
             return self._of_objects(values, kind, place)
         is_map = pa.types.is_map(kind)
-        held = [_pairs(value) if is_map else value for value in values]
+        nested_keys = is_map and is_nested(kind.key_type)
+        held = [entries(value, nested_keys=nested_keys) if is_map else value for value in values]
         bad = np.array([value is not None and not isinstance(value, list) for value in held], dtype=bool)
         bad |= np.array(
-            [value is not None and entries is None for value, entries in zip(values, held, strict=True)],
+            [value is not None and parts is None for value, parts in zip(values, held, strict=True)],
             dtype=bool,
         )
         self._no_json(values, bad, kind, place)
@@ -238,9 +254,20 @@ class _Conversion:
         return self._mapped(null, lengths, keys, items, kind)
 
     def _of_objects(self, values: list[Any], kind: Kind, place: _Place) -> pa.Array[Any]:
-        bad = np.array([value is not None and not isinstance(value, dict) for value in values], dtype=bool)
+        names_of_fields = [one.name for one in kind]
+        bad = np.array(
+            [
+                value is not None
+                and (not isinstance(value, dict) or bool(matched(names_of_fields, tuple(value)).twice))
+                for value in values
+            ],
+            dtype=bool,
+        )
         self._no_json(values, bad, kind, place)
-        held = [value if isinstance(value, dict) else None for value in values]
+        held = [
+            value if isinstance(value, dict) and not no else None
+            for value, no in zip(values, bad, strict=True)
+        ]
         columns: list[list[Any]] = [[] for _ in kind]
         known: dict[tuple[str, ...], list[str | None]] = {}
         for value in held:
@@ -259,13 +286,17 @@ class _Conversion:
 
     def _no_json(self, values: list[Any], bad: np.ndarray, kind: Kind, place: _Place) -> None:
         if bad.any():
-            texts = [_json_text(value) for value in values]
+            texts = [value if isinstance(value, str) else written(value) for value in values]
             self._fault(nulls(len(values), pa.string()), bad, kind, place, texts)
 
     def _as_texts(self, values: list[Any], kind: Kind, place: _Place) -> pa.Array[Any]:
-        """Return JSON's texts, numbers and truths as texts; lists and objects are none."""
-        texts = [None if value is None else _json_text(value) for value in values]
-        bad = [isinstance(value, list | dict) for value in values]
+        """Return JSON's texts, numbers and truths as texts; lists and objects are only where a text is asked for."""
+        as_json = is_text(kind) and self.documents
+        texts = [
+            None if value is None else written(value) if as_json or not isinstance(value, str) else value
+            for value in values
+        ]
+        bad = [isinstance(value, list | dict) and not is_text(kind) for value in values]
         for at, text in enumerate(texts):
             try:
                 if text is not None:
@@ -276,40 +307,6 @@ class _Conversion:
             self._fault(nulls(len(texts), pa.string()), np.array(bad), kind, place, texts)
             texts = [None if wrong else text for text, wrong in zip(texts, bad, strict=True)]
         return pa.array(texts, pa.string())
-
-
-class _Number(str):
-    """A number as it was written."""
-
-
-_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
-
-
-def _json_text(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case list():
-            return "[…]"
-        case dict():
-            return "{…}"
-    return str(value)
-
-
-def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return the entries of a map as JSON has it: an object, a list of pairs, or one of objects with key and value."""
-    if isinstance(value, dict):
-        return list(value.items())
-    if not isinstance(value, list):
-        return None
-    found = []
-    for entry in value:
-        if isinstance(entry, dict) and set(entry) == {"key", "value"}:
-            entry = [entry["key"], entry["value"]]
-        if not isinstance(entry, list) or len(entry) != 2 or entry[0] is None:
-            return None
-        found.append((entry[0], entry[1]))
-    return found
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------

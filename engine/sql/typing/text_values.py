@@ -98,7 +98,7 @@ def _in_utc(times: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return text.cast(kind)
     trimmed = pc.utf8_trim_whitespace(text)
     if pa.types.is_boolean(kind):
@@ -121,6 +121,8 @@ def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
         return _decimals(trimmed, kind)
     if pa.types.is_floating(kind):
         return _floats(trimmed, kind)
+    if pa.types.is_duration(kind):
+        return _durations(trimmed, kind)
     return trimmed.cast(kind)
 
 
@@ -162,6 +164,13 @@ def _decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:
     if scale == 0:  # of ".0" a dot would be left
         text = pc.replace_substring_regex(text, r"^([+-]?)(\.0)", r"\10\2")
     return pc.replace_substring_regex(text, rf"(\.\d{{{scale}}})0+$", r"\1").cast(kind)
+
+
+def _durations(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Read seconds, with a fraction of six digits at most."""
+    seconds = _decimals(text, pa.decimal128(38, 6))
+    micros = [None if one is None else int(one.scaleb(6)) for one in seconds.to_pylist()]
+    return pa.array(micros, pa.int64()).cast(pa.duration("us")).cast(kind)
 
 
 def _all_match(text: pa.Array[Any], pattern: str) -> bool:

@@ -106,7 +106,6 @@ WRONG = (
     ("WITH c AS CHANGELOG FROM taken SELECT * FROM c", "a column changelog_op"),
     ("WITH c AS CHANGELOG FROM t SELECT nope FROM c", "no column nope"),
     ("WITH c AS CHANGELOG FROM SELECT * FROM c", "cannot be parsed"),
-    ("WITH c AS CHANGELOG FROM t SELECT _changelog_row_id FROM c", "_changelog_row_id"),
 )
 
 

@@ -51,6 +51,8 @@ WRONG_STATEMENTS = [
     ("CREATE TABLE t (id INT, PRIMARY KEY (id, id))", "id twice", "id, id", "once"),
     ("CREATE TABLE t (id BIGINT, PRIMARY KEY (nr))", "no column of t", "nr", "columns are id"),
     ("CREATE TABLE _t (id BIGINT PRIMARY KEY)", "system's own", "_t", "another name"),
+    ("CREATE TABLE t (_row_id BIGINT PRIMARY KEY)", "system's own", "_row_id", "another name"),
+    ("CREATE TABLE t (Tideline__x BIGINT PRIMARY KEY)", "system's own", "Tideline__x", "another name"),
     ("CREATE TABLE `a\tb` (id BIGINT PRIMARY KEY)", "is no name", "`a\tb`", "characters"),
     (
         "CREATE TABLE t (id BIGINT PRIMARY KEY, x INTERVAL YEAR TO MONTH)",
@@ -69,7 +71,12 @@ WRONG_STATEMENTS = [
     ("CREATE TABLE a.s.t (id BIGINT PRIMARY KEY)", "in another database", "a.s.t", "schema.name"),
     ("CREATE OR REPLACE TABLE v AS SELECT id FROM bid", "OR REPLACE", "CREATE", "DROP it"),
     ("CREATE MATERIALIZED VIEW v (a, a) AS SELECT id, id FROM bid", "stands twice", "a)", "another name"),
-    ("CREATE MATERIALIZED VIEW v (_a) AS SELECT id FROM bid", "system's own", "_a", "another name"),
+    (
+        "CREATE MATERIALIZED VIEW v (tideline__a) AS SELECT id FROM bid",
+        "system's own",
+        "tideline__a",
+        "another name",
+    ),
     (
         "CREATE MATERIALIZED VIEW v REFRESH EVERY 1 HOUR AS SELECT id FROM bid",
         "form of CREATE",
