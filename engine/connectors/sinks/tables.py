@@ -16,7 +16,7 @@ from engine.hummock.batch import TableBuffer, finish, gather
 from engine.hummock.ordering import equal_values, one_chunk
 from engine.log_store.changes import DELETE, INSERT, Changes
 from engine.meta.catalog_store import load
-from engine.runtime.rows import ROW_ID, stored_names, typed_rows, with_row_ids
+from engine.runtime.rows import stored_names, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, key_at, new_only, not_null, unchanged
 from engine.runtime.writes.row_versions import newer
 from engine.runtime.writes.watermarks import Arrivals
