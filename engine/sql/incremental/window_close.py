@@ -132,9 +132,8 @@ class _Closing:
 
     def _along(self, node: Over, source: Node, fills: bool = False) -> Node:
         """Return calls over closed rows, of which those behind are to come: those alone whose frames are whole."""
-        if (
-            fills
-        ):  # what stands between two rows is known with the second: rows are added then, and none changes
+        # what stands between two rows is known with the second: rows are added then, and none changes
+        if fills:
             return msgspec.structs.replace(node, input=source)
         ahead: dict[tuple[SortKey, ...], int] = {}
         for one in node.calls:
