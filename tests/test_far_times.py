@@ -22,12 +22,6 @@ OF_NO_TIME = ("sum", "any", "all", "count", "count_distinct", "as_numbers")
 COLLECTORS = ("gc", "chain", "self.maintenance")
 """What collects garbage, and no rows."""
 OF_NUMBERS_AND_TEXTS = {
-    "engine/connectors/conversion.py": (
-        "pc.less_equal(pa.scalar(first, kind), found['min']).as_py()",
-        "pc.less_equal(found['max'], pa.scalar(last, kind)).as_py()",
-        "text.to_pylist()",
-        "one.as_py()",
-    ),
     "engine/connectors/delta_columns.py": (
         "session.read.format('delta').load(place.spark).limit(0).collect()",
     ),
@@ -44,7 +38,11 @@ OF_NUMBERS_AND_TEXTS = {
     ),
     "engine/connectors/landing_tables.py": ("found.to_pylist()",),
     "engine/connectors/offsets.py": ("found.to_pylist()",),
-    "engine/connectors/parquet_files.py": ("column[index].as_py()",),
+    "engine/connectors/parquet_files.py": (
+        "column[index].as_py()",
+        "column.offsets[0].as_py()",
+        "column.offsets[-1].as_py()",
+    ),
     "engine/connectors/parquet_process.py": ("numbers[index].as_py()",),
     "engine/connectors/sinks/delta.py": ("done.toArrow().to_pylist()",),
     "engine/connectors/sinks/delta_upkeep.py": ("column[0].as_py()",),
@@ -109,7 +107,17 @@ OF_NUMBERS_AND_TEXTS = {
         "frame.collect()",
         "column.to_pylist()",
     ),
+    "engine/sql/typing/converted.py": ("texts.to_pylist()", "value.as_py()", "one.as_py()"),
     "engine/sql/typing/documents.py": ("values.to_pylist()",),
+    "engine/sql/typing/exact_values.py": ("values.to_pylist()",),
+    "engine/sql/typing/json_values.py": ("texts.to_pylist()",),
+    "engine/sql/typing/spark_texts.py": ("texts.to_pylist()", "micros.to_pylist()", "values.to_pylist()"),
+    "engine/sql/typing/text_values.py": (
+        "seconds.to_pylist()",
+        "pc.less_equal(pa.scalar(first, kind), found['min']).as_py()",
+        "pc.less_equal(found['max'], pa.scalar(last, kind)).as_py()",
+        "text.to_pylist()",
+    ),
     "dagster_tideline/io_manager.py": ("found.to_pandas(types_mapper=pd.ArrowDtype)",),
 }
 """By file: what is taken apart there and holds numbers, texts, bytes or truths, times that were looked at before, or the store's

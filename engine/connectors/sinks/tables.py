@@ -20,7 +20,7 @@ from engine.runtime.rows import stored_names, typed_rows, with_row_ids
 from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, key_at, new_only, not_null, unchanged
 from engine.runtime.writes.row_versions import newer
 from engine.runtime.writes.watermarks import Arrivals
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROW_ID, Relation
 from engine.sql.statements.sink_statements import CreateSink
 
 LOOKED_UP = ("ignore", UPDATE_IF_NOT_NULL)
