@@ -33,7 +33,6 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/connectors/landing_commit.py": ("found.to_pylist()",),
     "engine/connectors/landing_rows.py": (
         "encoded.dictionary.to_pylist()",
-        "value.as_py()",
         "given[index].as_py()",
     ),
     "engine/connectors/landing_tables.py": ("found.to_pylist()",),

@@ -6,6 +6,7 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
+
 from engine.sql.typing.converted import convert
 
 MOMENT = dt.datetime(2024, 2, 3, 10, 0, 0, 123456, tzinfo=dt.UTC)
