@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from engine.arrow import as_rows
 from engine.errors import InvalidRow
 from engine.hummock.version import Table
 
@@ -45,3 +46,8 @@ def whole_keys(table: Table, keys: pa.Table | pa.RecordBatch) -> pa.Table:
     if missing:
         raise InvalidRow(f"table {table.name}: the keys lack {', '.join(missing)} of the primary key")
     return keys.select(list(table.primary_key))
+
+
+def first_row(rows: pa.Table) -> dict[str, Any] | None:
+    """Return the first row as Python has it, None if there is none."""
+    return next(iter(as_rows(rows.slice(0, 1))), None)

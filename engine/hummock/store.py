@@ -10,7 +10,6 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import as_rows
 from engine.errors import StorageError, UnknownStore
 from engine.hummock import compaction, gc
 from engine.hummock.altering import altered, options_of
@@ -21,7 +20,7 @@ from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.epoch_batch import EpochBatch
 from engine.hummock.expiry import watermark_number
-from engine.hummock.keys import key_row, whole_key_row, whole_keys
+from engine.hummock.keys import first_row, key_row, whole_key_row, whole_keys
 from engine.hummock.look_ahead import FETCHES
 from engine.hummock.lookup import padded
 from engine.hummock.maintenance import AutoCompact, Maintenance, StoreParts
@@ -306,7 +305,7 @@ class Hummock:
         """Return the row with this primary key, or None; with `pending` as the shared buffer has it already."""
         reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
         _, rows = reader.lookup(version, whole_key_row(version.table, key), at, null_safe=True)
-        return as_rows(rows)[0] if rows.num_rows else None
+        return first_row(rows)
 
     def multi_get(
         self,

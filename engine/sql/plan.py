@@ -72,9 +72,7 @@ class Project(msgspec.Struct, frozen=True, tag=True):
         carried = {expr.column for _, expr in self.items}
         names = {name for name, _ in self.items}
         missing = tuple(column for column in self.input.key if column not in carried)
-        extra = tuple(
-            (column if column not in names else f"_key_{column}", Column(column)) for column in missing
-        )
+        extra = tuple((name if name not in names else f"_key_{name}", Column(name)) for name in missing)
         msgspec.structs.force_setattr(self, "items", self.items + extra)
 
     @property
@@ -97,8 +95,7 @@ class Project(msgspec.Struct, frozen=True, tag=True):
 class Unnest(msgspec.Struct, frozen=True, tag=True):
     """One row per element of an array: the input's columns, the element as `item` and its position from 0 as `ordinal`.
 
-    `outer` keeps a row of nulls (position 0) where the array is empty or null. One that `closes` gives further rows as the arrays
-    of its input grow, and takes none back.
+    `outer` keeps a row of nulls (position 0) where the array is empty or null. One that `closes` takes no row back.
     """
 
     input: Node
@@ -236,10 +233,8 @@ class UnionAll(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def key(self) -> tuple[str, ...]:
-        return (
-            "_branch",
-            *(f"_key{i}_{j}" for i, node in enumerate(self.inputs) for j in range(len(node.key))),
-        )
+        own = (f"_key{i}_{j}" for i, node in enumerate(self.inputs) for j in range(len(node.key)))
+        return ("_branch", *own)
 
     @property
     def append_only(self) -> bool:
