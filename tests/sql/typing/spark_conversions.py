@@ -118,6 +118,7 @@ NESTED = {
     "struct<a:int,b:double>": [{"a": 1, "b": 1e300}, {"a": None, "b": 0.5}],
     "struct<a:bigint,b:float>": [{"a": 2**31, "b": 0.5}, {"a": 7, "b": INF}],
     "struct<a:boolean>": [{"a": True}],
+    "struct<a:int>": [{"a": 7}, None],
     "map<string,int>": [[("k", 1)], []],
     "map<string,smallint>": [[("k", 1)], [("k", None)]],
     "map<string,double>": [[("k", 1e300)], [("k", 70000.0)]],
