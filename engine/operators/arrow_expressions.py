@@ -6,6 +6,7 @@ exactly (`arrow_values.Inexact`) makes Spark compute the epoch instead, its erro
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
@@ -42,7 +43,9 @@ from engine.sql.expression.nodes import (
     Not,
     Or,
     Unary,
+    depth,
 )
+from engine.sql.expression.substitute import MOST_LEVELS
 
 Item = tuple[str, Expr]
 """An expression and the name of the column that it becomes."""
@@ -91,7 +94,7 @@ class Compiler:
     def value(self, expr: Expr) -> Value | None:
         """Return an expression's value, or None if Spark has to compute it."""
         try:
-            return None if self._ambiguous else self._value(expr)
+            return None if self._ambiguous or depth(expr) > MOST_LEVELS else self._value(expr)
         except _Unknown:
             return None
 
@@ -150,6 +153,8 @@ class Compiler:
                 return _negated(self._any_number(expr.value))
             case Cast():
                 return self._cast(expr)
+            case Arithmetic() if len(expr.operands) > MOST_LEVELS and expr.operator != "||":
+                raise _Unknown
             case Arithmetic() if expr.operator in _ARITHMETIC:
                 function = _ARITHMETIC[expr.operator]
                 operand = self._number if expr.operator == "&" else self._any_number
@@ -195,10 +200,7 @@ class Compiler:
 
     def _connected(self, expr: And | Or) -> Value:
         function = "and" if isinstance(expr, And) else "or"
-        found = self._truth(expr.parts[0])
-        for part in expr.parts[1:]:
-            found = Value(BooleanType(), function, (found, self._truth(part)))
-        return found
+        return Value(BooleanType(), function, tuple(self._truth(part) for part in expr.parts))
 
     def _compared(self, expr: Comparison) -> Value:
         sides = _alike(self._value(expr.left), self._value(expr.right))
@@ -234,10 +236,8 @@ class Compiler:
         values = [None if value is None else next(typed) for value in known]
         kind = next(value.kind for value in values if value is not None)
         chosen = [Value(kind, "constant") if value is None else value for value in values]
-        result = chosen.pop()
-        for test, value in zip(reversed(tests), reversed(chosen), strict=True):
-            result = Value(kind, "if", (test, value, result))
-        return result
+        pairs = zip(tests, chosen[:-1], strict=True)
+        return Value(kind, "if", (*itertools.chain.from_iterable(pairs), chosen[-1]))
 
     def _variadic(self, expr: Call) -> Value:
         values = _alike(*(self._value(each) for each in expr.arguments))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,11 @@ class Inexact(ArithmeticError):
 
 @dataclass(frozen=True)
 class Value:
-    """A typed expression: a column by name, a constant, or a function (of `_OWN` or pyarrow's) of other values."""
+    """A typed expression: a column by name, a constant, or a function (of `_OWN` or pyarrow's) of other values.
+
+    The arguments of "if" are any number of tests, each before its value, and the value where none holds: a task's body goes
+    to it pickled, which ends at some hundred levels.
+    """
 
     kind: DataType
     function: str
@@ -94,13 +98,27 @@ class Value:
 
 def _chosen(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Array[Any]:
     """Return the value of the branch of each row, computed of the rows of its branch alone."""
-    test, yes, no = arguments
-    taken = holds(test.over(batch))
-    if taken.all() or not taken.any():
-        return (yes if taken.all() else no).over(batch)
-    parts = [yes.over(batch.filter(pa.array(taken))), no.over(batch.filter(pa.array(~taken)))]
-    places = np.where(taken, np.cumsum(taken) - 1, len(parts[0]) + np.cumsum(~taken) - 1)
-    return pa.concat_arrays(parts).take(pa.array(places, pa.int64()))
+    *branches, default = arguments
+    parts, places, left = [], [], np.arange(batch.num_rows)
+    for test, value in zip(branches[::2], branches[1::2], strict=True):
+        taken = holds(test.over(batch))
+        if taken.any():
+            parts.append(value.over(batch.filter(pa.array(taken))))
+            places.append(left[taken])
+            batch, left = batch.filter(pa.array(~taken)), left[~taken]
+        if not len(left):
+            break
+    if len(left) or not parts:
+        parts.append(default.over(batch))
+        places.append(left)
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places)), pa.int64()))
+
+
+def _first_that_holds(*given: pa.Array[Any]) -> pa.Array[Any]:
+    *branches, found = given
+    for test, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
+        found = pc.if_else(pc.fill_null(test, False), value, found)
+    return found
 
 
 def _same(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
@@ -148,9 +166,9 @@ def _part(function: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]
 
 _LAST_YEAR = 9999
 _OWN: dict[str, Callable[..., pa.Array[Any]]] = {
-    "and": pc.and_kleene,
-    "or": pc.or_kleene,
-    "if": lambda test, yes, no: pc.if_else(pc.fill_null(test, False), yes, no),
+    "and": lambda *given: reduce(pc.and_kleene, given),
+    "or": lambda *given: reduce(pc.or_kleene, given),
+    "if": _first_that_holds,
     "greatest": _extreme(pc.max_element_wise),
     "least": _extreme(pc.min_element_wise),
     "same": _same,

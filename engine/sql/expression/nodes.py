@@ -315,3 +315,15 @@ def columns_read(expr: Expr) -> tuple[str, ...]:
     if isinstance(expr, Column):
         return (expr.name,)
     return tuple(dict.fromkeys(name for child in children(expr) for name in columns_read(child)))
+
+
+@lru_cache(maxsize=65_536)
+def size(expr: Expr) -> int:
+    """Return how many nodes an expression is made of."""
+    return 1 + sum(size(child) for child in children(expr))
+
+
+@lru_cache(maxsize=65_536)
+def depth(expr: Expr) -> int:
+    """Return how deep the nodes of an expression stand in each other."""
+    return 1 + max((depth(child) for child in children(expr)), default=0)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.sql.expression.nodes import Column, Expr, with_children
+from engine.sql.expression.nodes import Column, Expr, depth, size, walk, with_children
+
+MOST_NODES = 1000
+MOST_LEVELS = 50
+"""Up to here an expression is written out: a rule may do without, and each step of a chain would double what is below it."""
 
 
 def substitute(expr: Expr, by: Mapping[str, Expr]) -> Expr:
@@ -12,3 +16,16 @@ def substitute(expr: Expr, by: Mapping[str, Expr]) -> Expr:
     if isinstance(expr, Column):
         return by.get(expr.name, expr)
     return with_children(expr, lambda part: substitute(part, by))
+
+
+def substitute_small(expr: Expr, by: Mapping[str, Expr]) -> Expr | None:
+    """Return the expression with every column replaced by what computes it, None if it would grow large."""
+    replaced = [by[part.name] for part in walk(expr) if isinstance(part, Column) and part.name in by]
+    computed = [each for each in replaced if not isinstance(each, Column)]
+    if computed:
+        if size(expr) + sum(size(each) - 1 for each in computed) > MOST_NODES:
+            return None
+        if max(depth(each) for each in computed) >= MOST_LEVELS:
+            return None
+    found = substitute(expr, by)
+    return None if computed and depth(found) > max(MOST_LEVELS, depth(expr)) else found

@@ -15,7 +15,7 @@ import msgspec
 
 from engine.sql.expression.nodes import FALSE, TRUE, Cast, Column, Expr, In, Literal, Not
 from engine.sql.expression.null_on_error import null_where_it_fails
-from engine.sql.expression.substitute import substitute
+from engine.sql.expression.substitute import substitute, substitute_small
 from engine.sql.expression.template import call, template
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.group_keys import is_global
@@ -164,8 +164,7 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
         case Filter():
             below = by
         case Project():
-            items = dict(node.items)
-            below = tuple(substitute(expr, items) for expr in by)
+            below = _written_out(by, dict(node.items))
         case Unnest():
             _need(by, node.input.columns, "unnest", "not an element of the array")
             below = by
@@ -180,7 +179,7 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
                 raise NotPartitionable("the aggregate has no GROUP BY: its one row is made of all partitions")
             keys = dict(node.keys)
             _need(by, tuple(keys), "the aggregate", "among its GROUP BY columns")
-            below = tuple(substitute(expr, keys) for expr in by)
+            below = _written_out(by, keys)
         case UnionAll():
             return _union(node, by, leaf)
         case Join(at_arrival=True):
@@ -197,6 +196,14 @@ def followed(node: Node, by: By, leaf: Leaf) -> Node:
         case Recompute():
             raise NotPartitionable("refresh_policy = 'full' computes the query as a whole")
     return msgspec.structs.replace(node, input=followed(node.input, below, leaf))
+
+
+def _written_out(by: By, items: Mapping[str, Expr]) -> By:
+    found = [substitute_small(expr, items) for expr in by]
+    written = tuple(expr for expr in found if expr is not None)
+    if len(written) < len(found):
+        raise NotPartitionable("its column is computed in so many steps that they cannot be said in one")
+    return written
 
 
 def _union(node: UnionAll, by: By, leaf: Leaf) -> Node:

@@ -1,6 +1,6 @@
 """A projection over a projection becomes one, in which the upper one's columns are put for the lower one's.
 
-Applies unless something would be computed twice, or a column of the key would be lost.
+Applies unless something would be computed twice, an expression would grow large, or a column of the key would be lost.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Set
 
 import msgspec
 
-from engine.sql.expression.substitute import substitute
+from engine.sql.expression.nodes import Column, walk
+from engine.sql.expression.substitute import substitute_small
 from engine.sql.plan import Join, Node, Project, Recompute, Scan, UnionAll, Values
 from engine.sql.rewrites.contract import PlanExample
 
@@ -45,8 +46,12 @@ def merge_projections(node: Node, needed: Set[str]) -> Node:
     if not isinstance(node, Project) or not isinstance(node.input, Project):
         return node
     below = dict(node.input.items)
-    uses = Counter(column for _, expr in node.items for column in expr.columns)
+    uses = Counter(part.name for _, expr in node.items for part in walk(expr) if isinstance(part, Column))
     if any(below[column].column is None and count > 1 for column, count in uses.items()):
         return node
-    merged = Project(node.input.input, tuple((name, substitute(expr, below)) for name, expr in node.items))
+    items = [(name, substitute_small(expr, below)) for name, expr in node.items]
+    written = tuple((name, expr) for name, expr in items if expr is not None)
+    if len(written) < len(items):
+        return node
+    merged = Project(node.input.input, written)
     return merged if merged.columns == node.columns else node

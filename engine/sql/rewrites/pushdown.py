@@ -11,7 +11,7 @@ import msgspec
 
 from engine.sql.expression.clock import reads_clock
 from engine.sql.expression.nodes import And, Column, Expr
-from engine.sql.expression.substitute import substitute
+from engine.sql.expression.substitute import substitute, substitute_small
 from engine.sql.expression.template import both
 from engine.sql.plan import Aggregate, Filter, Join, Node, Over, Project, TopN, UnionAll, Unnest, children
 from engine.sql.rewrites.contract import PlanExample
@@ -52,7 +52,7 @@ def push_filter(node: Node, predicate: Expr) -> Node:
 
     A filter passes through projections, to the left of a left join, to either side of an inner one, and below an aggregate
     if it reads nothing but keys and not the moment: above it a group comes or goes, below it each of its rows would; never to
-    the side of a join that may be null.
+    the side of a join that may be null. It stays where it would grow large.
     """
     if isinstance(predicate, And):
         for part in predicate.parts:
@@ -71,13 +71,13 @@ def push_filter(node: Node, predicate: Expr) -> Node:
                 return Filter(node.input, both(node.predicate, predicate))
             return Filter(below, node.predicate)
         case Project():
-            return msgspec.structs.replace(
-                node, input=push_filter(node.input, substitute(predicate, dict(node.items)))
-            )
+            computed = substitute_small(predicate, dict(node.items))
+            if computed is not None:
+                return msgspec.structs.replace(node, input=push_filter(node.input, computed))
         case Aggregate() if columns and columns <= set(node.key) and not reads_clock(predicate):
-            return msgspec.structs.replace(
-                node, input=push_filter(node.input, substitute(predicate, dict(node.keys)))
-            )
+            computed = substitute_small(predicate, dict(node.keys))
+            if computed is not None:
+                return msgspec.structs.replace(node, input=push_filter(node.input, computed))
         case Join(at_arrival=True) if reads_clock(predicate):
             pass  # below it rows would be joined when they come into the filter
         case Join() if columns and columns <= set(node.left.columns):

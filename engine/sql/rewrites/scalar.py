@@ -8,7 +8,7 @@ Applies to a subquery inside of an expression, while that is bound: the expressi
 from __future__ import annotations
 
 from engine.sql.expression.nodes import NULL, Column, Expr, Literal
-from engine.sql.expression.substitute import substitute
+from engine.sql.expression.substitute import substitute, substitute_small
 from engine.sql.expression.template import call, conjunction, template
 from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project
 from engine.sql.rewrites.contract import BindingExample
@@ -52,7 +52,10 @@ class ScalarSubqueries:
                 conditions.append(node.predicate)
             else:
                 items = dict(node.items)
-                value, conditions = substitute(value, items), [substitute(c, items) for c in conditions]
+                written = [substitute_small(each, items) for each in (value, *conditions)]
+                if any(each is None for each in written):
+                    return None
+                value, *conditions = [each for each in written if each is not None]
             node = node.input
         if not isinstance(node, Aggregate) or node.keys:
             return None
@@ -78,19 +81,25 @@ class ScalarSubqueries:
         return self.keys.join(plan, Aggregate(below.node, names, node.calls), "left", pairs)
 
     def _guarded(self, plan: Node, inner: Node, column: str, out: str) -> Node:
-        """Any other subquery is joined as it is if its key allows one row only, else its rows are counted."""
+        """Any other subquery is joined as it is if its key allows one row only, else its rows are counted.
+
+        A second row is an error above the join, of the outer row that asks for it: nobody may ask for its key.
+        """
         other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
-        node, pairs, value = other.node, other.pairs, Column(column)
+        node, pairs = other.node, other.pairs
+        value: Expr = Column(column)
         if not set(node.key) <= {expr.column for _, expr in pairs}:
             self.keys.note(
-                "a subquery as a value: its rows are counted, a second one is an error when it appears"
+                "a subquery as a value: its rows are counted, a second one is an error of the row that asks for it"
             )
-            one = self.keys.fresh("agg:one")
-            text = "CASE WHEN count(1) <= 1 THEN any_value(:x) ELSE raise_error(:message) END"
-            whole = template(text, x=Column(column), message=Literal(MORE_THAN_ONE, "string"))
-            aggregate = AggCall(one, "any_value", (Column(column),), whole=whole)
+            one, rows = self.keys.fresh("agg:one"), self.keys.fresh("agg:rows")
+            whole = template("CASE WHEN count(1) <= 1 THEN any_value(:x) END", x=Column(column))
+            calls = (AggCall(one, "any_value", (Column(column),), whole=whole), AggCall(rows, "count", ()))
             keys, pairs = self.keys.group_by(other.pairs)
-            node, value = Aggregate(node, keys, (aggregate,)), Column(one)
+            node = Aggregate(node, keys, calls)
+            text = "CASE WHEN :n > 1L THEN raise_error(:message) ELSE :x END"
+            message = Literal(MORE_THAN_ONE, "string")
+            value = template(text, n=Column(rows), message=message, x=Column(one))
         if not pairs:
             return self._with_value(plan, Join(plan, node, "left", ()), value, out)
         joined = self.keys.join(plan, node, "left", pairs, null_safe=other.null_safe)
