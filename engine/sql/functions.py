@@ -49,8 +49,11 @@ _JSON_AGGREGATES = (
     exp.JSONBObjectAgg,
 )  # json_agg and its like, as they are parsed
 _SYNTAX = frozenset(
-    ("cast", "try_cast", "extract", "interval", "case", "exists", "in", "values", "grouping", "any", "all")
-)
+    (
+        "cast", "try_cast", "extract", "interval", "case", "exists", "in", "values", "grouping", "any", "all",
+        "timestampadd", "timestampdiff",
+    )
+)  # fmt: skip
 _NAME = "spark_name"
 _INFIX = (exp.Connector, exp.Binary, exp.Not, exp.Paren)
 

@@ -1,7 +1,8 @@
 """Calls that sqlglot reads, but does not print again as they were: those stay calls by name, with the arguments in the text.
 
 sqlglot translates the patterns of dates between dialects, and leaves arguments out: Spark's `to_char(n, '99')` comes out as
-a cast, `parse_json(text)` as the text, and in all dialects `date_trunc(unit, d)` as if the column's name were the unit. Spark's
+a cast, `parse_json(text)` as the text, and in all dialects `date_trunc(unit, d)` as if the column's name were the unit. Of
+Spark's `datediff(SECOND, a, b)` in another dialect it takes b for the unit. Spark's
 `log10(x)` is no quotient of logarithms, which is not 3 for 1000, `max(a, b)` is not the greater of two, and `any(x)` is an
 aggregate. Of `corr(DISTINCT x, y)` it misses the second argument.
 """
@@ -41,6 +42,8 @@ _NAMES = (
     "min",
     "parse_json",
     "percentile",
+    "time_diff",
+    "time_trunc",
     "to_char",
     "to_date",
     "to_timestamp",
@@ -50,7 +53,13 @@ _NAMES = (
     "unix_timestamp",
 )
 _OF_PAIRS = ("corr", "covar_", "regr_")
-_NAMES_OF_POSTGRES = ("date_bin", "gap_fill", "make_time", "to_char")
+_NAMES_OF_POSTGRES = ("date_bin", "gap_fill", "make_time", "time_diff", "time_trunc", "to_char")
+_UNIT_FIRST = ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff")
+_UNITS = (
+    *("year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second"),
+    *("millisecond", "microsecond"),
+)
+"""Spark's words for the first argument of calls that begin with a unit."""
 _OF_UNITS = ("date_trunc", "date_part", "datepart")
 _ONE_UNIT = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*[a-z]+\s*", re.IGNORECASE)
 _UNIT_WORDS = ("year", "month", "day", "hour", "minute", "second")
@@ -75,7 +84,8 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
     for node in reversed(list(found.find_all(exp.Anonymous, bfs=False))):  # what stands in another first
         if node.name.startswith(_MARK):
             node.set("this", node.name.removeprefix(_MARK))
-            if dialect == "spark" and (known := _as_known(node)) is not None:
+            sparks_own = dialect == "spark" or node.name.lower() in _UNIT_FIRST
+            if sparks_own and (known := _as_known(node)) is not None:
                 found = known if node is found else found
                 node.replace(known)
     return found
@@ -114,6 +124,8 @@ def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
         return False
     if word in _OF_UNITS and tokens[at + 2].token_type != TokenType.STRING:
         return True
+    if dialect != "spark" and word in _UNIT_FIRST:
+        return tokens[at + 2].text.lower() in _UNITS and tokens[at + 3].token_type == TokenType.COMMA
     if word.startswith(_OF_PAIRS) and tokens[at + 2].token_type == TokenType.DISTINCT:
         return True
     if word == "any":
@@ -134,6 +146,8 @@ def _as_known(call: exp.Anonymous) -> exp.Expr | None:
         for n, arg in enumerate(call.expressions)
     ]
     name = call.name.lower()
+    if name in _UNIT_FIRST and len(parts) == 3:
+        parts[0] = call.expressions[0].name
     if name in ("any", "gap_fill", "parse_json") or (name in ("max", "min") and len(call.expressions) > 1):
         return None
     try:

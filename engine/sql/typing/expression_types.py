@@ -120,6 +120,11 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         case exp.Mul() | exp.Mod():
             kinds = of(node.this), of(node.expression)
             return _decimals(node, kinds) or arithmetic(*kinds)
+        case exp.DateDiff(args={"unit": exp.Expr()}) | exp.TimestampDiff():
+            return "bigint"
+        case exp.TimestampAdd():
+            moved = of(node.this)
+            return "timestamp" if moved == "date" else moved if moved in _MOMENTS else None
         case exp.Array():
             kind = _of_items([of(part) for part in node.expressions if not isinstance(part, exp.Null)])
             return None if kind is None else f"array<{kind}>"

@@ -114,6 +114,8 @@ EXPRESSIONS = [
     "locate('a', s)", "array_contains(array(i), 1)", "lpad(s, 3, 'x')", "max_by(i, n)", "bool_or(b)", "stddev(g)", "corr(g, f)", "sign(g)",
     "bit_or(i)", "regr_slope(g, g)", "approx_count_distinct(s)", "levenshtein(s, s)", "repeat(s, 2)", "concat_ws(',', s)", "h + h", "n - n",
     "-n", "round(n, 1)", "l * n * n * n", "cbrt(g)", "degrees(g)", "instr(s, 'a')", "extract(year FROM d)", "extract(second FROM t)", "to_date(s)",
+    "datediff(HOUR, t, t)", "date_diff(DAY, d, t)", "timestampdiff(DAY, d, t)", "timestampadd(HOUR, 1, t)", "dateadd(DAY, i, d)",
+    "date_add(MONTH, i, z)", "dateadd(d, 1)", "date_sub(d, 1)",
     "sum(i)", "sum(n)", "sum(g)", "sum(f)", "count(*)", "count(i)", "min(n)", "max(s)", "size(array(i))", "get_json_object(s, '$.a')",
 ]  # fmt: skip
 
