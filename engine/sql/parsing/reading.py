@@ -66,13 +66,16 @@ _NUMBERED_SIGN = re.compile(r"(?<![\w$])\$(?=\d)")
 class _NumberedParameters(sqlglot.Dialect):
     """A dialect of PostgreSQL's family in which `$` before a digit always begins a parameter.
 
-    sqlglot takes `$1,$` of `($1,$2)` for the mark of a text in dollars, which cannot begin with a digit.
+    sqlglot takes `$1,$` of `($1,$2)` for the mark of a text in dollars, which cannot begin with a digit. INDEX_OFFSET is set
+    to 0 in each: else it takes 1 from a number in brackets, but not from a column or a parameter, and from keys of maps, too.
     """
 
-    def tokenize(self, sql: str) -> list[Token]:
+    def tokenize(
+        self, sql: str, dialect: str | sqlglot.Dialect | type[sqlglot.Dialect] | None = None
+    ) -> list[Token]:
         """Return the tokens of a text, with the places and the texts that they have in it."""
         marked = _NUMBERED_SIGN.sub(_NUMBERED, sql) if _NUMBERED not in sql else sql
-        tokens = super().tokenize(marked)
+        tokens = super().tokenize(marked, dialect)
         for token in tokens if marked is not sql else ():
             if _NUMBERED in token.text:
                 token.text = token.text.replace(_NUMBERED, "$")
@@ -82,12 +85,16 @@ class _NumberedParameters(sqlglot.Dialect):
 class PostgresTexts(Postgres, _NumberedParameters):
     """PostgreSQL's dialect as it is read here; sqlglot takes the parser of the first base."""
 
+    INDEX_OFFSET = 0
+
     class Tokenizer(Postgres.Tokenizer):
         SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, _NUMBERED: TokenType.PARAMETER}  # noqa: RUF012
 
 
 class RisingWaveTexts(RisingWave, _NumberedParameters):
     """RisingWave's dialect as it is read here."""
+
+    INDEX_OFFSET = 0
 
     class Tokenizer(RisingWave.Tokenizer):
         SINGLE_TOKENS = {**RisingWave.Tokenizer.SINGLE_TOKENS, _NUMBERED: TokenType.PARAMETER}  # noqa: RUF012

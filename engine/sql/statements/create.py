@@ -12,6 +12,7 @@ from engine.sql.dialect import Dialect
 from engine.sql.functions import spark_functions
 from engine.sql.parsing.names import identifier, table_name
 from engine.sql.parsing.position import place
+from engine.sql.parsing.reading import read_as
 from engine.sql.parsing.refusals import mistake, not_offered, offset, refusal, unsupported
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.schemas import last_name, schema_of
@@ -278,11 +279,11 @@ def _function(tree: exp.Create, sql: str, dialect: Dialect) -> CreateFunction:
         raise mistake(f"function {name} needs RETURNS and a type", tree.this, sql, form)
     body = tree.expression
     if isinstance(body, exp.Return):
-        text = body.this.sql(dialect)
+        text = body.this.sql(read_as(dialect))
     elif isinstance(body, exp.Heredoc) or (isinstance(body, exp.Literal) and body.is_string):
         text = body.name
     elif isinstance(body, exp.Query):
-        text = body.sql(dialect)
+        text = body.sql(read_as(dialect))
     else:
         raise mistake(f"function {name} has no body", tree.this, sql, form)
     _refuse_said(tree.this.expressions, sql)

@@ -12,6 +12,7 @@ from engine.sql.dialect import Dialect
 from engine.sql.functions import is_aggregate
 from engine.sql.parsing.names import identifier
 from engine.sql.parsing.parsed import parsed
+from engine.sql.parsing.reading import read_as
 from engine.sql.parsing.refusals import mistake
 from engine.sql.parsing.tokens import tokens_of
 from engine.sql.statements.statement_types import CreateFunction
@@ -60,7 +61,7 @@ def function_body(statement: CreateFunction, dialect: Dialect) -> str:
         if identifier(column.this) not in known or column.args.get("table"):
             message = f"the body of function {statement.name} reads {column.sql()}, which is no parameter"
             raise mistake(message, column, statement.sql, f"parameters are {', '.join(known) or 'none'}")
-    return tree.sql(dialect)
+    return tree.sql(read_as(dialect))
 
 
 def with_named_parameters(text: str, dialect: Dialect) -> str:

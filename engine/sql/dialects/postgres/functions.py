@@ -210,7 +210,10 @@ def _contains_pattern(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 # ---- patterns --------------------------------------------------------------------------------------------------
 def _element(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
-    """`(regexp_match(s, p))[k]` -> `IF(s RLIKE p, regexp_extract(s, p, k), NULL)`; `a[i]` beyond the end is null."""
+    """`(regexp_match(s, p))[k]` -> `IF(s RLIKE p, regexp_extract(s, p, k), NULL)`; `a[1]` -> `get(a, 0)`, null beyond the ends.
+
+    What stands in the brackets of a map is a key.
+    """
     place = node.expressions[0] if len(node.expressions) == 1 else None
     if isinstance(place, exp.Slice):
         return sliced(node.this, place)
@@ -221,19 +224,25 @@ def _element(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     call = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
     if isinstance(call, exp.Anonymous) and call.name.lower() == "regexp_match":
         return _group(call, place)
-    return _call("get", node.this, place)
+    return _call("get", node.this, _from_zero(place))
+
+
+def _from_zero(place: exp.Expr) -> exp.Expr:
+    """Return a place counted from 0; the least number has none before it, and there is nothing at it."""
+    known = _number(place)
+    return exp.Literal.number(known - 1) if known is not None else _call("try_subtract", place, 1)
 
 
 def _group(call: exp.Anonymous, place: exp.Expr) -> exp.Expr:
     number = _number(place)
     if len(call.expressions) != 2 or number is None:
-        return _call("get", match(list(call.expressions)), place)
+        return _call("get", match(list(call.expressions)), _from_zero(place))
     text, pattern = call.expressions
     groups = re.compile(_text(pattern, "a pattern")).groups
-    if number < 0 or number >= max(groups, 1):
+    if number < 1 or number > max(groups, 1):
         return exp.Null()
     found = exp.RegexpLike(this=text.copy(), expression=pattern.copy())
-    group = number + 1 if groups else 0
+    group = number if groups else 0
     return exp.If(this=found, true=_call("regexp_extract", text, pattern, group), false=exp.Null())
 
 
