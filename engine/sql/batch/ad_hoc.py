@@ -15,6 +15,7 @@ from engine.sql.batch.planned_once import PlannedRows, planned_once
 from engine.sql.batch.quantified_once import quantified_once
 from engine.sql.batch.time_travel import Moment, moment_of
 from engine.sql.batch.unnest_rows import unnested
+from engine.sql.batch.whole_of_nothing import with_whole_of_nothing
 from engine.sql.bind.excluding_frames import exclusion
 from engine.sql.bind.session_frames import is_session
 from engine.sql.catalog import Catalog, Relation, is_named_index
@@ -159,7 +160,8 @@ class _Writer:
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
-            tree = as_spark_rows(as_spark(tree, QueryTypes(tree, self.catalog, _view_query).of, dialect))
+            types = QueryTypes(tree, self.catalog, _view_query)
+            tree = with_whole_of_nothing(as_spark_rows(as_spark(tree, types.of, dialect)), types)
         else:
             tree = tree.transform(as_ordered_list, copy=False)
         self._expand(unnested(keep_percentiles(tree)), {}, top, moment)

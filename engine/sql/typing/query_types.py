@@ -44,6 +44,10 @@ class QueryTypes:
         found = self._outputs(query, None)
         return None if found is None else [kind for _, kind in found]
 
+    def shows(self, select: exp.Select, name: str) -> bool:
+        """Tell whether FROM of a SELECT certainly shows a column of this name."""
+        return any(known.lower() == name.lower() for known, _ in self._visible(select) or ())
+
     def _of_select(self, select: exp.Select) -> dict[str, str]:
         if id(select) not in self._types:
             self._types[id(select)] = {}  # a WITH item that reads itself knows nothing of itself
