@@ -166,7 +166,8 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
         check_replaced(stored, before, statement)
     elif is_there(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
-    bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql)
+    renamed = bool(statement.columns)
+    bound = bind(statement.query, stored.catalog, dialect=dialect, sql=statement.sql, named=renamed)
     shown = named(statement, tuple(name for name, _ in bound.columns))
     relation = Relation(
         name=statement.name,
@@ -176,7 +177,7 @@ def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool
         dialect=dialect,
         depends_on=query_tables(statement.query, stored.catalog),
         through=texts_used(statement.query, stored.catalog),
-        renamed=bool(statement.columns),
+        renamed=renamed,
     )
     inputs = relation.depends_on + relation.through
     check = inputs_stand(statement.name, inputs) if before is None else catalog_unchanged(version)
@@ -278,7 +279,8 @@ def _plan_incremental(
 ) -> tuple[IncrementalPlan, tuple[str, ...], Mapping[str, str], tuple[Carried, ...]]:
     """Return the plan, the columns that are shown, and which of them are json or jsonb, or carry a watermark."""
     try:
-        bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
+        renamed = bool(statement.columns)
+        bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql, named=renamed)
     except UnsupportedSql as error:
         if not is_deterministic(statement.query):
             raise

@@ -106,6 +106,9 @@ def _names(
             name = call[1].lower() if call else f"column_{n}"
             while name in names:
                 name = f"column_{n}" if name != f"column_{n}" else f"{name}_{n}"
+        if statement.columns:  # whose names go before these
+            names.append(name)
+            continue
         check_name(name, "column", statement.sql, 1, 1)
         if name.lower() in (known.lower() for known in names):
             hint = "give one of them another name with AS"

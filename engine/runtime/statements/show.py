@@ -111,7 +111,7 @@ def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], Spa
     if relation.kind == "view":
         view = parse(relation.sql, relation.dialect)
         assert isinstance(view, CreateView)
-        bound = bind(view.query, stored.catalog, dialect=relation.dialect, sql=relation.sql)
+        bound = bind(view.query, stored.catalog, dialect=relation.dialect, sql=relation.sql, named=True)
         found = SparkAnalyzer(spark(), stored.catalog, relation.sql).types(bound.plan)
         types = [found[internal] for _, internal in bound.columns]
     return pa.table(
@@ -127,10 +127,10 @@ def describe(stored: StoredCatalog, statement: Describe, spark: Callable[[], Spa
 
 def explain(stored: StoredCatalog, statement: Explain, dialect: Dialect) -> pa.Table:
     """Return the bound plan of a query or view as text."""
-    query = (
-        statement.target.query if isinstance(statement.target, CreateMaterializedView) else statement.target
-    )
-    bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql)
+    target = statement.target
+    named = isinstance(target, CreateMaterializedView) and bool(target.columns)
+    query = target.query if isinstance(target, CreateMaterializedView) else target
+    bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql, named=named)
     return _lines("\n".join([explain_plan(bound.plan), *(f"rule {note}" for note in bound.notes)]))
 
 

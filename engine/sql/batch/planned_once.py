@@ -115,7 +115,7 @@ def _orders(
     order: list[OrderItem], added: dict[int, str], bound: BoundQuery, shown: int, sql: str
 ) -> list[exp.Ordered]:
     scope, columns = Scope(sql), dict(bound.columns)
-    names = {name: n for n, (name, _) in enumerate(bound.columns[:shown])}
+    names = [name for name, _ in bound.columns[:shown]]
     found = []
     for n, item in enumerate(order):
         if n in added:

@@ -14,7 +14,7 @@ from engine.sql.bind.expressions import Expressions, conjuncts
 from engine.sql.bind.from_items import Cte, Ctes, FromItems, Item
 from engine.sql.bind.joins import JoinBuilder, Step
 from engine.sql.bind.operands import apart
-from engine.sql.bind.ordering import limits, order_items, output_position
+from engine.sql.bind.ordering import limits, order_items, output_position, two_outputs
 from engine.sql.bind.projection import Projection
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.bind.set_operations import SetOperations
@@ -46,9 +46,16 @@ class BoundQuery:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
-def bind(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
-    """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy."""
+def bind(
+    query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str, named: bool = False
+) -> BoundQuery:
+    """Bind a query; raises SqlError or UnsupportedSql with line, column, caret and remedy.
+
+    Two columns of one name are an error unless they are `named` by a list beside the query.
+    """
     bound = bound_as_written(query, catalog, dialect=dialect, sql=sql)
+    if not named:
+        _refuse_two_of_a_name(query, bound, sql)
     plan = rewritten(bound.plan, {internal for _, internal in bound.columns})
     check_clock(plan, sql)
     return replace(bound, plan=plan)
@@ -61,10 +68,28 @@ def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sq
     return replace(bound, notes=tuple(binder.notes), types=binder.types)
 
 
+def _refuse_two_of_a_name(query: exp.Query, bound: BoundQuery, sql: str) -> None:
+    names = [name.lower() for name, _ in bound.columns]
+    twice = next((n for n, name in enumerate(names) if name in names[:n]), None)
+    if twice is None:
+        return
+    first: exp.Expr = query
+    while not isinstance(first, exp.Select) and isinstance(first.this, exp.Expr):
+        first = first.this
+    items = list(first.expressions) if isinstance(first, exp.Select) else []
+    named = [item for item in items if item.output_name.lower() == names[twice]]
+    stars = [item for item in items if item.is_star]
+    line, column = place(next(reversed([*stars, *named]), query), sql)
+    message = f"two columns are named {bound.columns[twice][0]}"
+    hint = "give one of them another name with AS"
+    raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
+
+
 _MOST_QUERIES = 3000
 _REMEDIES = {
     "sort": ("SORT BY", "a view has no order: put ORDER BY into the SELECT that reads it"),
     "pivots": ("PIVOT", "write one aggregate with FILTER for each column"),
+    "unpivot": ("UNPIVOT", "write one SELECT for each column, with UNION ALL between them"),
     "sample": ("TABLESAMPLE", "a sample is another one each time: take a WHERE condition on a column"),
     "connect": ("CONNECT BY", "recursion is not maintained: join a fixed number of times"),
     "into": ("SELECT INTO", "write CREATE MATERIALIZED VIEW … AS"),
@@ -134,8 +159,10 @@ class _Binder:
         for part, found in node.args.items():
             if part in known or not found:
                 continue
-            name, hint = _REMEDIES.get(part, (part.strip("_").upper().replace("_", " "), "take it out"))
             first = found[0] if isinstance(found, list) else found
+            if isinstance(first, exp.Pivot) and first.args.get("unpivot"):
+                part = "unpivot"
+            name, hint = _REMEDIES.get(part, (part.strip("_").upper().replace("_", " "), "take it out"))
             raise self.refuse(name, first if isinstance(first, exp.Expr) else node, hint)
 
     # ---- queries ---------------------------------------------------------------------------------------------
@@ -217,13 +244,15 @@ class _Binder:
     def _limited(self, query: exp.Expr, bound: BoundQuery) -> BoundQuery:
         """Apply ORDER BY and LIMIT that stand after a whole query; they know its output columns only."""
         scope = Scope(self.sql)
-        names = {name: n for n, (name, _) in enumerate(bound.columns)}
+        names = [name for name, _ in bound.columns]
         keys = []
         for item in order_items(query.args.get("order"), self.dialect):
             position = output_position(item.node, names, scope)
             if position is None:
                 hint = f"the output columns are {', '.join(names)}"
                 raise self.error(f"ORDER BY {item.node.sql()}: no output column", item.node, hint)
+            if isinstance(item.node, exp.Column) and names.count(names[position]) > 1:
+                raise two_outputs(item.node, scope)
             keys.append(item.key(bound.columns[position][1]))
         rows = limits(query, self.refuse)
         self.notes += [note for note in rows.notes(bool(keys)) if note not in self.notes]

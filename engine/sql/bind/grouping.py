@@ -11,6 +11,7 @@ import sqlglot.expressions as exp
 from engine.sql.bind.aggregates import Aggregates
 from engine.sql.bind.clock_conditions import ClockConditions
 from engine.sql.bind.expressions import Expressions, bound_column, conjuncts, own_parts
+from engine.sql.bind.ordering import two_outputs
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import is_subquery
 from engine.sql.bind.windows import WINDOW, Windows
@@ -152,12 +153,14 @@ class Grouping:
         if kept is None or groups.number is None:
             return Aggregate(plan, tuple(named), calls)
         keys = self.expressions.subqueries.keys
-        whole = self.expressions.dialect != "spark"  # Spark gives no row for the whole of nothing
+        whole = (
+            self.expressions.dialect != "spark" or not named
+        )  # Spark gives the whole of nothing no row beside keys
         return grouping_sets(plan, named, GroupingSets(kept, groups.number, whole), calls, keys)
 
     def meaning(self, node: exp.Expr, items: Items) -> exp.Expr:
         if not isinstance(node, exp.Literal) or node.is_string:
-            return self._alias_meaning(node, dict(items))
+            return self._alias_meaning(node, items)
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
             message = f"GROUP BY {node.name}: the SELECT list has {len(items)} columns"
             raise self.scope.error(
@@ -167,17 +170,19 @@ class Grouping:
 
     def with_aliases(self, condition: exp.Expr, items: Items) -> exp.Expr:
         """Return a condition in which an alias of the SELECT list is what it stands for."""
-        aliases = dict(items)
-        return condition.transform(lambda node: self._alias_meaning(node, aliases))
+        return condition.transform(lambda node: self._alias_meaning(node, items))
 
-    def _alias_meaning(self, node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _alias_meaning(self, node: exp.Expr, items: Items) -> exp.Expr:
         """Return what an alias of the SELECT list stands for, unless a source has a column of that name."""
         if not isinstance(node, exp.Column) or node.args.get("table") or node.meta.get("bound"):
             return node
         name = identifier(node.this)
         if self.scope.visible(name, self.scope.sources):
             return node
-        return items[name].copy() if name in items else node
+        meant = [item for alias, item in items if alias == name]
+        if any(item != meant[0] for item in meant):
+            raise two_outputs(node, self.scope)
+        return meant[0].copy() if meant else node
 
     def _over_groups(self, node: exp.Expr, groups: Groups) -> Expr:
         """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlglot.expressions as exp
 
+from engine.errors import SqlError
 from engine.sql.bind.scope import Scope
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import FALSE, Call, Column, Expr, Literal
@@ -114,7 +115,13 @@ def _number(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:
     raise refuse(f"{value.sql()} as a number of rows", node, "write a whole number")
 
 
-def output_position(node: exp.Expr, names: Mapping[str, int], scope: Scope) -> int | None:
+def two_outputs(node: exp.Expr, scope: Scope) -> SqlError:
+    """Return the error for a name that two columns of a SELECT list have, and that does not say which of them it means."""
+    hint = "write its number, or give one of the columns another name with AS"
+    return scope.error(f"two columns of the SELECT list are named {identifier(node.this)}", node, hint)
+
+
+def output_position(node: exp.Expr, names: Sequence[str], scope: Scope) -> int | None:
     """Return the output column, counted from 0, that an item of ORDER BY means by name or number, else None."""
     if isinstance(node, exp.Literal) and not node.is_string:
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(names):
@@ -122,5 +129,6 @@ def output_position(node: exp.Expr, names: Mapping[str, int], scope: Scope) -> i
             raise scope.error(message, node, "ORDER BY a column, or the number of one in the SELECT list")
         return int(node.name) - 1
     if isinstance(node, exp.Column) and not node.args.get("table"):
-        return names.get(identifier(node.this))
+        name = identifier(node.this)
+        return names.index(name) if name in names else None
     return None

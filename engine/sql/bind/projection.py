@@ -13,7 +13,8 @@ from engine.sql.bind.clock_conditions import is_comparison
 from engine.sql.bind.expressions import Expressions, bound_column, conjuncts
 from engine.sql.bind.generators import expand_generators
 from engine.sql.bind.grouping import Grouping
-from engine.sql.bind.ordering import Limits, OrderItem, limits, order_items, output_position
+from engine.sql.bind.lateral_aliases import with_lateral_aliases
+from engine.sql.bind.ordering import Limits, OrderItem, limits, order_items, output_position, two_outputs
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.windows import Windows
 from engine.sql.dialect import Dialect
@@ -108,10 +109,14 @@ class Projection:
 
     def _order_nodes(self, order: list[OrderItem], items: Items, windows: Windows) -> list[exp.Expr]:
         """Return what each item of ORDER BY orders by: an output column's expression, or its own."""
-        names = {name: n for n, (name, _) in enumerate(items)}
+        names = [name for name, _ in items]
         found = []
         for item in order:
             position = output_position(item.node, names, self.scope)
+            if position is not None:
+                same = [node for name, node in items if name == names[position]]
+                if any(node != items[position][1] for node in same) and isinstance(item.node, exp.Column):
+                    raise two_outputs(item.node, self.scope)
             node = windows.without(item.node) if position is None else items[position][1]
             self.expressions.check(node)
             found.append(node)
@@ -178,13 +183,12 @@ class Projection:
 
     # ---- the SELECT list -------------------------------------------------------------------------------------
     def _items(self, select: exp.Select) -> Items:
+        """Return what the SELECT list gives; two items may have one name, which is told where one of them is to be chosen."""
         found: list[tuple[str | None, exp.Expr]] = []
         taken: set[str] = set()
+        aliases: set[str] = set()
 
         def take(name: str, node: exp.Expr, what: exp.Expr) -> None:
-            if name.lower() in taken:
-                hint = "give one of them another name with AS"
-                raise self.scope.error(f"two columns are named {name}", node, hint)
             if name.startswith("_"):
                 hint = "choose another name with AS"
                 raise self.scope.error(f"names that start with _ are the system's own: {name}", node, hint)
@@ -198,6 +202,7 @@ class Projection:
                     column.meta["shown"] = name
                     take(name, item, column)
             elif isinstance(item, exp.Alias):
+                aliases.add(identifier(item.args["alias"]).lower())
                 take(identifier(item.args["alias"]), item, item.this)
             elif isinstance(item, exp.Column):
                 take(identifier(item.this), item, item)
@@ -206,9 +211,12 @@ class Projection:
             else:
                 found.append((None, item))
         dialect = self.expressions.dialect
-        return [
+        items = [
             (name or _unused(_name(item, n, dialect), taken), item) for n, (name, item) in enumerate(found, 1)
         ]
+        if dialect != "spark":
+            return items
+        return with_lateral_aliases(items, aliases, self.scope, self.expressions.refuse)
 
     def _star(self, item: exp.Expr) -> list[tuple[str, str]]:
         star = item.find(exp.Star)

@@ -94,8 +94,11 @@ class Scope:
             pairs = [(source.alias, *pair) for source in sources for pair in source.hidden if pair[0] == name]
         found = [pair for pair in pairs if pair[1] == name] or pairs
         if len(found) > 1:
-            where = " or ".join(f"{source}.{visible}" for source, visible, _ in found)
-            raise self.error(f"column {name} is ambiguous", node, f"write {where}")
+            where = list(dict.fromkeys(f"{source}.{visible}" for source, visible, _ in found))
+            hint = f"write {' or '.join(where)}"
+            if len(where) < len(found):
+                hint = "two columns of the query in FROM have this name: give one of them another with AS"
+            raise self.error(f"column {name} is ambiguous", node, hint)
         return found[0][2] if found else None
 
     def _all(self) -> list[Source]:

@@ -1,0 +1,74 @@
+"""Aliases of a SELECT list that its later items use, as Spark takes them: each stands for what it names.
+
+`SELECT coalesce(n, 0) AS m, m + 1 AS k` -> `SELECT coalesce(n, 0) AS m, coalesce(n, 0) + 1 AS k`
+
+A column of FROM goes before an alias of its name, an alias before a column of a query around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from typing import TypeGuard
+
+import sqlglot.expressions as exp
+
+from engine.errors import UnsupportedSql
+from engine.sql.bind.scope import Scope
+from engine.sql.parsing.names import identifier
+from engine.sql.parsing.position import copy_place
+
+Items = list[tuple[str, exp.Expr]]
+MOST_PARTS = 1000
+_WHOLE = (exp.Column, exp.Literal, exp.Paren, exp.Null, exp.Boolean, exp.Cast)
+
+
+def with_lateral_aliases(
+    items: Items, aliases: Set[str], scope: Scope, refuse: Callable[[str, exp.Expr, str], UnsupportedSql]
+) -> Items:
+    """Return the items with those of the `aliases` written out that stand before their use.
+
+    Raises SqlError for one that two items have, UnsupportedSql for an item that grows large.
+    """
+    found: Items = []
+    known: dict[str, exp.Expr | None] = {}
+    for name, item in items:
+        meant = _written_out(item, known, scope) if known else item
+        if meant is not item and sum(1 for _ in meant.walk()) > MOST_PARTS:
+            what = f"an alias that comes to more than {MOST_PARTS} parts with the aliases in it"
+            raise refuse(what, item, "compute the first of them in a WITH item, and read that")
+        found.append((name, meant))
+        if name.lower() in aliases:
+            known[name.lower()] = meant if known.get(name.lower(), meant) == meant else None
+    return found
+
+
+def _written_out(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> exp.Expr:
+    """Return an item with the aliases in it written out; those inside of a subquery are left to it."""
+    if not any(_is_alias(part, known, scope) for part in item.walk(prune=_is_query)):
+        return item
+    root = exp.Paren(this=item.copy())
+    for column in [part for part in root.walk(prune=_is_query) if _is_alias(part, known, scope)]:
+        first, *fields = column.parts
+        meant = known[identifier(first).lower()]
+        if meant is None:
+            message = f"the alias {identifier(first)} stands for two items"
+            raise scope.error(message, column, "give one of them another name")
+        new: exp.Expr = meant.copy() if isinstance(meant, _WHOLE) else exp.Paren(this=meant.copy())
+        for field in fields:
+            new = exp.Dot(this=new, expression=field.copy())
+        column.replace(copy_place(new, column))
+    written: exp.Expr = root.this.pop()
+    return written
+
+
+def _is_alias(node: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> TypeGuard[exp.Column]:
+    """Tell whether a node is an alias that is known, and no column of FROM."""
+    if not isinstance(node, exp.Column) or node.is_star or node.meta.get("bound"):
+        return False
+    name = identifier(node.parts[0]).lower()
+    is_source = name in {source.alias for source in scope.sources}
+    return name in known and not is_source and not scope.visible(name, scope.sources)
+
+
+def _is_query(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Query)
