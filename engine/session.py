@@ -12,7 +12,9 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from engine.connectors.contract import SourceReport, connector_of
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
+from engine.connectors.sources import poll_all
 from engine.dispatch import Dispatch
 from engine.errors import SqlError
 from engine.hummock import Hummock
@@ -51,7 +53,7 @@ from engine.sql.statements.parameters import Parameters
 from engine.sql.statements.session_statements import Prepare
 from engine.sql.statements.settings import Settings
 
-__all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "ViewReport"]
+__all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "SourceReport", "ViewReport"]
 
 _LOG = logging.getLogger(__name__)
 WAIT_CREATED_SECONDS = 3600.0
@@ -60,7 +62,7 @@ NEWS_SECONDS = 0.05
 
 
 class Session:
-    """A connection to one store: `sql`, `write`, `flush`; Spark starts when first needed.
+    """A connection to one store: `sql`, `write`, `poll`, `flush`; Spark starts when first needed.
 
     `spark` is None (SPARK_REMOTE, else local[*]), a master's address, `sc://host:port`, a SparkSession, or a function that says
     which of these when Spark is needed.
@@ -212,6 +214,25 @@ class Session:
         epoch, late = dml.write(self.store, self.stored, lambda: self.computing, table, rows, mode)
         self.notice(late)
         return epoch
+
+    def poll(self, tables: Collection[str] | None = None) -> tuple[SourceReport, ...]:
+        """Take all that the sources of `tables` (None: of all) have: landing files, Delta tables, generators; durable when it
+        returns.
+
+        A source that fails is told in its report and stops no other. Views get the rows by the next `flush`. Raises UnknownTable
+        for an unknown name, SqlError for a table without a source.
+
+        >>> [(report.table, report.files, report.rows, report.error) for report in s.poll()]
+        []
+        """
+        catalog = self.catalog
+        names = None if tables is None else [catalog.get(table).name for table in tables]
+        for relation in (catalog.relations[name] for name in names or ()):
+            if not connector_of(relation):
+                raise SqlError(
+                    f"{relation.name} has no source: CREATE TABLE … WITH (connector = …) gives it one"
+                )
+        return tuple(poll_all(catalog, self.store, names, lambda: self.computing))
 
     def flush(
         self,

@@ -129,22 +129,26 @@ def present(store: Hummock, now: float) -> tuple[Version, StoredCatalog]:
     return at_time(version, stored, now), stored
 
 
-def at_time(version: Version, stored: StoredCatalog, now: float) -> Version:
-    """Return a version as one whose newest epoch is the present, if something follows the clock that has work there.
+def at_time(
+    version: Version, stored: StoredCatalog, now: float, among: Collection[str] | None = None
+) -> Version:
+    """Return a version as one whose newest epoch is the present, if something (of the tables `among`, None: of all) follows
+    the clock that has work there.
 
     That has a table with a crossing that is due, and one of which an input has changed.
     """
     epoch = epoch_at(now)
-    if epoch <= version.epoch or not any(
-        _is_due(version, stored, name, epoch) for name in _timed(version, stored)
-    ):
+    names = (name for name in _timed(version, stored) if among is None or name in among)
+    if epoch <= version.epoch or not any(_is_due(version, stored, name, epoch) for name in names):
         return version
     return replace(version, epoch=epoch)
 
 
-def note_time(store: Hummock, version: Version, stored: StoredCatalog, now: float) -> Version:
-    """Commit that the time has come to `now`, if something has work there; return the newest version."""
-    ahead = at_time(version, stored, now)
+def note_time(
+    store: Hummock, version: Version, stored: StoredCatalog, now: float, among: Collection[str] | None = None
+) -> Version:
+    """Commit that the time has come to `now`, if something of the tables `among` has work there; return the newest version."""
+    ahead = at_time(version, stored, now, among)
     if ahead is version:
         return version
     return store.commit(Commit(catalog={TIME: str(ahead.epoch)}))

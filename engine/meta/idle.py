@@ -7,7 +7,7 @@ does not matter who looks, nor when, as long as nothing comes meanwhile; and wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from engine.errors import Conflict
 from engine.hummock import Hummock, Put, Reader, TableVersion, Version
@@ -61,9 +61,13 @@ def passed_over(reader: Reader, version: Version, stored: StoredCatalog, now: fl
     return found
 
 
-def bring_time_on(store: Hummock, version: Version, stored: StoredCatalog, now: float) -> Version:
-    """Commit that the time has come to `now`, where something has work there; return the newest version."""
-    return pass_over(store, note_time(store, version, stored, now), stored, now)
+def bring_time_on(
+    store: Hummock, version: Version, stored: StoredCatalog, now: float, moving: Collection[str]
+) -> Version:
+    """Commit that the time has come to `now`, where one of the tables that are `moving` has work there; return the newest
+    version.
+    """
+    return pass_over(store, note_time(store, version, stored, now, moving), stored, now)
 
 
 def pass_over(store: Hummock, version: Version, stored: StoredCatalog, now: float) -> Version:

@@ -18,7 +18,7 @@ from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import FILES
 from engine.connectors.same_source import same_source
 from engine.connectors.sources import pending_digest, poll_all
-from engine.errors import SourceError, SqlError, UnsupportedSql
+from engine.errors import SourceError, SqlError, UnknownTable, UnsupportedSql
 from engine.hummock import Hummock
 from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
@@ -48,6 +48,28 @@ def test_a_file_is_taken_exactly_once(lake: Session, folder: Path, orders: Sourc
     assert (first.files, first.rows, first.dead_rows) == (1, 2, 0)
     assert (second.files, second.rows, second.epoch) == (0, 0, None)
     assert prices(lake) == {1: 1.5, 2: None}
+
+
+def test_a_session_takes_what_its_folders_hold(lake: Session, folder: Path, orders: Source) -> None:
+    orders()
+    (folder / "a.csv").write_text("id,name,price\n1,one,1.5\nx,two,\n")
+    lake.sql("CREATE TABLE plain (id INT PRIMARY KEY)")
+    with pytest.raises(SqlError, match="plain has no source"):
+        lake.poll(["plain"])
+    with pytest.raises(UnknownTable):
+        lake.poll(["nowhere"])
+    assert lake.poll([]) == ()
+    (report,) = lake.poll(["orders"])
+    assert (report.table, report.files, report.rows, report.dead_rows, report.error) == (
+        "orders",
+        1,
+        1,
+        1,
+        None,
+    )
+    assert prices(lake) == {1: 1.5}
+    (again,) = lake.poll()
+    assert (again.files, again.epoch) == (0, None)
 
 
 def test_the_record_of_a_file_says_what_was_taken(lake: Session, folder: Path, orders: Source) -> None:

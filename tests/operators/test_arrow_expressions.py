@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -96,6 +97,10 @@ VALUES = [
     "IF(u, k, 'other')",
     "CASE WHEN t THEN 1 WHEN u THEN 2L END",
     "CASE WHEN t THEN k ELSE 'x' END",
+    "CASE WHEN a = 0 THEN 1L WHEN a > 5 THEN `b:x` WHEN t THEN a + i WHEN u THEN NULL WHEN k = 'a' THEN a * s END",
+    "CASE WHEN a = 0 THEN -1D WHEN a > 5 THEN i / a WHEN 1 / a > 0 THEN f WHEN t THEN NULL ELSE 0D END",
+    "t OR u OR a > 0 OR k IS NULL",
+    "t AND u AND a > 0 AND k IS NULL",
     "coalesce(a, i, 0)",
     "coalesce(k, '')",
     "greatest(a, i)",
@@ -237,6 +242,38 @@ def test_what_is_outside_of_the_subset_is_left_to_spark(text: str) -> None:
 def test_aggregates_outside_of_the_subset_are_left_to_spark(text: str) -> None:
     compiler = Compiler(spark_schema(random_rows().schema), lambda: True)
     assert compiler.grouped(items([("k", "k")]), items([("x", text)])) is None
+
+
+def many(step: str, between: str, count: int) -> str:
+    return between.join(step.format(n=n) for n in range(count))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"CASE {many('WHEN i = {n} THEN {n}', ' ', 1000)} ELSE -1 END",
+        many("i = {n}", " OR ", 1000),
+        many("i <> {n}", " AND ", 1000),
+        f"coalesce({many('a + {n}', ', ', 1000)})",
+        many("k", " || ", 1000),
+    ],
+)
+def test_a_long_expression_goes_to_a_task(text: str) -> None:
+    value = Compiler(spark_schema(random_rows().schema), lambda: True).value(read(text))
+    assert value is not None and len(cloudpickle.dumps(value)) > 1000
+    assert len(value.over(random_rows().to_batches()[0])) == 200
+
+
+@pytest.mark.parametrize(
+    "step", ["abs({x})", "CASE WHEN a > {x} THEN 1 ELSE 0 END", "-({x})", "(1 + {x} * 2)"]
+)
+def test_a_deep_expression_is_left_to_spark(step: str) -> None:
+    compiler = Compiler(spark_schema(random_rows().schema), lambda: True)
+    text = "i"
+    for _ in range(60):
+        text = step.format(x=text)
+    assert compiler.value(read(text)) is None
+    assert compiler.value(read(many("i", " + ", 200))) is None
 
 
 def test_floats_are_no_keys_and_days_need_a_session_in_utc() -> None:

@@ -20,7 +20,7 @@ from engine.meta.barrier import Barrier, closed, opened, recomputed_from
 from engine.meta.catalog_store import StoredCatalog, load, planned
 from engine.meta.content import Content
 from engine.meta.creation import CREATED, computed
-from engine.meta.crossing import present
+from engine.meta.crossing import at_time, present
 from engine.meta.cut import noted, still_met, unmoved, unread
 from engine.meta.domain import Domain, in_background, rate_limit
 from engine.meta.earlier_plans import refreshed
@@ -35,6 +35,7 @@ from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.flush_planning import (
     begun,
     most_steps,
+    moving_tables,
     next_step,
     plan_flush,
     recomputation,
@@ -118,9 +119,12 @@ class FlushRun:
         """
         started = time.perf_counter()
         version = refreshed(self.store)
-        version = bring_time_on(self.store, version, stored := load(version), self.clock())
+        stored, request = load(version), self.request(views, eager=eager, partitions=partitions)
+        ahead = at_time(version, stored, request.now)
+        moving = moving_tables(ahead, stored, request) if ahead is not version else frozenset[str]()
+        version = bring_time_on(self.store, version, stored, request.now, moving)
         this = copy.copy(self)  # a domain that outlasts its run goes on with what that was asked for
-        this._request = self.request(views, eager=eager, partitions=partitions)
+        this._request = request
         this._background_seconds, this._broken_off = background_seconds, threading.Event()
         plan = self.planned = self._without_busy(plan_flush(version, this._request))
         if plan.due and (self.lanes.patient or not self.slots.beside):

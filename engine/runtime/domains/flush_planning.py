@@ -55,10 +55,38 @@ class Course:
 
 def begun(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, aim: Aim) -> Course:
     """Return the course of a domain at the beginning of its work in a run."""
+    return Course(aim, failing(version, domain.name), rests=_rests(domain, version, stored, request))
+
+
+def _rests(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest) -> str | None:
     rest = rest_now(domain, version, stored, request.now)
     asked = rest is not None and request.eager and not _named(stored, request).isdisjoint(domain.members)
-    rests = None if rest is None or asked else rest.text
-    return Course(aim, failing(version, domain.name), rests=rests)
+    return None if rest is None or asked else rest.text
+
+
+def moving_tables(version: Version, stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
+    """Return the tables of the domains that a run may bring on: of none that rests, is paused, waits to be tried again, or
+    lags with what it reads.
+
+    For the others nothing is to be committed, not even that the time has come.
+    """
+    everything = domains(stored)
+    names = list(everything) if request.views is None else _with_upstreams(everything, stored, request.views)
+    known = frontiers(version, stored.order, stored.inputs)
+    held = _held(version, stored, request)
+    still: set[str] = set()
+    for name, domain in everything.items():
+        control = control_of(version, name)
+        stands = (
+            name not in names
+            or name in held
+            or control.paused
+            or _rests(domain, version, stored, request) is not None
+            or not still.isdisjoint(domain.upstreams)
+        )
+        if stands and not control.asked and is_lagging(domain, known):
+            still.add(name)
+    return frozenset(t for name in names if name not in still for t in everything[name].tables)
 
 
 def most_steps(domain: Domain, version: Version, stored: StoredCatalog) -> int:

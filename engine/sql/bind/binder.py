@@ -99,6 +99,7 @@ _MOST_QUERIES = 3000
 _REMEDIES = {
     "sort": ("SORT BY", "a view has no order: put ORDER BY into the SELECT that reads it"),
     "pivots": ("PIVOT", "write one aggregate with FILTER for each column"),
+    "unpivot": ("UNPIVOT", "write one SELECT for each column, with UNION ALL between them"),
     "sample": ("TABLESAMPLE", "a sample is another one each time: take a WHERE condition on a column"),
     "connect": ("CONNECT BY", "recursion is not maintained: join a fixed number of times"),
     "into": ("SELECT INTO", "write CREATE MATERIALIZED VIEW … AS"),
@@ -168,8 +169,10 @@ class _Binder:
         for part, found in node.args.items():
             if part in known or not found:
                 continue
-            name, hint = _REMEDIES.get(part, (part.strip("_").upper().replace("_", " "), "take it out"))
             first = found[0] if isinstance(found, list) else found
+            if isinstance(first, exp.Pivot) and first.args.get("unpivot"):
+                part = "unpivot"
+            name, hint = _REMEDIES.get(part, (part.strip("_").upper().replace("_", " "), "take it out"))
             raise self.refuse(name, first if isinstance(first, exp.Expr) else node, hint)
 
     # ---- queries ---------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from engine.sql.bind.moving_series import series_upto_now
 from engine.sql.bind.scope import Scope, Source
 from engine.sql.bind.subqueries import query_of
 from engine.sql.bind.table_functions import TableFunctions, is_table_call
+from engine.sql.bind.unpivot import unpivot_of, unpivoted
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
 from engine.sql.expression.changes import OPERATION, ROW
@@ -103,6 +104,9 @@ class FromItems:
 
     def item(self, node: exp.Expr, *, outer: bool = False) -> Item:
         """Bind one item; `outer` keeps the rows before it for which a table function gives none."""
+        pivot = unpivot_of(node)
+        if pivot is not None and self.binder.dialect == "spark":
+            node = unpivoted(node, pivot)
         lateral = isinstance(node, exp.Lateral)
         inner = node.this if lateral else node
         call = inner.this if isinstance(inner, exp.Table) else inner

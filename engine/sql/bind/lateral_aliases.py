@@ -8,6 +8,7 @@ A column of FROM goes before an alias of its name, an alias before a column of a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from typing import TypeGuard
 
 import sqlglot.expressions as exp
 
@@ -32,7 +33,7 @@ def with_lateral_aliases(
     known: dict[str, exp.Expr | None] = {}
     for name, item in items:
         meant = _written_out(item, known, scope) if known else item
-        if known and sum(1 for _ in meant.walk()) > MOST_PARTS:
+        if meant is not item and sum(1 for _ in meant.walk()) > MOST_PARTS:
             what = f"an alias that comes to more than {MOST_PARTS} parts with the aliases in it"
             raise refuse(what, item, "compute the first of them in a WITH item, and read that")
         found.append((name, meant))
@@ -43,28 +44,30 @@ def with_lateral_aliases(
 
 def _written_out(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> exp.Expr:
     """Return an item with the aliases in it written out; those inside of a subquery are left to it."""
-    changed = item.copy()
-    root = exp.Paren(this=changed)
-    for column in [part for part in changed.walk(prune=_is_query) if isinstance(part, exp.Column)]:
-        if column.is_star or column.meta.get("bound"):
-            continue
+    if not any(_is_alias(part, known, scope) for part in item.walk(prune=_is_query)):
+        return item
+    root = exp.Paren(this=item.copy())
+    for column in [part for part in root.walk(prune=_is_query) if _is_alias(part, known, scope)]:
         first, *fields = column.parts
-        name = identifier(first).lower()
-        if name not in known or name in {source.alias for source in scope.sources}:
-            continue
-        if scope.visible(name, scope.sources):
-            continue
-        meant = known[name]
+        meant = known[identifier(first).lower()]
         if meant is None:
-            raise scope.error(
-                f"the alias {name} stands for two items", column, "give one of them another name"
-            )
+            message = f"the alias {identifier(first)} stands for two items"
+            raise scope.error(message, column, "give one of them another name")
         new: exp.Expr = meant.copy() if isinstance(meant, _WHOLE) else exp.Paren(this=meant.copy())
         for field in fields:
             new = exp.Dot(this=new, expression=field.copy())
         column.replace(copy_place(new, column))
     written: exp.Expr = root.this.pop()
     return written
+
+
+def _is_alias(node: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> TypeGuard[exp.Column]:
+    """Tell whether a node is an alias that is known, and no column of FROM."""
+    if not isinstance(node, exp.Column) or node.is_star or node.meta.get("bound"):
+        return False
+    name = identifier(node.parts[0]).lower()
+    is_source = name in {source.alias for source in scope.sources}
+    return name in known and not is_source and not scope.visible(name, scope.sources)
 
 
 def _is_query(node: exp.Expr) -> bool:

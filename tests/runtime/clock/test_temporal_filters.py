@@ -85,6 +85,41 @@ def test_nothing_is_committed_while_no_row_crosses_a_bound(tmp_path: Path, spark
         assert session.store.refresh().number == before
 
 
+def test_nothing_is_committed_for_views_that_are_not_brought_on(tmp_path: Path, spark: SparkSession) -> None:
+    """One that rests, one that is paused, one that failed lately, and what reads them: the time alone is no work for them."""
+    with moving(tmp_path, spark) as (session, clock):
+        create_tables(session)
+        noon = START.replace(tzinfo=None)
+        session.sql(f"INSERT INTO ev VALUES (1, 1, TIMESTAMP '{noon}')")
+        session.sql(f"CREATE MATERIALIZED VIEW rests WITH (refresh = 'manual') AS {VIEWS['newest']}")
+        session.sql(f"CREATE MATERIALIZED VIEW paused AS {VIEWS['newest']}")
+        session.sql(
+            "CREATE MATERIALIZED VIEW over AS SELECT id FROM paused WHERE ts > now() - INTERVAL '2 hours'"
+        )
+        session.sql(
+            f"CREATE MATERIALIZED VIEW fails AS SELECT 1 / (k - 2) AS q, id FROM ({VIEWS['newest']}) AS x"
+        )
+        session.pause("paused")
+        session.flush().raise_for_errors()
+        clock.sleep(60)
+        session.sql(f"INSERT INTO ev VALUES (2, 2, TIMESTAMP '{noon}')")
+        assert {view.view for view in session.flush().failed} == {"fails"}
+        clock.sleep(4000)  # all rows have left by now, and all that failed is due to be tried again
+        assert {view.view for view in session.flush(eager=False).views if view.deleted} == {"fails"}
+        session.sql(f"INSERT INTO ev VALUES (3, 2, TIMESTAMP '{noon + timedelta(hours=1, minutes=30)}')")
+        assert {view.view for view in session.flush(eager=False).failed} == {"fails"}
+        before = session.store.refresh().number
+        for _ in range(3):
+            clock.sleep(0.001)
+            session.flush(eager=False)
+        assert session.store.refresh().number == before
+        assert set(session.lagging()) == {"rests", "paused", "over", "fails"}
+        session.resume("paused")
+        session.flush(eager=False)
+        assert session.store.refresh().number > before
+        assert (_ids(session, "paused"), _ids(session, "over"), _ids(session, "rests")) == ([3], [3], [1])
+
+
 def test_a_rerun_after_a_crash_computes_the_moment_of_the_open_barrier(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,13 @@ CALLS = (
     "ts + INTERVAL -'2' YEAR",
     "hour(TIME '13:59:59')",
     "date_trunc('month', date_trunc(concat('d', 'ay'), ts))",
+    "timestampdiff(SECOND, ts, timestampadd(HOUR, n, ts))",
+    "timestampdiff(QUARTER, timestampadd(MONTH, 40, ts), ts)",
+    "datediff(DAY, ts, dateadd(WEEK, 2, ts))",
+    "date_add(MICROSECOND, n, ts)",
+    "dateadd(to_date(ts), 3)",
+    "time_diff('MINUTE', TIME '01:00:00', TIME '05:30:00')",
+    "time_trunc('HOUR', TIME '05:30:00')",
 )
 
 
@@ -52,6 +59,18 @@ def test_every_call_gives_what_its_text_gives(moments: Session) -> None:
 def test_any_of_a_column_is_an_aggregate(moments: Session) -> None:
     moments.sql("CREATE MATERIALIZED VIEW v AS SELECT any(n > 0) AS some, any(n > 99999) AS none FROM t")
     assert moments.sql("SELECT * FROM v").to_pylist() == [{"some": True, "none": False}]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
+def test_a_unit_before_the_moments_stays_where_it_is(dialect: str) -> None:
+    text = (
+        "SELECT TIMESTAMPDIFF(SECOND, a, b), DATEDIFF(MONTH, a, b), DATEDIFF(a, b), DATE_ADD(HOUR, 3 + n, a), "
+        "TIME_DIFF(unit, a, b), TIME_TRUNC(unit, a)"
+    )
+    assert parse(text, dialect).sql(dialect="spark") == text
+    same = {"TIMESTAMPADD(DAY, n, a)": "DATE_ADD(DAY, n, a)", "date_diff(day, a, b)": "DATEDIFF(DAY, a, b)"}
+    for written, printed in same.items():
+        assert parse(f"SELECT {written}", dialect).sql(dialect="spark") == f"SELECT {printed}"
 
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
