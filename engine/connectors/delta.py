@@ -23,6 +23,7 @@ from engine.connectors.delta_passing import has_key, passed_difference, passed_f
 from engine.connectors.delta_read import changes_of, reading, rows_here, snapshot_of, taken_columns
 from engine.connectors.delta_steps import HistoryGone, Position, Step, has_next, next_step, snapshot_step
 from engine.connectors.delta_types import delta_columns, renamed_columns
+from engine.connectors.delta_values import TakenColumn
 from engine.connectors.offset_source import OffsetSource, Steps, Taken
 from engine.connectors.offsets import Offset
 from engine.errors import SourceError
@@ -145,7 +146,7 @@ class DeltaSource(OffsetSource[Step]):
         """Return the version behind a step that nobody follows."""
         seen, metadata = standing_of(after), step.then.metadata
         columns = taken_columns(self.relation, metadata, self.place)
-        warnings, told = self._lacking(step, seen, set(columns.values()))
+        warnings, told = self._lacking(step, seen, columns.values())
         return Taken(
             text_of(Standing(step.then, told)), warnings=warnings, note="" if metadata.has_feed else NO_FEED
         )
@@ -212,8 +213,8 @@ class DeltaSource(OffsetSource[Step]):
         """Write the files of a step, and say what is to be known of it."""
         seen, metadata = standing_of(after), step.then.metadata
         columns = taken_columns(self.relation, metadata, self.place)
-        step = self._following(step, seen, set(columns.values()))
-        warnings, told = self._lacking(step, seen, set(columns.values()))
+        step = self._following(step, seen, columns.values())
+        warnings, told = self._lacking(step, seen, columns.values())
         note = "" if metadata.has_feed else NO_FEED
         if note and (after is None or after.note != note):
             warnings.append(note)
@@ -239,13 +240,14 @@ class DeltaSource(OffsetSource[Step]):
             precondition=unchanged(self.table(version)) if compares else None,
         )
 
-    def _following(self, step: Step, seen: Standing | None, taken: Collection[str]) -> Step:
+    def _following(self, step: Step, seen: Standing | None, columns: Collection[TakenColumn]) -> Step:
         """Return a step as it is to be taken; raises HistoryGone if a name is another column's by now, which no feed tells."""
         if seen is None or step.kind not in ("feed", "nothing"):
             return step
         metadata = step.then.metadata
-        others = renamed_columns(seen.at.metadata.schema_string, metadata.schema_string)
-        name = next((name for name in others if name in taken), None)
+        taken = {column.name: column.type for column in columns}
+        others = renamed_columns(seen.at.metadata.schema_string, metadata.schema_string, taken)
+        name = next(iter(others), None)
         if name is None:
             return step
         if step.kind == "nothing" and not metadata.has_feed:
@@ -256,7 +258,9 @@ class DeltaSource(OffsetSource[Step]):
             "was dropped and added again",
         )
 
-    def _written(self, spark: Spark, step: Step, version: Version, columns: Mapping[str, str]) -> Changed:
+    def _written(
+        self, spark: Spark, step: Step, version: Version, columns: Mapping[str, TakenColumn]
+    ) -> Changed:
         """Write the files of a step's rows."""
         table, relation, store = self.table(version), self.relation, self.store
         compares = step.kind != "feed"
@@ -285,22 +289,27 @@ class DeltaSource(OffsetSource[Step]):
                 ordered = self._new_rows(rows, files, count, step, columns)
             else:
                 rows = rows.selectExpr("*", f"CAST({COMES} AS BIGINT) AS {PLACE}")
-                rows = rows.unionByName(rows_here(session, store, relation, at))
+                rows = rows.unionByName(rows_here(session, store, relation, at), allowMissingColumns=True)
                 ordered = in_key_order(relation, rows, count + at.row_count, session)
             return body.of_frame(ordered, store.reader)
 
     def _new_rows(
-        self, rows: DataFrame, files: Sequence[str], count: int, step: Step, columns: Mapping[str, str]
+        self,
+        rows: DataFrame,
+        files: Sequence[str],
+        count: int,
+        step: Step,
+        columns: Mapping[str, TakenColumn],
     ) -> InKeyOrder:
         """Return the rows of a version, which none stand beside, in the order of the table's files."""
         relation, session = self.relation, rows.sparkSession
-        splits = None
+        splits, names = None, {name: column.name for name, column in columns.items()}
         if packs(relation, count):
-            splits = plain_splits(relation, step.then.metadata, columns, files, count)
+            splits = plain_splits(relation, step.then.metadata, names, files, count)
         if splits is None:
             return in_key_order(relation, rows, count, session, placed=False)
         parts = min(len(splits), partitions_for(count, parallelism(session)))
-        body = partial(PackFiles, splits, relation, columns, parts)
+        body = partial(PackFiles, splits, relation, names, parts)
         numbers = session.range(0, parts, 1, parts)
         return in_packed_order(
             relation, count, session, lambda packed: numbers.mapInArrow(body(packed), PACKED), placed=False
@@ -312,25 +321,34 @@ class DeltaSource(OffsetSource[Step]):
         return found if found.num_rows <= SMALL_ROWS else None
 
     def _lacking(
-        self, step: Step, seen: Standing | None, taken: Collection[str]
+        self, step: Step, seen: Standing | None, columns: Collection[TakenColumn]
     ) -> tuple[list[str], tuple[str, ...]]:
-        """Return what to say of columns that the table lacks, each once, and of which it is said by now."""
+        """Return what to say of what the table lacks or has narrower, each once, and of which it is said by now."""
         there = {column.name: column for column in delta_columns(step.then.metadata.schema_string)}
-        lacking = [name for name in there if name not in taken]
-        if seen is None:  # what the user has left out
-            return [], tuple(lacking)
+        taken = {column.name for column in columns}
         name, passes = self.relation.name, self.relation.passes
-        warnings = [
-            f"the Delta table has a new column {column}, which {name} lacks: "
-            + (
-                "a source that is created anew has it"
-                if passes
-                else f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} takes it from there on"
+        anew = "a source that is created anew" if passes else "a table that is made anew"
+        said: dict[str, str] = {}
+        for column in (one for one in there if one not in taken):
+            adds = f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} takes it from there on"
+            said[column] = f"the Delta table has a new column {column}, which {name} lacks: " + (
+                f"{anew} has it" if passes else adds
             )
-            for column in lacking
-            if column not in seen.told
-        ]
-        return warnings, tuple(lacking)
+        for field in (field for column in columns for field in column.left):
+            said[field] = f"the Delta table has a new field {field}, which {name} lacks: {anew} has it"
+        for one in (one for column in columns for one in column.wider):
+            path, _, kind = one.rpartition(" ")
+            unfit = (
+                "the first value that does not fit stops it"
+                if passes
+                else "rows whose value does not fit are set aside"
+            )
+            said[one] = (
+                f"{path} of the Delta table is {kind} by now, and narrower in {name}: {unfit}; {anew} has its type"
+            )
+        if seen is None:  # what the user has left out
+            return [], tuple(said)
+        return [text for what, text in said.items() if what not in seen.told], tuple(said)
 
 
 def _letters(step: Step, done: Changed) -> list[DeadLetter]:

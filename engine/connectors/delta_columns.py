@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.contract import Unfit
 from engine.connectors.delta_log import DeltaLog, delta_place
-from engine.connectors.delta_read import reading, same_type
+from engine.connectors.delta_read import reading
 from engine.connectors.delta_types import DeltaColumn, delta_columns
+from engine.connectors.delta_values import taken_column
 from engine.errors import SqlError
 from engine.sql.catalog import Column, check_name
 from engine.sql.column_names import matched
@@ -99,14 +100,15 @@ def _column(statement: CreateTable, given: DeltaColumn) -> Column:
 
 
 def _check(statement: CreateTable, column: Column, given: DeltaColumn) -> None:
-    if not same_type(column.type, given) or column.length is not None or column.sql_type is not None:
+    taken = taken_column(given, column.type)
+    if taken is None or taken.wider or column.length is not None or column.sql_type is not None:
         if given.type is None:
             hint = "leave the column out"
         else:
             hint = f"write {column.name} {given.type.upper()}, and cast it in a view over the table"
         shown = f"{column.type}" if column.sql_type is None else column.sql_type
         shown = shown if column.length is None else f"a text of {column.length} characters at most"
-        message = f"column {column.name} is {shown} here and {given.type or given.given} in the Delta table"
+        message = f"column {column.name} is {shown} here and {given.given} in the Delta table"
         raise _error(statement, column.name, message, hint)
     if not column.nullable and given.nullable and column.name not in statement.primary_key:
         message = f"column {column.name} is NOT NULL here and may be null in the Delta table"

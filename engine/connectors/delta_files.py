@@ -29,7 +29,7 @@ BATCH_ROWS = 131_072
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _WRITER = b"org.apache.spark.version"
 _FIRST_PROLEPTIC = (3, 1)
-_MAPPING, _PADDED = "delta.columnMapping.mode", "__CHAR_VARCHAR_TYPE_STRING"
+_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def plain_splits(
 
     `columns` gives the Delta column of each column.
     """
-    mapped = metadata.configuration.get(_MAPPING, "none") != "none"
-    if mapped or metadata.partition_columns or _PADDED in metadata.schema_string:
+    if metadata.is_mapped or metadata.partition_columns or _PADDED in metadata.schema_string:
         return None
     if not 0 < len(files) <= MOST_FILES:
         return None

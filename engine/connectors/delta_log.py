@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from engine.arrow import as_values
 from engine.connectors.confinement import allowed_bucket, allowed_path, defined_home
+from engine.connectors.delta_types import delta_columns
 from engine.connectors.landing_folder import landing_path
 from engine.errors import SourceError, StorageError, UnknownStore
 from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_store
@@ -24,6 +25,7 @@ from engine.hummock.object_store.local import LocalObjectStore
 
 LOG = "_delta_log/"
 FEED = "delta.enableChangeDataFeed"
+_MAPPING = "delta.columnMapping.mode"
 _VERSION = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(parquet|json)")
 _REMOTE = re.compile(r"s3a?://([^/]+)(?:/(.*))?")
@@ -42,6 +44,11 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     def has_feed(self) -> bool:
         """Whether its commits can be read as changes of rows."""
         return self.configuration.get(FEED, "").lower() == "true"
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether files hold its columns under other names than it has them."""
+        return self.configuration.get(_MAPPING, "none").lower() != "none"
 
 
 class _Vector(msgspec.Struct, rename="camel"):
@@ -69,6 +76,8 @@ class _Action(msgspec.Struct, rename="camel"):
 
 
 _DECODER = msgspec.json.Decoder(_Action)
+_NOT_AS_SAID = (msgspec.DecodeError, UnicodeError, KeyError, TypeError, ValueError)
+"""What reading an entry raises that is no such thing: text cut in a character, a list where an object is due."""
 
 
 class DeltaCommit(msgspec.Struct, frozen=True):
@@ -167,7 +176,7 @@ class DeltaLog:
         data = self._files.get(entry_of(version))
         if data is None:
             return None
-        actions = self._actions(version, data)
+        actions = self._actions(entry_of(version), data)
         data_files = [f for a in actions for f in (a.add, a.remove) if f is not None and f.data_change]
         told = [a.cdc for a in actions if a.cdc is not None]
         every = [f for a in actions for f in (a.add, a.remove, a.cdc) if f is not None]
@@ -179,7 +188,7 @@ class DeltaLog:
             next((a.commit_info.operation or "" for a in actions if a.commit_info is not None), ""),
             bool(data_files or told),
             sum(file.size or 0 for file in told or data_files),
-            next((a.meta_data for a in actions if a.meta_data is not None), None),
+            self._said(entry_of(version), actions),
             tuple(name for name in names if name.startswith("/") or _SCHEME.match(name)),
             tuple(file.path for file in told or data_files),
         )
@@ -216,11 +225,11 @@ class DeltaLog:
         for at in range(version, -1, -1):
             data = self._files.get(entry_of(at))
             if data is not None and b'"metaData"' in data:
-                said = next((a.meta_data for a in self._actions(at, data) if a.meta_data is not None), None)
+                said = self._said(entry_of(at), self._actions(entry_of(at), data))
                 if said is not None:
                     return said
             for name in checkpoints.get(at, ()):
-                said = self._of_checkpoint(at, name)
+                said = self._of_checkpoint(name)
                 if said is not None:
                     return said
             if data is None and at not in checkpoints:
@@ -230,33 +239,54 @@ class DeltaLog:
             "damaged; restore it, or name another table"
         )
 
-    def _of_checkpoint(self, version: int, name: str) -> Metadata | None:
+    def _of_checkpoint(self, name: str) -> Metadata | None:
         data = self._files.get(LOG + name)
         if data is None:
             return None
         if name.endswith(".json"):
-            return next((a.meta_data for a in self._actions(version, data) if a.meta_data is not None), None)
+            return self._said(LOG + name, self._actions(LOG + name, data))
         try:
             column = pq.read_table(BytesIO(data), columns=["metaData"]).column("metaData")
-        except (pa.ArrowException, KeyError) as error:
-            raise SourceError(
-                f"checkpoint {name} of the Delta table at {self.place.shown}: {error}"
-            ) from error
-        for row in as_values(column.drop_null()):
-            said = dict(row["configuration"] or ())
-            return Metadata(row["id"], row["schemaString"], said, tuple(row.get("partitionColumns") or ()))
+            for row in as_values(column.drop_null()):
+                said = {**row, "configuration": dict(row["configuration"] or ())}
+                return self._checked(LOG + name, msgspec.convert(said, Metadata))
+        except (
+            pa.ArrowException,
+            OSError,
+            *_NOT_AS_SAID,
+        ) as error:  # a page that is cut is an OSError of Arrow's
+            raise self._broken(LOG + name, error) from error
         return None
 
     def _names(self) -> list[str]:
         return [info.path.removeprefix(LOG) for info in self._files.list(LOG)]
 
-    def _actions(self, version: int, data: bytes) -> list[_Action]:
+    def _actions(self, name: str, data: bytes) -> list[_Action]:
         try:
-            return _DECODER.decode_lines(data)
-        except msgspec.DecodeError as error:
-            raise SourceError(
-                f"version {version} of the Delta table at {self.place.shown} can't be read: {error}"
-            ) from error
+            actions = _DECODER.decode_lines(data)
+        except _NOT_AS_SAID as error:
+            raise self._broken(name, error) from error
+        if not actions:
+            raise self._broken(name, "it is empty")
+        return actions
+
+    def _said(self, name: str, actions: Iterable[_Action]) -> Metadata | None:
+        said = next((a.meta_data for a in actions if a.meta_data is not None), None)
+        return None if said is None else self._checked(name, said)
+
+    def _checked(self, name: str, said: Metadata) -> Metadata:
+        try:
+            delta_columns(said.schema_string)
+        except SourceError as error:
+            raise self._broken(name, error) from error
+        return said
+
+    def _broken(self, name: str, why: Exception | str) -> SourceError:
+        told = " ".join(str(why).split())
+        return SourceError(
+            f"{name} of the Delta table at {self.place.shown} can't be read ({told}): it was not written to its end, or is "
+            "damaged: restore it, or have its writer repair the table"
+        )
 
 
 def _lacking(folder: Path) -> str:

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.connectors.delta_log import DeltaPlace
-from engine.connectors.delta_read import snapshot_of, taken_items
+from engine.connectors.delta_read import feed_of, snapshot_of, taken_items
 from engine.connectors.delta_steps import Step
+from engine.connectors.delta_values import TakenColumn
 from engine.hummock.passing import WAS, was
 from engine.runtime.writes.spilled import PLACE
 from engine.sql.catalog import Column, Relation
@@ -26,13 +27,15 @@ TWICE = "its key stands more than once in the Delta table"
 
 
 def passed_feed(
-    session: SparkSession, relation: Relation, step: Step, place: DeltaPlace, columns: Mapping[str, str]
+    session: SparkSession,
+    relation: Relation,
+    step: Step,
+    place: DeltaPlace,
+    columns: Mapping[str, TakenColumn],
 ) -> DataFrame:
     """Return what versions have changed by their feed, a row a key."""
-    feed = session.read.format("delta").option("readChangeFeed", "true")
-    feed = feed.option("startingVersion", step.first).option("endingVersion", step.last)
     new = "_change_type IN ('insert', 'update_postimage')"
-    rows = feed.load(place.spark).selectExpr(
+    rows = feed_of(session, step, place).selectExpr(
         *taken_items(relation, columns),
         f"{new} AS {_NEW}",
         f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {_AT}",
@@ -53,7 +56,7 @@ def passed_difference(
     relation: Relation,
     versions: tuple[int | None, int],
     place: DeltaPlace,
-    columns: tuple[Mapping[str, str], Mapping[str, str]],
+    columns: tuple[Mapping[str, TakenColumn], Mapping[str, TakenColumn]],
 ) -> DataFrame:
     """Return what differs between two versions, a row a key; without a first one all rows of the second."""
     before, after = versions

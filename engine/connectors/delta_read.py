@@ -7,11 +7,12 @@ from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from engine.connectors.delta_log import DeltaLog, DeltaPlace, Metadata, entry_of
 from engine.connectors.delta_steps import HistoryGone, Step
-from engine.connectors.delta_types import DeltaColumn, delta_columns
+from engine.connectors.delta_types import delta_columns
+from engine.connectors.delta_values import TakenColumn, taken_column
 from engine.errors import EnvironmentNotReady, SourceError, StorageError
 from engine.hummock import Hummock, TableVersion
 from engine.jars import FETCH_S3A
@@ -21,15 +22,17 @@ from engine.operators.table_parameters import TableAt
 from engine.runtime.spark.errors import plain_message
 from engine.runtime.spark.session import beside, configure, parallelism
 from engine.runtime.spark.shared_folders import runs_here, unseen
+from engine.runtime.writes.change_tasks import UNFIT
 from engine.runtime.writes.spilled import PLACE
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation
 from engine.sql.column_names import matched
-from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.spark_sql import quote, text_literal
 from engine.sql.typing.types import quoted_type
 
 Spark = Callable[[], SparkSession]
 _AT_END = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
+_AT_VERSION = "spark.databricks.delta.changeDataFeed.allowTimeTravelOptionsForSchema"
 _GONE = (
     *(
         "FileNotFoundException",
@@ -54,6 +57,7 @@ def reading(spark: Spark, relation: str, place: DeltaPlace) -> Iterator[SparkSes
         before = SparkSession.getActiveSession()
         activate(session)
         configure(session, _AT_END, "endVersion")
+        configure(session, _AT_VERSION, "true")
         yield session
     except (PySparkException, Py4JError) as error:  # what fails below Spark is not always told as Spark's
         with suppress(EnvironmentNotReady, StorageError, OSError):  # then the first error tells more
@@ -73,8 +77,8 @@ def check_seen(session: SparkSession, relation: str, place: DeltaPlace) -> None:
         raise SourceError(f"table {relation}: {fault}")
 
 
-def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> Mapping[str, str]:
-    """Return the Delta column of each column of a table; raises SourceError where one is missing or of another type."""
+def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> Mapping[str, TakenColumn]:
+    """Return how each column of a table is taken; raises SourceError for one that is missing or can't be taken."""
     there = delta_columns(metadata.schema_string)
     shown = [column for column in relation.columns if not column.hidden]
     places = matched([column.name for column in shown], [given.name for given in there]).found
@@ -92,39 +96,57 @@ def taken_columns(relation: Relation, metadata: Metadata, place: DeltaPlace) -> 
             raise SourceError(
                 f"{relation.kind} {name}: the Delta table at {place.shown} has no column {column.name}: {remedy}"
             )
-        if not same_type(column.type, given):
+        taken = taken_column(given, column.type)
+        if taken is None:
             raise SourceError(
-                f"table {relation.name}: column {column.name} is {column.type} here and {given.type or given.given} in the Delta "
+                f"table {relation.name}: column {column.name} is {column.type} here and {given.given} in the Delta "
                 f"table at {place.shown}: make a new table with that type"
             )
-        found[column.name] = given.name
+        found[column.name] = taken
     return found
 
 
-def same_type(kind: str, given: DeltaColumn) -> bool:
-    """Tell whether a column of a Delta table fits a column of this type as it is."""
-    return given.type is not None and kind.replace(" ", "").lower() == given.type.replace(" ", "").lower()
-
-
 def changes_of(
-    session: SparkSession, relation: Relation, step: Step, place: DeltaPlace, columns: Mapping[str, str]
+    session: SparkSession,
+    relation: Relation,
+    step: Step,
+    place: DeltaPlace,
+    columns: Mapping[str, TakenColumn],
 ) -> DataFrame:
     """Return what versions have changed, with the place of each change."""
-    feed = session.read.format("delta").option("readChangeFeed", "true")
-    feed = feed.option("startingVersion", step.first).option("endingVersion", step.last)
     new = "_change_type IN ('insert', 'update_postimage')"
-    return feed.load(place.spark).selectExpr(
+    return feed_of(session, step, place).selectExpr(
         *taken_items(relation, columns),
+        *_reasons(relation, columns, new),
         f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {PLACE}",
     )
 
 
+def feed_of(session: SparkSession, step: Step, place: DeltaPlace) -> DataFrame:
+    """Return the change data feed of a step's versions, in the schema that they have, whatever it is by now."""
+
+    def feed() -> DataFrameReader:
+        found = session.read.format("delta").option("readChangeFeed", "true")
+        return found.option("startingVersion", step.first).option("endingVersion", step.last)
+
+    if not step.then.metadata.is_mapped:
+        with suppress(PySparkException):  # if columns are mapped by now
+            found = feed().option("versionAsOf", step.last).load(place.spark)
+            if found.schema is not None:  # a server looks at the table only now
+                return found
+    return feed().load(place.spark)  # by the session's setting where columns are mapped
+
+
 def snapshot_of(
-    session: SparkSession, relation: Relation, version: int, place: DeltaPlace, columns: Mapping[str, str]
+    session: SparkSession,
+    relation: Relation,
+    version: int,
+    place: DeltaPlace,
+    columns: Mapping[str, TakenColumn],
 ) -> DataFrame:
     """Return a version's rows, which have no place."""
     whole = session.read.format("delta").option("versionAsOf", version).load(place.spark)
-    return whole.selectExpr(*taken_items(relation, columns))
+    return whole.selectExpr(*taken_items(relation, columns), *_reasons(relation, columns, "TRUE"))
 
 
 def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: TableVersion) -> DataFrame:
@@ -137,13 +159,30 @@ def rows_here(session: SparkSession, store: Hummock, relation: Relation, table: 
     return frame.selectExpr("*", f"CAST(0 AS BIGINT) AS {PLACE}")
 
 
-def taken_items(relation: Relation, columns: Mapping[str, str]) -> list[str]:
-    """Return the columns of a table as Spark SQL over those of its Delta table."""
-    return [
-        f"CAST({quote(columns[column.name])} AS {quoted_type(column.type)}) AS {quote(column.name)}"
-        for column in relation.columns
-        if not column.hidden
-    ]
+def taken_items(relation: Relation, columns: Mapping[str, TakenColumn]) -> list[str]:
+    """Return the columns of a table as Spark SQL over those of its Delta table; a source stops at a value without a place."""
+    found = []
+    for column in (one for one in relation.columns if not one.hidden):
+        taken = columns[column.name]
+        item = taken.item
+        if taken.unfit and relation.passes:
+            remedy = f": DROP SOURCE {relation.name} CASCADE, and create it and its views again"
+            told = f"concat({taken.reason}, {text_literal(remedy)})"
+            item = f"IF({taken.unfit}, CAST(raise_error({told}) AS {quoted_type(taken.type)}), {item})"
+        found.append(f"{item} AS {quote(column.name)}")
+    return found
+
+
+def _reasons(relation: Relation, columns: Mapping[str, TakenColumn], new: str) -> list[str]:
+    """Return the column that tells why a row is set aside, where one may be; of a row that goes the key alone counts."""
+    if relation.passes or not any(taken.unfit for taken in columns.values()):
+        return []
+    key = [column.name for column in relation.columns if column.source in relation.primary_key]
+    every, keys = (
+        f"nullif(concat_ws('; ', {', '.join(columns[name].reason for name in names)}), '')"
+        for names in (list(columns), key)
+    )
+    return [f"IF({new}, {every}, {keys}) AS {UNFIT}"]
 
 
 def _said(error: PySparkException | Py4JError, relation: str, place: DeltaPlace) -> SourceError:

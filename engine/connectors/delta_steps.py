@@ -76,7 +76,7 @@ def next_step(log: DeltaLog, table: str, at: Position, most: int = STEP_BYTES) -
     kind: Literal["feed", "difference", "nothing"] = "nothing"
     first = last = at.version + 1
     size, then, feeds = 0, at, True
-    while (commit := log.commit(then.version + 1)) is not None:
+    while (commit := _following(log, then, at)) is not None:
         wrong = _wrong(commit, then.metadata)
         if wrong and then is at:
             raise HistoryGone(table, wrong)
@@ -102,6 +102,16 @@ def next_step(log: DeltaLog, table: str, at: Position, most: int = STEP_BYTES) -
             )
         return None
     return Step(kind, first, last if kind == "feed" else then.version, size, then)
+
+
+def _following(log: DeltaLog, then: Position, at: Position) -> DeltaCommit | None:
+    """Return what the version behind a position did; raises SourceError for a broken entry once what came before it is taken."""
+    try:
+        return log.commit(then.version + 1)
+    except SourceError:
+        if then is at:
+            raise
+        return None
 
 
 def _check_same(log: DeltaLog, table: str, at: Position) -> None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from engine.errors import SourceError
+from engine.jsonb.kinds import split_types
+from engine.sql.typing.types import element_type, field_names, field_type
 
 _NAMES = {
     "integer": "int",
@@ -29,8 +31,10 @@ class DeltaColumn(NamedTuple):
     type: str | None
     nullable: bool
     given: str
-    held_as: tuple[Any, ...] = ()
-    """The names by which files hold it and the fields in it: another column that gets its name has others."""
+    kind: Any = None
+    """Its type as the log has it."""
+    held_as: str = ""
+    """The name by which files hold it: another column that gets its name has another one."""
 
 
 def delta_columns(schema: str) -> tuple[DeltaColumn, ...]:
@@ -39,43 +43,86 @@ def delta_columns(schema: str) -> tuple[DeltaColumn, ...]:
         fields = msgspec.json.decode(schema)["fields"]
         return tuple(
             DeltaColumn(
-                field["name"],
-                _type(field["type"]),
+                str(field["name"]),
+                type_of(field["type"]),
                 bool(field.get("nullable", True)),
-                field["type"] if isinstance(field["type"], str) else str(field["type"].get("type")),
+                _shown(field["type"]),
+                field["type"],
                 _held_as(field),
             )
             for field in fields
         )
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SourceError(
             f"the schema in the Delta log can't be read: {type(error).__name__}: {error}"
         ) from error
 
 
-def renamed_columns(before: str, after: str) -> list[str]:
-    """Return the columns of a schema whose names, or those of fields in them, were other columns' in an earlier one."""
-    known = {column.name.lower(): column.held_as for column in delta_columns(before)}
-    found = ((column, known.get(column.name.lower())) for column in delta_columns(after))
-    return [column.name for column, held_as in found if held_as is not None and held_as != column.held_as]
+def renamed_columns(before: str, after: str, taken: Mapping[str, str]) -> list[str]:
+    """Return the columns, of those that are taken, whose names, or those of fields in them, were others' in an earlier schema.
+
+    `taken` gives the type as which each is taken: a field that it has not is of no matter.
+    """
+    known = {column.name.lower(): column for column in delta_columns(before)}
+    found = [
+        (column, known[column.name.lower()])
+        for column in delta_columns(after)
+        if column.name.lower() in known
+    ]
+    return [
+        column.name
+        for column, was in found
+        if column.name in taken
+        and (column.held_as != was.held_as or _has_another(was.kind, column.kind, taken[column.name]))
+    ]
 
 
-def _held_as(field: Mapping[str, Any]) -> tuple[Any, ...]:
-    physical = (field.get("metadata") or {}).get(_PHYSICAL, field["name"])
-    return (physical, *_parts_held_as(field["type"]))
+def field_of(struct: Any, name: str) -> Any:
+    """Return the field of a struct, as a log has one, that a name means: exact, else without case; None if it has none."""
+    fields = struct["fields"]
+    exact = next((field for field in fields if field["name"] == name), None)
+    return exact or next((field for field in fields if field["name"].lower() == name.lower()), None)
 
 
-def _parts_held_as(kind: Any) -> tuple[Any, ...]:
+def _has_another(before: Any, after: Any, kind: str) -> bool:
+    """Tell whether a field of a type has the name that another one had."""
+    if isinstance(before, str) or isinstance(after, str) or before["type"] != after["type"]:
+        return False
+    if after["type"] == "struct":
+        for name in field_names(kind):
+            old, new = field_of(before, name), field_of(after, name)
+            if old is None or new is None:
+                continue
+            inner = field_type(kind, name) or ""
+            if _held_as(old) != _held_as(new) or _has_another(old["type"], new["type"], inner):
+                return True
+        return False
+    if after["type"] == "map":
+        kinds = dict(zip(("keyType", "valueType"), split_types(kind[len("map<") : -1]), strict=True))
+    else:
+        kinds = {"elementType": element_type(kind) or ""}
+    return any(_has_another(before[part], after[part], inner) for part, inner in kinds.items())
+
+
+def _held_as(field: Mapping[str, Any]) -> str:
+    return str((field.get("metadata") or {}).get(_PHYSICAL, field["name"]))
+
+
+def _shown(kind: Any) -> str:
+    """Return a type as Spark prints it."""
     if isinstance(kind, str):
-        return ()
-    if "fields" in kind:
-        return tuple((field["name"].lower(), _held_as(field)) for field in kind["fields"])
-    return tuple(
-        _parts_held_as(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind
-    )
+        return _NAMES.get(kind, kind)
+    if kind["type"] == "array":
+        return f"array<{_shown(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"map<{_shown(kind['keyType'])},{_shown(kind['valueType'])}>"
+    if kind["type"] == "struct":
+        return f"struct<{','.join(field['name'] + ':' + _shown(field['type']) for field in kind['fields'])}>"
+    return str(kind["type"])
 
 
-def _type(kind: Any) -> str | None:
+def type_of(kind: Any) -> str | None:
+    """Return a type, as a log has it, in the words of CREATE TABLE; None where it has none."""
     if isinstance(kind, str):
         if kind in _SAME:
             return kind
@@ -89,13 +136,13 @@ def _type(kind: Any) -> str | None:
 
 def _nested(kind: Mapping[str, Any]) -> str | None:
     if kind["type"] == "array":
-        inner = _type(kind["elementType"])
+        inner = type_of(kind["elementType"])
         return None if inner is None else f"array<{inner}>"
     if kind["type"] == "map":
-        key, value = _type(kind["keyType"]), _type(kind["valueType"])
+        key, value = type_of(kind["keyType"]), type_of(kind["valueType"])
         return None if key is None or value is None else f"map<{key},{value}>"
     if kind["type"] == "struct":
-        parts = [(field["name"], _type(field["type"])) for field in kind["fields"]]
+        parts = [(field["name"], type_of(field["type"])) for field in kind["fields"]]
         if not parts or any(inner is None or not re.fullmatch(r"\w+", name) for name, inner in parts):
             return None
         return f"struct<{','.join(f'{name}:{inner}' for name, inner in parts)}>"

@@ -13,6 +13,7 @@ from engine.connectors.delta import NO_FEED, DeltaSource
 from engine.connectors.delta_log import Metadata
 from engine.connectors.delta_read import changes_of, reading
 from engine.connectors.delta_steps import Position, Step
+from engine.connectors.delta_values import TakenColumn
 from engine.connectors.polling import Polling
 from engine.connectors.sources import pending_digest, poll_all
 from engine.errors import PathNotAllowed, SourceError, SqlError
@@ -211,11 +212,12 @@ def test_an_error_that_only_delta_knows_is_said(session: Session, delta: Callabl
     follow(session, there)
     relation, place = session.catalog.get("t"), source(session).place
     lacking = Step("feed", 0, 1, 0, Position(1, "", Metadata("")))
+    columns = {name: TakenColumn(name, kind, name) for name, kind in (("id", "bigint"), ("v", "string"))}
     with (
         pytest.raises(SourceError, match=r"can't be read any more \(Error getting change data.*RESYNC"),
         reading(lambda: session.computing, "t", place) as read,
     ):
-        changes_of(read, relation, lacking, place, {"id": "id", "v": "v"}).collect()
+        changes_of(read, relation, lacking, place, columns).collect()
 
 
 @pytest.mark.long

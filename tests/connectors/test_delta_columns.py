@@ -118,6 +118,61 @@ def test_a_source_says_that_a_name_is_another_column_s(
         poll(session, "s")
 
 
+def test_fields_that_are_added_are_left_out_and_wider_values_are_taken_where_they_fit(
+    session: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    there = SparkDeltaTable(spark, tmp_path / "delta")
+    there.make(
+        "id BIGINT, n INT, f FLOAT, s STRUCT<a: INT>",
+        properties=f"{FEED}, 'delta.enableTypeWidening' = 'true'",
+    )
+    there.insert("VALUES (1, 1, 1.5, named_struct('a', 1)), (2, 2, 2.5, NULL)")
+    listed = "(PRIMARY KEY (id)) WITH (connector = 'delta'"
+    session.sql(f"CREATE TABLE t {listed}, path = '{there.path}')")
+    session.sql(f"CREATE SOURCE s {listed}, path = '{there.path}')")
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, n, f, s FROM s")
+    for name in ("t", "s"):
+        poll(session, name)
+    there.sql(
+        "ALTER TABLE {} ALTER COLUMN n TYPE BIGINT",
+        "ALTER TABLE {} ADD COLUMN s.b STRING FIRST",
+        "INSERT INTO {} VALUES (3, 3, 3.5, named_struct('b', 'b', 'a', 3))",
+    )
+    warned = poll(session, "s").warnings
+    session.flush().raise_for_all()
+    assert held(session, "v") == [
+        (1, 1, 1.5, {"a": 1}),
+        (2, 2, 2.5, None),
+        (3, 3, 3.5, {"a": 3}),
+    ]
+    there.sql(
+        "UPDATE {} SET n = 3000000000 WHERE id = 1",
+        "ALTER TABLE {} ALTER COLUMN f TYPE DOUBLE",
+        "INSERT INTO {} VALUES (4, 4, 0.1, NULL), (5, 5, 5.5, named_struct('b', 'b', 'a', NULL))",
+    )
+    report = poll(session)
+    assert (report.rows, report.dead_rows) == (3, 2)
+    for told in (*warned, *report.warnings):
+        assert (
+            "new field s.b, which" in told
+            or "is bigint by now" in told
+            or "is double by now" in told
+            or "_dead" in told
+        )
+    assert (len(warned), len(report.warnings)) == (2, 4)
+    assert held(session) == [(2, 2, 2.5, None), (3, 3, 3.5, {"a": 3}), (5, 5, 5.5, {"a": None})]
+    assert held(session, "_dead_letter", "file, reason") == [
+        ("version 5", "column n of the Delta table is 3000000000, which int does not hold"),
+        ("version 7", "column f of the Delta table is 0.1, which float does not hold"),
+    ]
+    with pytest.raises(SourceError, match=r"n of the Delta table is 3000000000.*DROP SOURCE s CASCADE"):
+        poll(session, "s")
+    there.sql("UPDATE {} SET n = 7 WHERE id = 1", "DELETE FROM {} WHERE id = 4")
+    assert poll(session).rows == 1
+    session.sql("ALTER TABLE t RESYNC")
+    assert held(session, columns="id, n, f, s.a") == there.rows(("id", "n", "f", "s.a"))
+
+
 def test_fields_may_have_any_name_of_letters_and_digits(
     session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,9 @@ from engine.errors import SourceError
 from engine.hummock.object_store import open_object_store
 
 LONG = {"name": "id", "type": "long", "nullable": False, "metadata": {}}
+CHECKPOINT = pa.struct(
+    [("id", pa.string()), ("schemaString", pa.string()), ("configuration", pa.map_(pa.string(), pa.string()))]
+)
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -200,9 +204,77 @@ def test_what_can_not_be_read_is_said(tmp_path: Path, written: Written) -> None:
         DeltaLog(delta_place(str(tmp_path / "nowhere"))).newest()
     with pytest.raises(SourceError, match="holds no version"):
         DeltaLog(delta_place(str(tmp_path))).newest()
-    written.entry(1).write_text("{")
-    with pytest.raises(SourceError, match=r"version 1 of the Delta table at .* can't be read"):
-        written.log.commit(1)
+
+
+def test_a_broken_log_is_told_with_the_name_of_the_file(written: Written) -> None:
+    name, said = f"_delta_log/{1:020d}.json", metadata()["metaData"]
+    at = written.start().then
+    lines = [
+        *(b"", b"\n\n", b"{", b"null", b"[]", b"\xff\xfe", b'{"add": 1}', b'{"add": {"path": "\xe9"}}'),
+        *(
+            b'{"add": {"path": "a", "size": "b"}}',
+            b'{"add": {"path": "a"}}\n{"ad',
+            b'{"metaData": {"id": null}}',
+        ),
+        *(
+            json.dumps({"metaData": {**said, "configuration": what}}).encode()
+            for what in (None, 1, {"a": None})
+        ),
+        *(
+            json.dumps({"metaData": {**said, "schemaString": text}}).encode()
+            for text in ("", "{}", None, "[1]")
+        ),
+    ]
+    for line in lines:
+        written.entry(1).write_bytes(line)
+        for read in (
+            lambda: written.log.commit(1),
+            lambda: next_step(written.log, "t", at),
+        ):
+            with pytest.raises(
+                SourceError, match=f"{name} of the Delta table at .* can't be read .* restore it"
+            ):
+                read()
+
+
+def test_what_came_before_a_broken_entry_is_taken(written: Written) -> None:
+    at = written.start().then
+    written.commit(added())
+    written.entry(2).write_text("{")
+    step = next_step(written.log, "t", at)
+    assert step is not None and (step.kind, step.then.version) == ("feed", 1)
+    with pytest.raises(SourceError, match=f"{2:020d}.json of the Delta table"):
+        next_step(written.log, "t", step.then)
+
+
+def test_a_log_damaged_at_random_is_read_or_told(written: Written) -> None:
+    written.commit(added(), added(2))
+    written.commit(metadata("A", {}, {"name": "v", "type": "string", "nullable": True, "metadata": {}}))
+    log, random = written.log, Random(7)
+    said = {"id": "A", "schemaString": schema(), "configuration": [("a", "b")]}
+    checkpoint = written.folder / f"{1:020d}.checkpoint.parquet"
+    pq.write_table(pa.table({"metaData": pa.array([None, said], CHECKPOINT)}), checkpoint)
+    whole = {path: path.read_bytes() for path in written.folder.iterdir()}
+    for _ in range(400):
+        for path, text in whole.items():
+            path.write_bytes(text)
+        path = random.choice(list(whole))
+        data = bytearray(whole[path])
+        if random.random() < 0.4:
+            del data[random.randrange(len(data)) :]
+        for _ in range(random.randrange(3)):
+            if data:
+                data[random.randrange(len(data))] = random.randrange(256)
+        path.write_bytes(data)
+        if random.random() < 0.5:
+            written.entry(0).unlink()
+        try:
+            at = Position(1, log.digest(1) or "", log.metadata(1))
+            while (step := next_step(log, "t", at)) is not None:
+                at = step.then
+            snapshot_step(log, "snapshot")
+        except SourceError:
+            continue
 
 
 def test_types_as_create_table_has_them() -> None:

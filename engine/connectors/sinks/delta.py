@@ -49,6 +49,9 @@ APP = "app"
 _VIEW = "delivered"
 """The temporary view, in the sink's own session, of what it writes."""
 
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows whose partition column is null."""
+
 
 class DeltaSink:
     """Keeps a Delta table as its view is.
@@ -204,7 +207,7 @@ class DeltaSink:
         """Return the columns of changes; one by which Delta partitions is checked for what it would make a null of."""
         partitions = set(self.options.partition_by)
         return [
-            _without_empty_texts(self._relation, column.name, place(n))
+            _without_nulls_of_texts(self._relation, column.name, place(n))
             if column.name in partitions and column.type == "string"
             else place(n)
             for n, column in enumerate(self._relation.columns)
@@ -232,9 +235,10 @@ def _arrow_type(kind: str) -> pa.DataType | None:
         return None
 
 
-def _without_empty_texts(relation: Relation, name: str, value: str) -> str:
+def _without_nulls_of_texts(relation: Relation, name: str, value: str) -> str:
     told = literal(
-        f"sink {relation.name}: column {name} is an empty text, of which Delta makes a null where it partitions by it: write "
-        "NULL or a word in the view, or take cluster_by instead"
+        f"sink {relation.name}: column {name} is an empty text or {NULL_FOLDER}, of which Delta makes a null where it partitions "
+        "by it: write NULL or another word in the view, or take cluster_by instead"
     )
-    return f"CASE WHEN {value} = '' THEN CAST(raise_error({told}) AS STRING) ELSE {value} END AS {value}"
+    nulls = f"{value} IN ('', {literal(NULL_FOLDER)})"
+    return f"CASE WHEN {nulls} THEN CAST(raise_error({told}) AS STRING) ELSE {value} END AS {value}"

@@ -36,6 +36,8 @@ from engine.sql.catalog import Relation
 
 COMES = 1
 """The place of rows that come and have no other."""
+UNFIT = "_unfit"
+"""Tells, in a column of rows that may lack it, why one that comes can't be taken; one that goes, and has it, was not."""
 MOST_LETTERS = 1_000
 INLINE_BYTES = 1 << 20
 
@@ -155,6 +157,8 @@ class _Task:
 
     def _with_keys(self, rows: pa.Table) -> pa.Table:
         """Return the rows that have a key; of the others those that come are set aside."""
+        if UNFIT in rows.column_names:
+            rows = self._fitting(rows)
         lacking = np.zeros(rows.num_rows, dtype=bool)
         for name in self.needed:
             lacking |= holds(rows.column(name).is_null())
@@ -165,14 +169,21 @@ class _Task:
         self._aside(told, f"the key {', '.join(nulls)} is null")
         return rows.filter(pa.array(~lacking))
 
+    def _fitting(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that can be taken; of the others those that come are set aside."""
+        unfit = holds(rows.column(UNFIT).is_valid())
+        told = rows.filter(pa.array(unfit & ~_gone(rows)))
+        self._aside(told, UNFIT)
+        return rows.filter(pa.array(~unfit)).drop_columns([UNFIT])
+
     def _aside(self, rows: pa.Table, reason: str) -> None:
+        """Set rows aside, each for a reason; UNFIT means its own."""
         some = rows.slice(0, MOST_LETTERS - min(len(self.done.letters), MOST_LETTERS))
-        letters = [
-            Letter(place, reason, _text(row))
-            for place, row in zip(
-                as_values(some.column(PLACE)), as_rows(some.select(self.shown)), strict=True
-            )
-        ]
+        reasons = (
+            as_values(some.column(UNFIT)) if reason == UNFIT else itertools.repeat(reason, some.num_rows)
+        )
+        given = zip(as_values(some.column(PLACE)), reasons, as_rows(some.select(self.shown)), strict=True)
+        letters = [Letter(place, why, _text(row)) for place, why, row in given]
         self.done.set_aside(letters, rows.num_rows)
 
     def _write(self, *, last: bool) -> None:
