@@ -32,7 +32,7 @@ POSTGRES = {
     "some": "SELECT n FROM (SELECT s, count(*) AS n FROM t GROUP BY ROLLUP (s) ORDER BY n DESC LIMIT 1) AS x",
 }
 SPARK = {
-    "aliased": "SELECT id, coalesce(k, 0) AS m, m + 1 AS n, sum(n) OVER (PARTITION BY s) AS o FROM t",
+    "aliased": "SELECT id, coalesce(k, 0) AS m, m + 1 AS n, n * m AS o FROM t",
     "grouped": "SELECT s, sum(k) AS a, count(*) AS n, a / n AS r FROM t GROUP BY s",
     "moments": "SELECT id, timestampdiff(HOUR, at, timestampadd(MINUTE, k * 50, at)) AS h, datediff(DAY, at, now) AS d "
     "FROM (SELECT *, timestampadd(MONTH, 1, at) AS now FROM t)",
