@@ -56,7 +56,7 @@ STEPS = (
 
 
 SHORT = {
-    "postgres": ("chain", "branches", "rollup", "twice", "asked", "exists"),
+    "postgres": ("branches", "rollup", "twice", "asked", "exists", "whole"),
     "spark": ("aliased", "units", "met", "unpivot_of_two", "sets", "whole"),
 }
 ALL = {"postgres": (*BOTH, *POSTGRES), "spark": (*BOTH, *SPARK)}

@@ -30,8 +30,8 @@ def with_whole_of_nothing(tree: exp.Expr, types: QueryTypes) -> exp.Expr:
         sets = grouping_sets_of(group) if group is not None else None
         wholes = sum(1 for one in sets or () if not one)
         cut = any(select.args.get(part) for part in ("limit", "offset"))
-        if sets is None or not wholes or (wholes > 1 and cut):
-            continue
+        if sets is None or not wholes or len(sets) == 1 or (wholes > 1 and cut):
+            continue  # one set alone, and that is empty, is no grouping to Spark either: it has its row
         keys = _keys(select, [part for one in sets for part in one], types)
         if _in_subqueries(select, keys):
             continue
