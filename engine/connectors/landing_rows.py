@@ -11,15 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import as_values, either, nulls, repeated
+from engine.connectors.change_envelopes import OPERATION
 from engine.connectors.conversion import convert
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
+from engine.connectors.time_formats import in_iso
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import Column
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 from engine.sql.typing.types import to_arrow
 
-OPERATION = "_op"
 ROW_ID = "_row_id"
 UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u"})
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
@@ -42,6 +43,27 @@ NAMED_TYPES = (
 
 
 @dataclass(frozen=True)
+class RowOptions:
+    """How rows tell what they are: the column of their operation and its words, and how their dates and times are written.
+
+    A column that is `named` has to be there, and to have a value.
+    """
+
+    operation: str = OPERATION
+    named: bool = False
+    upserts: frozenset[str] = UPSERT_WORDS
+    deletes: frozenset[str] = DELETE_WORDS
+    date_format: str | None = None
+    timestamp_format: str | None = None
+
+    def format_of(self, kind: pa.DataType) -> str | None:
+        """Return how values of a type are written in texts, None where that is as ISO 8601 has it."""
+        if pa.types.is_timestamp(kind):
+            return self.timestamp_format
+        return self.date_format if pa.types.is_date(kind) else None
+
+
+@dataclass(frozen=True)
 class Target:
     """The table that rows land in; `required` are its columns that may not be null, the key's among them.
 
@@ -55,6 +77,7 @@ class Target:
     append_only: bool = False
     defaults: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
     limited: Mapping[str, Column] = field(default_factory=dict)
+    options: RowOptions = field(default_factory=RowOptions)
 
 
 @dataclass(frozen=True)
@@ -91,7 +114,7 @@ def land(file: FileRows, target: Target) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
-    unknown = _unknown_columns(file, found)
+    unknown = _unknown_columns(file, found, target)
     return LandedRows(rows, deletes, lines, tuple(bad), unknown, file.place if target.append_only else None)
 
 
@@ -122,36 +145,54 @@ def _same_but_for_case(file: FileRows) -> dict[str, str]:
     return lower
 
 
-def _unknown_columns(file: FileRows, found: Mapping[str, str]) -> tuple[str, ...]:
-    known = set(found.values())
-    unknown = (name for name in file.names if name and name not in known and name.lower() != OPERATION)
+def _unknown_columns(file: FileRows, found: Mapping[str, str], target: Target) -> tuple[str, ...]:
+    known, operation = set(found.values()), target.options.operation.lower()
+    unknown = (name for name in file.names if name and name not in known and name.lower() != operation)
     return tuple(unknown)[:MOST_UNKNOWN]
 
 
 def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.ndarray:
     """Return which rows are deletes; an operation that nobody knows is a reason."""
-    deletes = np.zeros(file.rows, dtype=bool)
-    name = OPERATION if OPERATION in file.columns else _same_but_for_case(file).get(OPERATION)
+    deletes, options = np.zeros(file.rows, dtype=bool), target.options
+    wanted = options.operation
+    name = wanted if wanted in file.columns else _same_but_for_case(file).get(wanted.lower())
     if name is None:
+        if options.named and not file.by_row and file.rows:
+            raise MalformedFile(
+                f"the file has no column {wanted}, which operation names; it has {', '.join(file.names[:40]) or 'none'}"
+            )
+        if options.named:
+            reasons.update(
+                dict.fromkeys(range(file.rows), f"column {wanted}, which operation names, has no value")
+            )
         return deletes
     words = convert(file.columns[name], pa.string()).values
     encoded = pc.utf8_lower(pc.utf8_trim_whitespace(words)).dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     for code, word in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        if word in DELETE_WORDS and ROW_ID in target.primary_key:
+        if word in options.deletes and ROW_ID in target.primary_key:
             told = f"table {target.name} has no PRIMARY KEY: which row to delete is not to be told"
             reasons.update(dict.fromkeys(rows.tolist(), told))
-        elif word in DELETE_WORDS and not target.append_only:
+        elif word in options.deletes and not target.append_only:
             deletes[rows] = True
-        elif word in DELETE_WORDS:
+        elif word in options.deletes:
             reasons.update(
                 dict.fromkeys(rows.tolist(), f"table {target.name} is APPEND ONLY: no row is deleted")
             )
-        elif word and word not in UPSERT_WORDS:
-            told = f'column {OPERATION}: "{word[:LONGEST_SHOWN_VALUE]}" is none of insert, upsert, update, delete'
+        elif (word or options.named) and word not in options.upserts:
+            told = f'column {wanted}: "{word[:LONGEST_SHOWN_VALUE]}" is none of {_known_words(options)}'
             reasons.update(dict.fromkeys(rows.tolist(), told))
+    if options.named:
+        lacking = np.flatnonzero(codes == -1).tolist()
+        reasons.update(dict.fromkeys(lacking, f"column {wanted}, which operation names, has no value"))
     return deletes
+
+
+def _known_words(options: RowOptions) -> str:
+    if (options.upserts, options.deletes) == (UPSERT_WORDS, DELETE_WORDS):
+        return "insert, upsert, update, delete"
+    return ", ".join((*sorted(options.upserts), *sorted(options.deletes)))
 
 
 def _column(
@@ -172,7 +213,7 @@ def _column(
             return repeated(target.defaults[name], file.rows)
         values = nulls(file.rows, column.type)
     else:
-        converted = convert(file.columns[source], column.type)
+        converted = convert(_in_iso(file.columns[source], column.type, target.options), column.type)
         values = converted.values
         if name in target.defaults and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
@@ -203,6 +244,14 @@ def _column(
             if in_key or not deletes[index]:
                 reasons.setdefault(index, f"column {name}: {why}")
     return values
+
+
+def _in_iso(given: Any, kind: pa.DataType, options: RowOptions) -> Any:
+    """Return values of a file with texts that are written in a format of their own as ISO 8601 has them."""
+    format = options.format_of(kind)
+    if format is None or not pa.types.is_string(given.type):
+        return given
+    return in_iso(one_chunk(given), format, kind)
 
 
 def _shown_value(value: pa.Scalar[Any]) -> str:
