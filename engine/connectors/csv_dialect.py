@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import Column
 from engine.connectors.file_formats import FileOptions
 from engine.connectors.text_blocks import TextBlocks
 
@@ -125,9 +126,7 @@ class CsvDialect:
             start = end + 1
         return b"".join(kept)
 
-    def unfolded(
-        self, column: pa.Array[pa.StringScalar] | pa.ChunkedArray[pa.StringScalar], delimiter: str
-    ) -> pa.Array[pa.StringScalar] | pa.ChunkedArray[pa.StringScalar]:
+    def unfolded(self, column: Column, delimiter: str) -> Column:
         """Return values in which a delimiter that stood in quotes is what it was."""
         return (
             pc.replace_substring(column, delimiter, self.delimiter) if self.folds and self.quote else column
