@@ -70,7 +70,9 @@ class CsvDialect:
 
     def ends_in_escape(self, data: bytes) -> bool:
         """Tell whether nothing follows an escape at the end of a last line, behind which a line's end was added."""
-        active = _active(data, ord(self.escape)) if self.escape else ()
+        if not self.escape:
+            return False
+        active = _active(data, ord(self.escape))
         return bool(len(active) and active[-1] == len(data) - 2)
 
     def names(self, raw: bytes) -> list[str] | None:
@@ -79,7 +81,6 @@ class CsvDialect:
         if self.folds:
             delimiter = _spare(raw) or ""
             text = raw.replace(FOLDED, delimiter.encode())
-        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         try:
             found = next(
                 csv.reader(
@@ -87,7 +88,7 @@ class CsvDialect:
                     delimiter=delimiter,
                     quotechar=self.quote or None,
                     escapechar=self.escape or None,
-                    quoting=quoting,
+                    quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
                     strict=True,
                 ),
                 None,
@@ -173,7 +174,8 @@ def _active(data: bytes, escape: int) -> np.ndarray:
         return places
     begins = np.concatenate([[True], np.diff(places) != 1])
     first = places[np.flatnonzero(begins)][np.cumsum(begins) - 1]
-    return places[(places - first) % 2 == 0]
+    found: np.ndarray = places[(places - first) % 2 == 0]
+    return found
 
 
 def _spare(text: bytes) -> str | None:

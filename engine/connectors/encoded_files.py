@@ -39,7 +39,8 @@ class _Recoded(io.RawIOBase):
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
         self._file, self._encoding = file, encoding
-        self._begin()
+        self._held, self._ended, self._at = b"", False, 0
+        self._decoder = self._new_decoder()
 
     def readable(self) -> bool:
         return True
@@ -54,7 +55,8 @@ class _Recoded(io.RawIOBase):
         if (offset, whence) != (0, io.SEEK_SET):
             raise io.UnsupportedOperation("an encoded file is read from its start on")
         self._file.seek(0)
-        self._begin()
+        self._held, self._ended, self._at = b"", False, 0
+        self._decoder = self._new_decoder()
         return 0
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives
@@ -69,6 +71,5 @@ class _Recoded(io.RawIOBase):
         self._at += size
         return size
 
-    def _begin(self) -> None:
-        self._decoder = codecs.getincrementaldecoder(self._encoding)("tideline.no_text")
-        self._held, self._ended, self._at = b"", False, 0
+    def _new_decoder(self) -> codecs.IncrementalDecoder:
+        return codecs.getincrementaldecoder(self._encoding)("tideline.no_text")

@@ -40,6 +40,11 @@ OPTIONS: Mapping[str, str] = {
     "timestamp_format": "how TIMESTAMP is written in texts, as '%d.%m.%Y %H:%M:%S', or epoch, epoch_ms, epoch_us",
 }
 """The options of a landing table and what they mean; `docs/reference.md` is made of this table."""
+_OF_FORMATS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("csv",): OF_CSV,
+    ("json",): OF_JSON,
+    ("csv", "json"): OF_TEXT,
+}
 _TAB = ("\\t", "tab")
 _NONE = "none"
 _BOOLEANS = {"true": True, "false": False}
@@ -69,10 +74,8 @@ def wrong_reading(options: Mapping[str, str]) -> Unfit | None:
     for check in (_wrong_csv, _wrong_text, _wrong_operation):
         if (wrong := check(options)) is not None:
             return wrong
-    own = {**dict.fromkeys(OF_CSV, ("csv",)), **dict.fromkeys(OF_JSON, ("json",))}
-    own |= dict.fromkeys(OF_TEXT, ("csv", "json"))
     for name in options:
-        kinds = own.get(name, FORMATS)
+        kinds = next((kinds for kinds, own in _OF_FORMATS.items() if name in own), FORMATS)
         if form is not None and form not in kinds:
             told = f"{name} is of {' and '.join(map(str.upper, kinds))}, and format = '{form}' takes no such files"
             return Unfit(name, told, f"leave {name} or format out")

@@ -181,7 +181,8 @@ def _operations(file: FileRows, target: Target, reasons: dict[int, str]) -> np.n
                 dict.fromkeys(rows.tolist(), f"table {target.name} is APPEND ONLY: no row is deleted")
             )
         elif (word or options.named) and word not in options.upserts:
-            told = f'column {wanted}: "{word[:LONGEST_SHOWN_VALUE]}" is none of {_known_words(options)}'
+            shown = (word or "")[:LONGEST_SHOWN_VALUE]
+            told = f'column {wanted}: "{shown}" is none of {_known_words(options)}'
             reasons.update(dict.fromkeys(rows.tolist(), told))
     if options.named:
         lacking = np.flatnonzero(codes == -1).tolist()

@@ -93,12 +93,14 @@ def _counted(texts: pa.Array[Any], format: str, kind: pa.DataType) -> pa.Array[A
     first, last = _DAYS_KNOWN if format == DAYS else _MICROS_KNOWN
     whole = pc.match_substring_regex(texts, r"^[+-]?\d{1,18}$")
     numbers = pc.if_else(whole, texts, pa.scalar(None, pa.string())).cast(pa.int64())
-    inside = pc.and_(pc.greater_equal(numbers, -(-first // each)), pc.less_equal(numbers, last // each))
+    low, high = pa.scalar(-(-first // each), pa.int64()), pa.scalar(last // each, pa.int64())
+    inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
     numbers = pc.if_else(inside, numbers, pa.scalar(None, pa.int64()))
     if format == DAYS:
         found = numbers.cast(pa.int32()).cast(pa.date32())
     else:
-        found = pc.multiply(numbers, each).cast(pa.timestamp("us", kind.tz))
+        moment = kind if pa.types.is_timestamp(kind) else pa.timestamp("us")
+        found = pc.multiply(numbers, each).cast(moment)
     return either(pc.and_(found.is_null(), texts.is_valid()), pa.scalar(_NO_TIME), found.cast(pa.string()))
 
 
@@ -116,7 +118,7 @@ def _month(parts: Mapping[str, pa.Array[Any]]) -> pa.Array[Any]:
     name = next(part for part in ("b", "B") if part in parts)
     known = pa.array(_MONTHS if name == "b" else _LONG_MONTHS)
     number = pc.add(pc.index_in(pc.utf8_lower(parts[name]), value_set=known), 1)
-    return pc.if_else(number.is_null(), _NO_TIME, _two(number.cast(pa.string())))
+    return either(number.is_null(), pa.scalar(_NO_TIME), _two(number.cast(pa.string())))
 
 
 def _time(parts: Mapping[str, pa.Array[Any]]) -> pa.Array[Any]:
@@ -130,13 +132,13 @@ def _time(parts: Mapping[str, pa.Array[Any]]) -> pa.Array[Any]:
 
 def _hour_of_half(parts: Mapping[str, pa.Array[Any]]) -> pa.Array[Any]:
     """Return the hour of a day of twice twelve hours, of which 12 is the first."""
-    hour = pc.if_else(pc.equal(parts["I"], ""), pa.scalar(None, pa.string()), parts["I"]).cast(pa.int64())
-    inside = pc.and_(pc.greater(hour, 0), pc.less_equal(hour, 12))
-    of_day = pc.add(
-        pc.if_else(pc.equal(hour, 12), 0, hour),
-        pc.if_else(pc.equal(pc.utf8_lower(parts["p"]), "pm"), 12, 0),
-    )
-    return pc.if_else(inside, _two(of_day.cast(pa.string())), _NO_TIME)
+    empty = pc.equal(parts["I"], pa.scalar(""))
+    hour = pc.if_else(empty, pa.scalar(None, pa.string()), parts["I"]).cast(pa.int64())
+    twelve = pa.scalar(12, pa.int64())
+    inside = pc.and_(pc.greater(hour, pa.scalar(0, pa.int64())), pc.less_equal(hour, twelve))
+    afternoon = pc.equal(pc.utf8_lower(parts["p"]), pa.scalar("pm"))
+    of_day = pc.add(pc.if_else(pc.equal(hour, twelve), 0, hour), pc.if_else(afternoon, 12, 0))
+    return either(pc.invert(inside), pa.scalar(_NO_TIME), _two(of_day.cast(pa.string())))
 
 
 def _two(digits: pa.Array[Any]) -> pa.Array[Any]:
@@ -144,4 +146,5 @@ def _two(digits: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _joined(parts: list[pa.Array[Any]], between: str) -> pa.Array[Any]:
-    return pc.binary_join_element_wise(*parts, between)
+    joined: pa.Array[Any] = pc.call_function("binary_join_element_wise", [*parts, pa.scalar(between)])
+    return joined
