@@ -219,8 +219,8 @@ class Session:
         """Take all that the sources of `tables` (None: of all) have: landing files, Delta tables, generators; durable when it
         returns.
 
-        A source that fails is told in its report and stops no other. Views get the rows by the next `flush`. Raises UnknownTable
-        for an unknown name, SqlError for a table without a source.
+        A source that fails is told in its report and stops no other. Views get the rows by the next `flush`. Raises SqlError for
+        an unknown name, and for a table without a source.
 
         >>> [(report.table, report.files, report.rows, report.error) for report in s.poll()]
         []

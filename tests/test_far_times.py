@@ -100,7 +100,7 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/runtime/writes/late_frames.py": (
         "rows.selectExpr(f'max({number})', f'count_if({late})').collect()",
     ),
-    "engine/runtime/writes/watermarks.py": ("pc.max(times).as_py()",),
+    "engine/runtime/writes/watermarks.py": ("pc.max(times).as_py()", "numbers.to_pylist()"),
     "engine/runtime/writes/write_tasks.py": ("pc.min(found).as_py()",),
     "engine/spark_internals.py": (
         "frame.collect()",

@@ -295,10 +295,8 @@ def _column(
             if in_key or not deletes[index]:
                 long = too_long(given[index].as_py(), limited)
                 reasons.setdefault(index, f"column {shown}: {long}")
-    if name in target.required and values.null_count:
-        why = "the key has no value" if in_key else "NOT NULL, but there is no value"
-        empty = np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False))
-        for index in empty.tolist():
+    if name in target.required:
+        for index, why in _without_value(values, in_key=in_key):
             if in_key or not deletes[index]:
                 reasons.setdefault(index, f"column {shown}: {why}")
     return values
@@ -314,6 +312,13 @@ def _typed(file: FileRows, source: str, column: pa.Field[Any], target: Target) -
         return found
     shown = {index: fault._replace(value=shown_value(raw[index])) for index, fault in found.faults.items()}
     return replace(found, faults=shown)
+
+
+def _without_value(values: pa.Array[Any], *, in_key: bool) -> Iterator[tuple[int, str]]:
+    """Yield the rows that lack a value which they must have, and why."""
+    why = "the key has no value" if in_key else "NOT NULL, but there is no value"
+    for index in np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False)).tolist():
+        yield index, why
 
 
 def _unlike_folder(

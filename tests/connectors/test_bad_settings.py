@@ -84,7 +84,7 @@ SOURCES = [
     Bad(delta("path = 's3://other/t'"), "path", "no place of this project", "TIDELINE_ALLOWED_PATHS"),
     Bad(delta("path = 's3://no-bucket/t'"), "path", "there is no such bucket", "correct its path"),
     Bad(delta("path = 'cut'"), "path", "does not tell its schema at version 7", "restore it"),
-    Bad(delta("path = 'damaged'"), "path", "version 0 of the Delta table at damaged can't be read", ""),
+    Bad(delta("path = 'damaged'"), "path", "of the Delta table at damaged can't be read", ""),
     Bad(delta("path = 'lake', version = '3'"), "version", "no option version", "options are connector, path"),
     Bad(delta("path = 'lake'", "id BIGINT, v STRING"), "connector", "needs a PRIMARY KEY", "PRIMARY KEY (…)"),
     Bad(delta("path = 'lake'", "PRIMARY KEY (nr)"), "nr", "has no column nr", "its columns are id, v"),

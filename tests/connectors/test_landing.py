@@ -18,7 +18,7 @@ from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import FILES
 from engine.connectors.same_source import same_source
 from engine.connectors.sources import pending_digest, poll_all
-from engine.errors import SqlError, UnknownTable, UnsupportedSql
+from engine.errors import SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
@@ -56,7 +56,7 @@ def test_a_session_takes_what_its_folders_hold(lake: Session, folder: Path, orde
     lake.sql("CREATE TABLE plain (id INT PRIMARY KEY)")
     with pytest.raises(SqlError, match="plain has no source"):
         lake.poll(["plain"])
-    with pytest.raises(UnknownTable):
+    with pytest.raises(SqlError, match="no table or view nowhere"):
         lake.poll(["nowhere"])
     assert lake.poll([]) == ()
     (report,) = lake.poll(["orders"])

@@ -98,7 +98,7 @@ VALUES = [
     "CASE WHEN t THEN 1 WHEN u THEN 2L END",
     "CASE WHEN t THEN k ELSE 'x' END",
     "CASE WHEN a = 0 THEN 1L WHEN a > 5 THEN `b:x` WHEN t THEN a + i WHEN u THEN NULL WHEN k = 'a' THEN a * s END",
-    "CASE WHEN a = 0 THEN -1D WHEN a > 5 THEN i / a WHEN 1 / a > 0 THEN f WHEN t THEN NULL ELSE 0D END",
+    "CASE WHEN a = 0 THEN -1D WHEN a > 5 THEN i / a WHEN 7 - a > 0 THEN f WHEN t THEN NULL ELSE 0D END",
     "t OR u OR a > 0 OR k IS NULL",
     "t AND u AND a > 0 AND k IS NULL",
     "coalesce(a, i, 0)",

@@ -16,7 +16,7 @@ BRANCHES = " ".join(f"WHEN k = {n} THEN 'v{n}'" for n in range(300))
 EITHER = " OR ".join(f"k = {n}" for n in range(0, 900, 3))
 # name -> query that PostgreSQL, DuckDB and Spark take
 BOTH = {
-    "chain": f"WITH a0 AS (SELECT id, k AS x FROM t){CHAIN} SELECT id, x FROM a14 WHERE x > 2",
+    "chain": f"WITH a0 AS (SELECT id, k AS x FROM t){CHAIN} SELECT id, x FROM a14",
     "branches": f"SELECT id, CASE {BRANCHES} ELSE 'none' END AS c FROM t",
     "either": f"SELECT id FROM t WHERE {EITHER}",
     "doubles": "SELECT x.c1, x.c4 FROM (SELECT * FROM t JOIN u ON t.k = u.id) AS x (c1, c2, c3, c4, c5, c6, c7, c8)",
@@ -32,7 +32,7 @@ POSTGRES = {
     "some": "SELECT n FROM (SELECT s, count(*) AS n FROM t GROUP BY ROLLUP (s) ORDER BY n DESC LIMIT 1) AS x",
 }
 SPARK = {
-    "lateral": "SELECT id, coalesce(k, 0) AS m, m + 1 AS n, sum(n) OVER (PARTITION BY s) AS o FROM t",
+    "aliased": "SELECT id, coalesce(k, 0) AS m, m + 1 AS n, n * m AS o FROM t",
     "grouped": "SELECT s, sum(k) AS a, count(*) AS n, a / n AS r FROM t GROUP BY s",
     "moments": "SELECT id, timestampdiff(HOUR, at, timestampadd(MINUTE, k * 50, at)) AS h, datediff(DAY, at, now) AS d "
     "FROM (SELECT *, timestampadd(MONTH, 1, at) AS now FROM t)",
@@ -55,9 +55,24 @@ STEPS = (
 )
 
 
-@pytest.mark.parametrize("dialect", ["postgres", "spark"])
-def test_views_hold_what_their_queries_give(tmp_path: Path, spark: SparkSession, dialect: str) -> None:
-    queries = BOTH | (SPARK if dialect == "spark" else POSTGRES)
+SHORT = {
+    "postgres": ("chain", "branches", "rollup", "twice", "asked", "exists"),
+    "spark": ("aliased", "units", "met", "unpivot_of_two", "sets", "whole"),
+}
+ALL = {"postgres": (*BOTH, *POSTGRES), "spark": (*BOTH, *SPARK)}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "names", "steps"),
+    [
+        *((dialect, names, (*STEPS[:2], STEPS[-1])) for dialect, names in SHORT.items()),
+        *(pytest.param(dialect, names, STEPS, marks=pytest.mark.long) for dialect, names in ALL.items()),
+    ],
+)
+def test_views_hold_what_their_queries_give(
+    tmp_path: Path, spark: SparkSession, dialect: str, names: tuple[str, ...], steps: tuple[str, ...]
+) -> None:
+    queries = {name: {**BOTH, **POSTGRES, **SPARK}[name] for name in names}
     with Session((tmp_path / "store").as_uri(), spark, dialect) as session:  # type: ignore[arg-type]
         for name in ("t", "u"):
             session.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, k INT, s VARCHAR(9), at TIMESTAMP)")
@@ -65,20 +80,22 @@ def test_views_hold_what_their_queries_give(tmp_path: Path, spark: SparkSession,
             session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
         session.flush().raise_for_errors()
         for name, rows in NOTHING[dialect].items():
-            assert content(session, name).num_rows == rows, name
-        for step in STEPS:
+            assert name not in queries or content(session, name).num_rows == rows, name
+        for step in steps:
             session.sql(step)
             session.flush().raise_for_errors()
             now = {name: content(session, name) for name in ("t", "u")}
             for name, query in queries.items():
-                view, once = content(session, name), session.sql(query)
-                assert once is not None
-                assert_equal(view, once, f"{dialect}, {name}, after {step}")
+                view = content(session, name)
                 of_nothing = (
                     dialect == "spark" and not now["t"].num_rows
                 )  # of which DuckDB has PostgreSQL's row
                 if name not in SPARK and not of_nothing:
                     assert_equal(view, by_duckdb(now, query), f"DuckDB, {name}, after {step}")
+                if name in SPARK or step is steps[-1] or steps is STEPS:
+                    once = session.sql(query)
+                    assert once is not None
+                    assert_equal(view, once, f"{dialect}, {name}, after {step}")
 
 
 def test_a_second_row_of_a_scalar_subquery_is_an_error_of_who_asks(

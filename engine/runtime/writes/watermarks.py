@@ -167,7 +167,7 @@ class Arrivals:
         assert before is not None  # or none of them would be late
         at = number_text(before, self._kind)
         numbers: pa.Array[Any] = as_numbers(rows.column(column).combine_chunks())
-        times = [number_text(number, self._kind) for number in numbers.to_numpy().tolist()]
+        times = [number_text(n, self._kind) for n in numbers.to_pylist() if n is not None]
         reasons = [f"late: {column} = {time} is below the watermark {at}" for time in times]
         return pa.table(
             [

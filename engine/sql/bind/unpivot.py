@@ -1,16 +1,17 @@
 """UNPIVOT of Spark: each row becomes one for each column that is listed, with that column's name and value.
 
-`t UNPIVOT (v FOR name IN (a, b AS c))` -> `(SELECT * EXCEPT (a, b), CASE _place WHEN 0 THEN a WHEN 1 THEN b END AS v FROM t
-LATERAL VIEW POSEXPLODE(ARRAY('a', 'c')) AS _place, name WHERE CASE … END IS NOT NULL) AS t`
+`t UNPIVOT (v FOR name IN (a, b AS c))` -> `(SELECT * EXCEPT (a, b, _place), CASE _place WHEN 0 THEN a WHEN 1 THEN b END AS v
+FROM t LATERAL VIEW POSEXPLODE(ARRAY('a', 'c')) AS _place, name WHERE CASE … END IS NOT NULL) AS t`
 """
 
 from __future__ import annotations
 
 import sqlglot.expressions as exp
 
+from engine.sql.column_names import ADDED
 from engine.sql.parsing.position import copy_place
 
-_PLACE = "_place"
+_PLACE = f"{ADDED}place"
 
 
 def unpivot_of(node: exp.Expr) -> exp.Pivot | None:
@@ -35,7 +36,8 @@ def unpivoted(node: exp.Expr, pivot: exp.Pivot) -> exp.Subquery:
     left_out = {part.name.lower(): part.this.copy() for row in columns for part in row}
     shown = [_by_place([row[n] for row in columns]) for n in range(len(values))]
     items = [exp.alias_(value, name.name, quoted=True) for value, name in zip(shown, values, strict=True)]
-    found = exp.Select(expressions=[exp.Star(except_=list(left_out.values())), *items])
+    others = exp.Star(except_=[*left_out.values(), exp.to_identifier(_PLACE)])
+    found = exp.Select(expressions=[others, *items])
     call = exp.Posexplode(this=exp.Array(expressions=[exp.Literal.string(name) for name in names]))
     rows = exp.TableAlias(
         this=exp.to_identifier("_unpivot"), columns=[exp.to_identifier(_PLACE), inside.this.copy()]

@@ -371,7 +371,7 @@ class Journal(SourceCase):
         registry.register(JournalConnector())
         self.path = folder / "journal.db"
         if not self.path.exists():
-            self.run("CREATE TABLE journal (seq INTEGER PRIMARY KEY, op TEXT, id BIGINT, n)")
+            self.run("CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT, id BIGINT, n)")
 
     @property
     def options(self) -> str:

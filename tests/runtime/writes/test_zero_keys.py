@@ -100,6 +100,7 @@ def test_a_key_that_is_asked_for_twice_is_found_once(alone: Session) -> None:
     assert found is not None and found.to_pylist() == [{"v": 1}]
 
 
+@pytest.mark.long
 def test_tasks_tell_keys_apart_as_one_process_does(
     tmp_path: Path, spark: SparkSession, all_by_tasks: None
 ) -> None:
