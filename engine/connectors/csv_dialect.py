@@ -21,6 +21,7 @@ from engine.connectors.text_blocks import TextBlocks
 FOLDED, NOT_FOLDED = b"\xff", b"\xfe"
 """What stands for a delimiter of several bytes, and what for this byte where a text has it: neither is in UTF-8."""
 _LETTER = ord("x")
+_OF_NO_DELIMITER = 0
 _NEWLINE, _QUOTE = ord("\n"), ord('"')
 _SPARE = [chr(code) for code in range(1, 32) if chr(code) not in "\t\n\r"]
 
@@ -148,8 +149,9 @@ class FoldedBlocks:
     """The blocks of a text with its delimiters folded; `breaks` says of each newline of the last one what it was in the file."""
 
     def __init__(self, text: TextBlocks, dialect: CsvDialect) -> None:
-        self._text, self._delimiter = text, dialect.delimiter.encode() if dialect.folds else b""
-        self._held = b""  # it may be the beginning of a delimiter: no line ends in it
+        self._text, self._dialect = text, dialect
+        self._delimiter = dialect.delimiter.encode() if dialect.folds else b""
+        self._held = b""  # it may be the beginning of a delimiter, or an escape: no line ends in it
 
     @property
     def breaks(self) -> np.ndarray:
@@ -161,14 +163,29 @@ class FoldedBlocks:
         if not self._delimiter:
             return self._text.more()
         while block := self._text.more():
-            data = self._held + block.replace(FOLDED, NOT_FOLDED)
-            data = data.replace(self._delimiter, FOLDED)
-            at = self._begun(data)
-            data, self._held = data[:at], data[at:]
+            data, self._held = self._folded(self._held + block.replace(FOLDED, NOT_FOLDED))
             if data:
                 return data
         data, self._held = self._held, b""
         return data
+
+    def _folded(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return a text folded, and what of it may go on in the next block; what is escaped is of no delimiter."""
+        escape = self._dialect.escape.encode()
+        if not escape or escape not in data:
+            folded = data.replace(self._delimiter, FOLDED)
+            at = self._begun(folded)
+            return folded[:at], folded[at:]
+        codes = np.frombuffer(data, np.uint8)
+        masked = codes.copy()
+        masked[self._dialect.escaped(data)] = _OF_NO_DELIMITER
+        plain = masked.tobytes().replace(self._delimiter, FOLDED)
+        open_escape = _active(data, ord(escape))[-1:] == len(data) - 1
+        at = len(plain) - 1 if open_escape.any() else self._begun(plain)
+        found = np.frombuffer(plain, np.uint8).copy()
+        found[found == _OF_NO_DELIMITER] = codes[masked == _OF_NO_DELIMITER]
+        folded = found.tobytes()
+        return folded[:at], folded[at:]
 
     def _begun(self, data: bytes) -> int:
         """Return where a delimiter begins that may go on in the next block."""

@@ -167,6 +167,25 @@ def test_escaped_line_breaks_and_those_within_quotes_stay_as_in_the_file(mark: s
             ("1", None), ("2", f"a{mark}{mark}b"), ("3", "\\"), ("4", mark)]  # fmt: skip
 
 
+@pytest.mark.parametrize(("delimiter", "quote"), [("||", ""), ("§", ""), ("aba", "'"), ("::", '"')])
+def test_what_is_escaped_is_of_no_delimiter(delimiter: str, quote: str) -> None:
+    some = random.Random(delimiter)
+    parts = [*delimiter, delimiter, "x", "\\", "\r\n", "\r", "\n", quote or "'", "\0"]
+    rows = [tuple("".join(some.choices(parts, k=4)) + "z" for _ in range(3)) for _ in range(ROWS)]
+
+    def field(text: str) -> str:
+        if quote and some.random() < 0.5:
+            return quote + "".join(f"\\{mark}" if mark in (quote, "\\") else mark for mark in text) + quote
+        special = f"{delimiter}{quote}\\\n"
+        text = "".join(f"\\{mark}" if mark in special else mark for mark in text)
+        return text.replace("\r\\\n", "\r\n").replace("\r", "\\\r")
+
+    data = "\r\n".join([delimiter.join("kxy"), *(delimiter.join(map(field, row)) for row in rows)]).encode()
+    options = FileOptions(delimiter=delimiter, quote=quote, escape="\\")
+    for limits in (ReadLimits(), Blocks()):
+        assert rows_of(data, options, limits) == (rows, [])
+
+
 @pytest.mark.parametrize("mark", ["\r\n", "\r"])
 def test_empty_lines_alone_are_no_rows(mark: str) -> None:
     assert rows_of(f"id,v{mark}{mark}{mark}".encode(), FileOptions()) == ([], [])
