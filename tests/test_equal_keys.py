@@ -36,6 +36,8 @@ REASONS = {
     "engine/connectors/landing_pending.py:_unlike": "paths",
     "engine/connectors/landing_tables.py:taken_files": "paths",
     "engine/connectors/landing_tasks.py:written": "numbers of files",
+    "engine/connectors/csv_dialect.py": "bytes of a text",
+    "engine/connectors/time_formats.py:_month": "names of months",
     "engine/connectors/csv_files.py": "lines and names of files",
     "engine/connectors/parquet_files.py": "rows by number, and names",
 }

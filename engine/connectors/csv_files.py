@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +12,14 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from engine.arrow import Column, table_of
+from engine.connectors.csv_dialect import CsvDialect, FoldedBlocks
 from engine.connectors.csv_records import NEWLINE, WRONG_QUOTE, Records, find_records
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
 from engine.connectors.text_blocks import CR, CRLF, TextBlocks
 
 _RETURN = ord("\r")
+_ESCAPES_NOTHING = -2
 
 
 @dataclass(frozen=True)
@@ -29,20 +30,28 @@ class _Layout:
     wanted: tuple[int, ...]
     options: FileOptions
     limits: ReadLimits
+    dialect: CsvDialect
+    headed: bool
+
+    def no_text(self, byte: int) -> str:
+        """Return why a line is no text."""
+        if self.options.encoding is not None:
+            return f"the line is not {self.options.encoding}"
+        return f"the line is not UTF-8: it holds the byte {byte:#04x}"
 
 
 def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:
     """Yield the rows of a CSV file from record `skip` on; raises MalformedFile for a header that can't be used."""
-    text = TextBlocks(file, limits.block, limits.row)
-    delimiter = options.delimiter.encode()
-    layout, data, breaks, line = _header(text, delimiter, options, limits)
+    dialect = CsvDialect.of_options(options)
+    text = FoldedBlocks(TextBlocks(file, limits.block, limits.row), dialect)
+    layout, data, breaks, line = _layout(text, dialect, options, limits)
     begun = False
     while True:
         block = text.more()
         final = not block
         data += block
         breaks = breaks if final else np.concatenate([breaks, text.breaks])
-        found = find_records(data, len(layout.names), delimiter, limits.row, final)
+        found = _found(data, len(layout.names), dialect, limits, final=final)
         passed, skip = min(skip, len(found)), max(skip - len(found), 0)
         if len(found) > passed or (final and not begun):  # a header alone may be a row of a file without one
             yield _batch(data, found.since(passed), breaks, line, layout)
@@ -53,53 +62,69 @@ def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0
             return
 
 
-def _header(
-    text: TextBlocks, delimiter: bytes, options: FileOptions, limits: ReadLimits
+def _found(data: bytes, width: int, dialect: CsvDialect, limits: ReadLimits, *, final: bool) -> Records:
+    """Find the records of a text."""
+    plain = dialect.plain(data, final=final)
+    found = find_records(plain, width, dialect.byte, limits.row, final)
+    if dialect.escape:  # escaped line breaks count as lines
+        breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+        found = replace(found, lines=np.searchsorted(breaks, found.starts))
+        if final and len(found) and found.ends[-1] == len(data) - 1 and dialect.ends_in_escape(data):
+            found.fields[-1] = _ESCAPES_NOTHING
+    return found
+
+
+def _layout(
+    text: FoldedBlocks, dialect: CsvDialect, options: FileOptions, limits: ReadLimits
 ) -> tuple[_Layout, bytes, np.ndarray, int]:
     """Return the layout, the text behind the header, what its lines end with, and the number of its first line."""
     data, breaks = b"", text.breaks
+    if options.fields is not None:
+        wanted = options.places(options.fields, "the fields' names have")
+        return _Layout(options.fields, tuple(wanted), options, limits, dialect, headed=False), data, breaks, 1
     while True:
         block = text.more()
         data += block
         breaks = np.concatenate([breaks, text.breaks]) if block else breaks
-        found = find_records(data, 0, delimiter, limits.row, not block)
+        found = _found(data, 0, dialect, limits, final=not block)
         if len(found):
             break
         if not block:
             raise MalformedFile("the file has no header line")
     start, end, line = (int(part[0]) for part in (found.starts, found.ends, found.lines))
-    names = _names(data[start:end], line + 1, options.delimiter) if found.fields[0] > 0 else None
+    names = _names(data[start:end], line + 1, dialect, options) if found.fields[0] > 0 else None
     if names is None or end - start > limits.row:
         raise MalformedFile(f"line {line + 1}, the header, can't be read")
     wanted = options.places(names, "the header names")
     lines = data.count(b"\n", 0, end + 1)
-    return _Layout(tuple(names), tuple(wanted), options, limits), data[end + 1 :], breaks[lines:], 1 + lines
+    layout = _Layout(tuple(names), tuple(wanted), options, limits, dialect, headed=True)
+    return layout, data[end + 1 :], breaks[lines:], 1 + lines
 
 
-def _names(raw: bytes, line: int, delimiter: str) -> list[str] | None:
+def _names(raw: bytes, line: int, dialect: CsvDialect, options: FileOptions) -> list[str] | None:
     try:
-        text = raw.decode()
-        fields = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), None)
+        return dialect.names(raw)
     except UnicodeDecodeError as error:
+        if options.encoding is not None:
+            raise MalformedFile(f"the file is not {options.encoding} (line {line})") from None
         raise MalformedFile(
             f"the file is not UTF-8: line {line} holds the byte {raw[error.start]:#04x}"
         ) from None
-    except csv.Error:
-        return None
-    return None if fields is None else [name.strip() for name in fields]
 
 
 def _batch(data: bytes, found: Records, breaks: np.ndarray, line: int, layout: _Layout) -> FileRows:
     """Read the records of a text whose first line has this number, and whose lines end with these breaks."""
     too_long = (found.ends - found.starts) > layout.limits.row
     good = np.flatnonzero((found.fields == len(layout.names)) & ~too_long)
-    columns, refused = _columns(*_with_own_breaks(data, found, breaks), good, layout)
+    columns, refused = _columns(*_with_own_breaks(data, found, breaks, layout.dialect), good, layout)
     if refused:
         good = good[~np.isin(good, list(refused))]
 
     def place(row: int) -> tuple[int, str]:
         at = good[row]
-        return line + int(found.lines[at]), shown(data[found.starts[at] : found.ends[at]])
+        return line + int(found.lines[at]), shown(
+            layout.dialect.as_written(data[found.starts[at] : found.ends[at]])
+        )
 
     bad = np.ones(len(found), dtype=bool)
     bad[good] = False
@@ -107,9 +132,11 @@ def _batch(data: bytes, found: Records, breaks: np.ndarray, line: int, layout: _
     return FileRows(columns, len(good), place, told, layout.names, len(found))
 
 
-def _with_own_breaks(data: bytes, found: Records, breaks: np.ndarray) -> tuple[bytes, Records]:
-    """Return a text and its records with the line breaks within records as they stand in the file."""
-    if not breaks.any():
+def _with_own_breaks(
+    data: bytes, found: Records, breaks: np.ndarray, dialect: CsvDialect
+) -> tuple[bytes, Records]:
+    """Return a text and its records with the line breaks within records as they stand in the file, escaped where they were."""
+    if not breaks.any() or not len(found):
         return data, found
     codes = np.frombuffer(data, np.uint8)
     newlines = np.flatnonzero(codes[: found.used] == NEWLINE)
@@ -121,9 +148,13 @@ def _with_own_breaks(data: bytes, found: Records, breaks: np.ndarray) -> tuple[b
         return data, found
     codes = codes.copy()
     codes[alone] = _RETURN
-    whole = np.insert(codes, paired, _RETURN).tobytes()
-    starts, ends = (at + np.searchsorted(paired, at) for at in (found.starts, found.ends))
-    return whole, replace(found, starts=starts, ends=ends, used=found.used + len(paired))
+    escaped = paired[np.isin(paired, dialect.escaped(data))]
+    places = np.concatenate([paired, escaped])
+    marks = np.repeat(np.array([_RETURN, ord(dialect.escape or " ")], np.uint8), [len(paired), len(escaped)])
+    whole = np.insert(codes, places, marks).tobytes()  # those at one place stay in this order
+    places.sort()
+    starts, ends = (at + np.searchsorted(places, at) for at in (found.starts, found.ends))
+    return whole, replace(found, starts=starts, ends=ends, used=found.used + len(places))
 
 
 def _bad_lines(
@@ -135,10 +166,11 @@ def _bad_lines(
         if end - start > longest:
             reason = f"the line is longer than {shown_bytes(longest)}, a share of {SETTING}"
         elif fields < 0:
-            reason = WRONG_QUOTE
+            reason = WRONG_QUOTE if fields != _ESCAPES_NOTHING else "nothing follows the escape at its end"
         else:
-            reason = refused.get(index) or f"{fields} fields, but the header names {len(layout.names)}"
-        yield BadLine(line + behind, reason, shown(data[start:end]))
+            due = f"but {'the header names' if layout.headed else 'there are names for'} {len(layout.names)}"
+            reason = refused.get(index) or f"{fields} fields, {due}"
+        yield BadLine(line + behind, reason, shown(layout.dialect.as_written(data[start:end])))
 
 
 def _columns(
@@ -151,10 +183,10 @@ def _columns(
     except pa.ArrowInvalid:
         for index in good.tolist():
             try:
-                data[found.starts[index] : found.ends[index]].decode()
+                raw = layout.dialect.as_written(data[found.starts[index] : found.ends[index]])
+                raw.decode()
             except UnicodeDecodeError as error:
-                byte = data[found.starts[index] + error.start]
-                refused[index] = f"the line is not UTF-8: it holds the byte {byte:#04x}"
+                refused[index] = layout.no_text(raw[error.start])
     good = good[~np.isin(good, list(refused))]
     tables = list(_parse_halves(data, found, good, layout, refused))
     table = pa.concat_tables([table_of(columns) for columns in tables]) if tables else None
@@ -188,23 +220,30 @@ def _parse(data: bytes, found: Records, good: np.ndarray, layout: _Layout) -> di
     text = _text(data, found, good)
     if not wanted or not text:
         return {layout.names[at]: pa.nulls(len(good), pa.string()) for at in wanted}
+    dialect, nulls = layout.dialect, layout.options.nulls
+    text, delimiter = dialect.for_arrow(text, nulls)
     table = pacsv.read_csv(
         io.BytesIO(text),
         read_options=pacsv.ReadOptions(column_names=raw_names, block_size=len(text) + 1, use_threads=False),
         parse_options=pacsv.ParseOptions(
-            delimiter=layout.options.delimiter, newlines_in_values=b'"' in text, ignore_empty_lines=False
+            delimiter=delimiter,
+            quote_char=dialect.quote or False,
+            escape_char=dialect.escape or False,
+            newlines_in_values=bool(dialect.escape or (dialect.quote and dialect.quote.encode() in text)),
+            ignore_empty_lines=False,
         ),
         convert_options=pacsv.ConvertOptions(
             column_types={raw_names[at]: pa.string() for at in wanted},
             include_columns=[raw_names[at] for at in wanted],
-            null_values=list(layout.options.nulls),
+            null_values=dialect.nulls(nulls),
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
         ),
     )
     if table.num_rows != len(good):
         raise pa.ArrowInvalid(f"{table.num_rows} rows were found in {len(good)} records")
-    return {layout.names[at]: column for at, column in zip(wanted, table.columns, strict=True)}
+    columns = (dialect.unfolded(column, delimiter) for column in table.columns)
+    return {layout.names[at]: column for at, column in zip(wanted, columns, strict=True)}
 
 
 def _text(data: bytes, found: Records, good: np.ndarray) -> bytes:

@@ -7,7 +7,7 @@ No more of a file is held than `ReadLimits` allows, and the time of reading foll
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,10 +16,19 @@ import pyarrow as pa
 from engine.errors import SourceError
 from engine.sql.column_names import matched
 
-SUFFIXES = {"csv": "csv", "jsonl": "json", "ndjson": "json", "json": "json", "parquet": "parquet"}
+SUFFIXES = {
+    "csv": "csv",
+    "tsv": "csv",
+    "jsonl": "json",
+    "ndjson": "json",
+    "json": "json",
+    "parquet": "parquet",
+}
 FORMATS = ("csv", "json", "parquet")
-Codec = Literal["gzip", "zstd"]
-CODECS: Mapping[str, Codec] = {"gz": "gzip", "zst": "zstd"}
+NEUTRAL = "txt"
+"""A suffix that says nothing of a format: such files are read where an option names one."""
+Codec = Literal["gzip", "zstd", "bz2"]
+CODECS: Mapping[str, Codec] = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}
 """How text files are compressed as a whole, by the suffix behind that of their format."""
 LONGEST_RAW = 10_000
 
@@ -63,19 +72,27 @@ class MalformedFile(SourceError):
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How a file is read: its format (None: by its suffix), the texts that mean null, and the CSV delimiter.
+    """How a file is read: its format and the delimiter of CSV (None and "": by its suffix), and the texts that mean null.
 
     `wanted` are the columns to read, by the names that their table has for them; None is all. A Parquet file is read by a
     process beside this one, but here, with `row_groups`: some, or () for all of them. Of `documents`, which are json or jsonb,
-    each value of a JSON file is kept as the JSON that it is.
+    each value of a JSON file is kept as the JSON that it is. `quote` and `escape` are of CSV, "" for none; `fields` are the
+    names of its fields where it has no header. `encoding` is of text, None for UTF-8. `json` is how values follow each other,
+    None where the file shows it; `envelope` what rows lie in.
     """
 
     format: str | None = None
     nulls: tuple[str, ...] = ("",)
-    delimiter: str = ","
+    delimiter: str = ""
     wanted: frozenset[str] | None = None
     documents: frozenset[str] = frozenset()
     row_groups: tuple[int, ...] | None = None
+    quote: str = '"'
+    escape: str = ""
+    fields: tuple[str, ...] | None = None
+    encoding: str | None = None
+    json: str | None = None
+    envelope: str | None = None
 
     def places(self, names: Sequence[str], what: str) -> list[int]:
         """Return which columns of a file are read; raises MalformedFile for one that is asked for and stands there twice.
@@ -88,12 +105,21 @@ class FileOptions:
             raise MalformedFile(f"{what} {found.told()}")
         return found.places
 
+    def of_file(self, path: str) -> FileOptions:
+        """Return the options for a file: a suffix may tell the delimiter."""
+        parts = path.lower().split(".")
+        if self.delimiter or "tsv" not in (parts[-2:-1] if codec_of(path) else parts[-1:]):
+            return self
+        return replace(self, delimiter="\t")
+
 
 def format_of(name: str, options: FileOptions) -> str | None:
     """Return the format of a file by its name, or None if its suffix is none that is read."""
     packed = codec_of(name)
     stem, dot, suffix = (name.rpartition(".")[0] if packed else name).rpartition(".")
     found = SUFFIXES.get(suffix.lower()) if stem and dot else None
+    if stem and suffix.lower() == NEUTRAL and options.format != "parquet":
+        found = options.format
     if packed and found == "parquet":
         return None  # it is compressed inside
     return found if options.format is None or found == options.format else None

@@ -1,10 +1,13 @@
-"""JSON files in batches: objects, one a line, or one array of them; numbers stay the text that they were written as."""
+"""JSON files in batches; numbers stay the text that they were written as.
+
+Objects stand one a line, in one array, or behind each other with any space between them, a record separator too (RFC 7464).
+"""
 
 from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, BinaryIO
@@ -12,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from engine.connectors.change_envelopes import CHANGE, Change, changed_row
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, shown
 from engine.connectors.read_limits import SETTING, ReadLimits, shown_bytes
 from engine.connectors.text_blocks import TextBlocks
@@ -22,6 +26,8 @@ ITEMS_AT_ONCE = 10_000
 _SHOWN_NAMES = 20
 _MOST_NAMES = _MOST_SHAPES = 1000
 _SPACE = " \t\n\r"
+_SEPARATOR = "\x1e"
+_NO_COLUMN = {CHANGE}
 _NO_OBJECT = "not a JSON object"
 _HALF_PAIR = "not JSON: it holds half of a surrogate pair"
 _TOO_DEEP = "not JSON that is read: lists or objects stand in each other too deep"
@@ -58,26 +64,57 @@ class _Item:
 
 def read(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:
     """Yield the rows of a JSON file from record `skip` on; raises MalformedFile for an array that is not whole."""
-    if not _is_array(file, limits):
+    items = _items_of(file, options, limits)
+    if items is None:
         yield from _read_lines(file, options, limits, skip)
         return
-    for _ in _array_items(file, limits):
-        pass  # an array is one document: nothing of it is taken unless it ends as it should
+    for _ in items(file, limits):
+        pass  # what is no lines is one document: nothing of it is taken unless it ends as it should
     file.seek(0)
-    items = islice(_array_items(file, limits), skip, None)
-    while batch := _bounded(items, limits.block):
+    left = islice(items(file, limits), skip, None)
+    while batch := _bounded(left, limits.block):
         yield _batch(batch, options)
 
 
-def _is_array(file: BinaryIO, limits: ReadLimits) -> bool:
-    text = TextBlocks(file, limits.block)
-    found = False
-    while block := text.more():
-        if begun := block.lstrip():
-            found = begun.startswith(b"[")
-            break
+def _items_of(
+    file: BinaryIO, options: FileOptions, limits: ReadLimits
+) -> Callable[[BinaryIO, ReadLimits], Iterator[_Item]] | None:
+    """Return what reads the values of a file, None if they stand one a line."""
+    if options.json == "lines":
+        return None
+    text, begun = TextBlocks(file, limits.block), b""
+    while b"\n" not in begun and len(begun) <= limits.row and (block := text.more()):
+        begun = (begun + block).lstrip()
     file.seek(0)
-    return found
+    if begun.startswith(b"["):
+        return _array_items
+    if options.json == "values" or begun.startswith(_SEPARATOR.encode()):
+        return _value_items
+    return (
+        _value_items if begun.startswith(b"{") and _is_no_line(begun) and _are_values(file, limits) else None
+    )
+
+
+def _is_no_line(text: bytes) -> bool:
+    """Tell whether the first line of a text is not one object."""
+    line = text.partition(b"\n")[0]
+    try:
+        _DECODER.decode(line.decode())
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def _are_values(file: BinaryIO, limits: ReadLimits) -> bool:
+    """Tell whether a file can be read as values behind each other, to its end; else its lines are told one by one."""
+    try:
+        for _ in _value_items(file, limits):
+            pass
+    except (MalformedFile, OSError):  # what is damaged later on is told where its lines are read
+        return False
+    finally:
+        file.seek(0)
+    return True
 
 
 def _bounded(items: Iterator[_Item], size: int) -> list[_Item]:
@@ -101,17 +138,19 @@ def _read_lines(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: 
         numbered = [(line + at, raw) for at, raw in enumerate(lines) if raw.strip()]
         passed, skip = min(skip, len(numbered)), max(skip - len(numbered), 0)
         if len(numbered) > passed:
-            yield _batch((_line_item(at, raw, limits) for at, raw in numbered[passed:]), options)
+            yield _batch((_line_item(at, raw, options, limits) for at, raw in numbered[passed:]), options)
         line += len(lines)
         data = data[whole:]
 
 
-def _line_item(line: int, raw: bytes, limits: ReadLimits) -> _Item:
+def _line_item(line: int, raw: bytes, options: FileOptions, limits: ReadLimits) -> _Item:
     if len(raw) > limits.row:
         return _Item(line, raw, f"the line is longer than {shown_bytes(limits.row)}, a share of {SETTING}")
     try:
         return _Item(line, raw, _object(_DECODER.decode(raw.decode())))
     except UnicodeDecodeError as error:
+        if options.encoding is not None:
+            return _Item(line, raw, f"the line is not {options.encoding}")
         return _Item(line, raw, f"the line is not UTF-8: it holds the byte {raw[error.start]:#04x}")
     except RecursionError:
         return _Item(line, raw, _TOO_DEEP)
@@ -142,10 +181,22 @@ def _array_items(file: BinaryIO, limits: ReadLimits) -> Iterator[_Item]:
     window.expect("")
 
 
-class _Window:
-    """The text of an array, from the place that is read on."""
+def _value_items(file: BinaryIO, limits: ReadLimits) -> Iterator[_Item]:
+    """Yield values that stand behind each other, each with the line on which it begins."""
+    window = _Window(file, limits, _SPACE + _SEPARATOR, "JSON")
+    while not window.next_is(""):
+        line = window.line()
+        value, raw = window.value()
+        yield _Item(line, raw, _object(value))
 
-    def __init__(self, file: BinaryIO, limits: ReadLimits) -> None:
+
+class _Window:
+    """The text of an array, or of values behind each other, from the place that is read on."""
+
+    def __init__(
+        self, file: BinaryIO, limits: ReadLimits, spaces: str = _SPACE, called: str = "a JSON array"
+    ) -> None:
+        self._spaces, self._called = spaces, called
         self._blocks, self._limits = TextBlocks(file, limits.block), limits
         self._decode = codecs.getincrementaldecoder("utf-8")()
         self._text, self._at, self._line = "", 0, 1
@@ -161,14 +212,19 @@ class _Window:
                 raise MalformedFile(f"{_TOO_DEEP} (line {self._here()})") from None
             except ValueError as error:
                 if not self._more_of_a_value():
-                    raise MalformedFile(f"not a JSON array: {error} (line {self._here()})") from None
+                    raise MalformedFile(f"not {self._called}: {error} (line {self._here()})") from None
                 continue
             if end < len(self._text) or not self._more_of_a_value():
                 raw, self._at = self._text[self._at : end], end
                 return value, raw
 
+    def line(self) -> int:
+        """Return the line of the next character that is no space."""
+        self._to_text()
+        return self._here()
+
     def next_is(self, sign: str) -> bool:
-        """Tell whether the next character that is no space is this one."""
+        """Tell whether the next character that is no space is this one; "" is the end."""
         self._to_text()
         return self._text[self._at : self._at + 1] == sign
 
@@ -179,12 +235,14 @@ class _Window:
         if found != sign:
             wanted = f'"{sign}"' if sign else "the end"
             told = f'"{found}"' if found else "the end"
-            raise MalformedFile(f"not a JSON array: {wanted} is expected, {told} found (line {self._here()})")
+            raise MalformedFile(
+                f"not {self._called}: {wanted} is expected, {told} found (line {self._here()})"
+            )
         self._at += len(sign)
 
     def _to_text(self) -> None:
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+            while self._at < len(self._text) and self._text[self._at] in self._spaces:
                 self._at += 1
             if self._at < len(self._text) or not self._more():
                 return
@@ -194,7 +252,7 @@ class _Window:
         held = len(self._text) - self._at
         if held > self._limits.row:
             raise MalformedFile(
-                f"an element of the array is longer than {shown_bytes(self._limits.row)}, a share of {SETTING}"
+                f"a value of the file is longer than {shown_bytes(self._limits.row)}, a share of {SETTING}"
             )
         grown = False
         while len(self._text) - self._at < max(2 * held, 1) and self._more():
@@ -223,10 +281,12 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
     rows: list[dict[str, Any]] = []
     places: list[_Item] = []
     bad: list[BadLine] = []
-    names, keys = dict[str, None](), _Keys(options)
+    names, keys, passed = dict[str, None](), _Keys(options), 0
     for item in items:
-        row = item.value if isinstance(item.value, str) else _row(item.value, item.raw, keys, names)
-        if isinstance(row, str):
+        row = _row(item, keys, names)
+        if row is None:
+            passed += 1
+        elif isinstance(row, str):
             bad.append(BadLine(item.line, row, shown(item.raw)))
         else:
             rows.append(row)
@@ -239,7 +299,7 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
     def place(row: int) -> tuple[int, str]:
         return places[row].line, shown(places[row].raw)
 
-    foreign = [at for at, row in enumerate(rows) if not row and places[at].value]
+    foreign = [at for at, row in enumerate(rows) if row.keys() <= _NO_COLUMN and places[at].value]
     known = (*columns, *islice((name for name in names if name not in columns), _SHOWN_NAMES))
     return FileRows(
         columns,
@@ -247,7 +307,7 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
         place,
         tuple(bad),
         known,
-        len(rows) + len(bad),
+        len(rows) + len(bad) + passed,
         absent,
         by_row=True,
         foreign=np.array(foreign, dtype=np.int64),
@@ -255,10 +315,14 @@ def _batch(items: Iterable[_Item], options: FileOptions) -> FileRows:
 
 
 class _Keys:
-    """Which name in an object is which column: each object has names of its own, most have the same."""
+    """Which name in an object is which column: each object has names of its own, most have the same.
+
+    In an `envelope` a json or jsonb column is a text, as in CSV.
+    """
 
     def __init__(self, options: FileOptions) -> None:
-        self._wanted, self.documents = options.wanted, options.documents
+        self._wanted, self.envelope = options.wanted, options.envelope
+        self.documents = options.documents if options.envelope is None else frozenset[str]()
         self._known: dict[tuple[str, ...], Matched] = {}
 
     def of(self, names: tuple[str, ...]) -> Matched:
@@ -272,7 +336,22 @@ class _Keys:
         return found
 
 
-def _row(item: dict[str, Any], raw: bytes | str, keys: _Keys, seen: dict[str, None]) -> dict[str, Any] | str:
+def _row(item: _Item, keys: _Keys, seen: dict[str, None]) -> dict[str, Any] | str | None:
+    """Return the columns of an item, or why it has none; None if it says nothing."""
+    if keys.envelope is None:
+        return item.value if isinstance(item.value, str) else _columns(item.value, item.raw, keys, seen)
+    if item.value == _NO_OBJECT and _decoded(_DECODER, item.raw) is None:
+        return None  # a tombstone: the deletion came before it
+    change = item.value if isinstance(item.value, str) else changed_row(item.value)
+    if not isinstance(change, Change):
+        return change
+    row = _columns(change.row, item.raw, keys, seen)
+    return row if isinstance(row, str) else row | {CHANGE: change.word}
+
+
+def _columns(
+    item: dict[str, Any], raw: bytes | str, keys: _Keys, seen: dict[str, None]
+) -> dict[str, Any] | str:
     """Return an object's values by their columns, lists and objects as texts, or why it can't be stored.
 
     Names in it that are no columns are added to those that were `seen`.
@@ -285,7 +364,9 @@ def _row(item: dict[str, Any], raw: bytes | str, keys: _Keys, seen: dict[str, No
     nested = [name for name, value in row.items() if _is_written(value, name in keys.documents)]
     try:
         if nested:
-            numbers = _NESTED_DECODER.decode(raw if isinstance(raw, str) else raw.decode())
+            numbers = _decoded(_NESTED_DECODER, raw)
+            if keys.envelope is not None and isinstance(change := changed_row(numbers), Change):
+                numbers = change.row
             row |= {name: written(numbers[names[found.found[name]]]) for name in nested}
         escapes = b"\\u" in raw if isinstance(raw, bytes) else "\\u" in raw
         if escapes:  # only an escape can give half of a pair
@@ -298,6 +379,10 @@ def _row(item: dict[str, Any], raw: bytes | str, keys: _Keys, seen: dict[str, No
         taken = set(found.places)
         seen.update((name, None) for at, name in enumerate(names) if at not in taken)
     return row
+
+
+def _decoded(decoder: json.JSONDecoder, raw: bytes | str) -> Any:
+    return decoder.decode(raw if isinstance(raw, str) else raw.decode())
 
 
 def _is_written(value: object, document: bool) -> bool:

@@ -21,9 +21,9 @@ from engine.connectors.landing_bucket import LandingBucket
 from engine.connectors.landing_commit import LandingCommits, Part
 from engine.connectors.landing_files import NotNow, ReadBatch, read_landing_file
 from engine.connectors.landing_folder import LandingFolder
-from engine.connectors.landing_options import landing_place, wrong_format, wrong_option
+from engine.connectors.landing_options import file_options, landing_place, row_options, wrong_option
 from engine.connectors.landing_pending import PendingFile
-from engine.connectors.landing_rows import Target
+from engine.connectors.landing_rows import RowOptions, Target
 from engine.connectors.landing_tables import CHANGED_FILE_LINE, ensure_tables
 from engine.connectors.landing_tasks import Load, Reading, Run, read_by_tasks, runs_of, written
 from engine.connectors.landing_watch import Watch, watch
@@ -76,14 +76,13 @@ class _Gathered:
 class LandingOptions:
     """How a folder's files are read, and what the table asks of their rows.
 
-    `format` None goes by the files' names; `required` are columns that may not be null besides those of the key, `defaults`
-    those with a DEFAULT, `limited` those with a length; `limits` None are those of the environment.
+    `files` says how texts are read, `rows` what they tell; `required` are columns that may not be null besides those of the key,
+    `defaults` those with a DEFAULT, `limited` those with a length; `limits` None are those of the environment.
     `relation` is the table in the catalog, which tells its watermark.
     """
 
-    format: str | None = None
-    null: str | None = None
-    delimiter: str = ","
+    files: FileOptions = field(default_factory=FileOptions)
+    rows: RowOptions = field(default_factory=RowOptions)
     required: Sequence[str] = ()
     append_only: bool = False
     defaults: Sequence[Column] = ()
@@ -102,14 +101,10 @@ class LandingSource(Source):
         place: str | Path | LandingFolder | LandingBucket,
         options: LandingOptions = LandingOptions(),
     ) -> None:
-        format, null, delimiter = options.format, options.null, options.delimiter
-        wrong = wrong_format(format, null, delimiter)
-        if wrong is not None:
-            raise SourceError(f"table {table}: {wrong.message}: {wrong.hint}")
         self.store = store
         self._place = LandingFolder(Path(place)) if isinstance(place, str | Path) else place
         self.limits = options.limits or ReadLimits.of_environment()
-        self._options = FileOptions(format, ("",) if not null else ("", null), delimiter)
+        self._options, self._rows = options.files, options.rows
         known = store.table(table)
         self.table = known.name
         self._required = tuple(options.required)
@@ -135,9 +130,8 @@ class LandingSource(Source):
             relation.name,
             landing_place(options["path"]),
             LandingOptions(
-                options.get("format"),
-                options.get("null"),
-                options.get("delimiter", ","),
+                file_options(options, [column.name for column in relation.columns if not column.hidden]),
+                row_options(options),
                 required=required,
                 append_only=relation.append_only,
                 defaults=[column for column in relation.columns if column.default is not None],
@@ -324,7 +318,9 @@ class LandingSource(Source):
         key, append_only = tuple(table.primary_key), self._append_only
         columns = () if self._relation is None else self._relation.columns
         shown = {column.source: column.name for column in columns}
-        return Target(self.table, table.schema, key, required, append_only, defaults, self._limited, shown)
+        return Target(
+            self.table, table.schema, key, required, append_only, defaults, self._limited, shown, self._rows
+        )
 
 
 def _is_told(file: PendingFile) -> bool:

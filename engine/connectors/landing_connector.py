@@ -12,7 +12,7 @@ from engine.connectors.file_formats import FileOptions
 from engine.connectors.landing import LandingSource
 from engine.connectors.landing_bucket import LandingBucket, found_file
 from engine.connectors.landing_folder import look_at, unreadable
-from engine.connectors.landing_options import CONNECTOR, OPTIONS, landing_place, wrong_option
+from engine.connectors.landing_options import CONNECTOR, OPTIONS, file_options, landing_place, wrong_option
 from engine.connectors.landing_place import is_landed, is_read
 from engine.connectors.landing_tables import all_taken
 from engine.errors import SourceError
@@ -58,7 +58,7 @@ class LandingConnector(Connector):
         if wrong is not None:
             raise SourceError(f"{wrong.message}: {wrong.hint}")
         place = landing_place(options["path"])
-        kinds = FileOptions(options.get("format"), ("",), options.get("delimiter", ","))
+        kinds = file_options(options)
         if isinstance(place, LandingBucket):
             yield from _bucket_trial(place, kinds)
         else:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from engine.connectors import csv_files, json_files, parquet_files, parquet_process
 from engine.connectors.compressed_files import unpacked
+from engine.connectors.encoded_files import as_utf8
 from engine.connectors.file_formats import BadLine, FileOptions, FileRows, MalformedFile, codec_of, format_of
 from engine.connectors.landing_pending import PendingFile
 from engine.connectors.landing_place import LandingPlace
@@ -76,7 +77,9 @@ def read_landing_file(
         with place.open(path, found.size, handed_on=handed_on) as file:
             codec = codec_of(path)
             text = file if codec is None else unpacked(file, codec, found.size, limits)
-            batches = _batches(text, path, options, limits, skip)
+            if options.encoding is not None and format_of(path, options) != "parquet":
+                text = as_utf8(text, options.encoding)
+            batches = _batches(text, path, options.of_file(path), limits, skip)
             while (rows := next(batches, None)) is not None:
                 landed = _landed(replace(rows, folders=folders), target(), path)
                 taken += rows.records

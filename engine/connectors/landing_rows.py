@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from engine.arrow import as_values, either, nulls, repeated
 from engine.connectors.file_formats import BadLine, FileRows, MalformedFile
 from engine.connectors.partition_folders import FolderValue, typed_values, unlike
+from engine.connectors.time_formats import in_iso
 from engine.hummock.ordering import one_chunk
 from engine.sql.catalog import ROW_ID, Column
 from engine.sql.column_names import matched
-from engine.sql.typing.converted import convert, shown_value
+from engine.sql.typing.converted import Converted, convert, shown_value
 from engine.sql.typing.documents import is_document, kept_documents
 from engine.sql.typing.text_lengths import fitted, too_long
 
@@ -26,6 +27,27 @@ UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
 LONGEST_SHOWN_VALUE = 60
 MOST_UNKNOWN = 20
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """How rows tell what they are: the column of their operation and its words, and how their dates and times are written.
+
+    A column that is `named` has to be there, and to have a value.
+    """
+
+    operation: str = OPERATION
+    named: bool = False
+    upserts: frozenset[str] = UPSERT_WORDS
+    deletes: frozenset[str] = DELETE_WORDS
+    date_format: str | None = None
+    timestamp_format: str | None = None
+
+    def format_of(self, kind: pa.DataType) -> str | None:
+        """Return how values of a type are written in texts, None where that is as ISO 8601 has it."""
+        if pa.types.is_timestamp(kind):
+            return self.timestamp_format
+        return self.date_format if pa.types.is_date(kind) else None
 
 
 @dataclass(frozen=True)
@@ -44,6 +66,7 @@ class Target:
     defaults: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
     limited: Mapping[str, Column] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
+    options: RowOptions = field(default_factory=RowOptions)
 
     def name_of(self, column: str) -> str:
         """Return the name that files have for a column of the store."""
@@ -51,9 +74,9 @@ class Target:
 
     @cached_property
     def wanted(self) -> frozenset[str]:
-        """What is read of a file: the columns, but no row ids, and what is done to each row, unless a column has that name."""
+        """What is read of a file: the columns, but no row ids, and what is done to each row."""
         names = {self.name_of(name) for name in self.schema.names if name != ROW_ID}
-        return frozenset(names if any(name.lower() == OPERATION for name in names) else names | {OPERATION})
+        return frozenset(names | {self.options.operation} if self.has_operations else names)
 
     @property
     def documents(self) -> frozenset[str]:
@@ -62,8 +85,14 @@ class Target:
 
     @property
     def has_operations(self) -> bool:
-        """Whether a file's column `_op` says what is done to each row; else it is a column as any other."""
-        return all(self.name_of(name).lower() != OPERATION for name in self.schema.names)
+        """Whether a file's column says what is done to each row: a column `_op` of the table is one as any other, one that the
+        table's options name does both.
+        """
+        return self.options.named or not any(map(self.is_operation, map(self.name_of, self.schema.names)))
+
+    def is_operation(self, name: str) -> bool:
+        """Tell whether a name is that of the operation's column."""
+        return name.lower() == self.options.operation.lower()
 
 
 @dataclass(frozen=True)
@@ -96,7 +125,7 @@ def land(file: FileRows, target: Target) -> LandedRows:
     told = _Told()
     reasons = told.reasons
     _check_common(file, target, matching, reasons)
-    operation = matching.found.get(OPERATION) if target.has_operations else None
+    operation = matching.found.get(target.options.operation) if target.has_operations else None
     deletes = _operations(file, operation, target, reasons)
     arrays = []
     for column in target.schema:
@@ -123,8 +152,9 @@ class _Matching(NamedTuple):
 
 
 def _given_by_folders(file: FileRows, target: Target) -> dict[str, FolderValue]:
-    if target.has_operations and any(name.lower() == OPERATION for name in file.folders):
-        raise MalformedFile(f"a folder's name gives {OPERATION}: an operation stands in the rows of a file")
+    if target.has_operations and any(map(target.is_operation, file.folders)):
+        told = f"a folder's name gives {target.options.operation}: an operation stands in the rows of a file"
+        raise MalformedFile(told)
     columns = (column for column in target.schema if column.name != ROW_ID)
     return typed_values(file.folders, (column.with_name(target.name_of(column.name)) for column in columns))
 
@@ -171,27 +201,47 @@ def _unknown_columns(file: FileRows, matching: _Matching) -> tuple[str, ...]:
 
 def _operations(file: FileRows, name: str | None, target: Target, reasons: dict[int, str]) -> np.ndarray:
     """Return which rows are deletes by a column of the file; an operation that nobody knows is a reason."""
-    deletes = np.zeros(file.rows, dtype=bool)
+    deletes, options = np.zeros(file.rows, dtype=bool), target.options
+    wanted = options.operation
     if name is None:
+        if options.named and not file.by_row and file.rows:
+            raise MalformedFile(
+                f"the file has no column {wanted}, which operation names; it has {', '.join(file.names[:40]) or 'none'}"
+            )
+        if options.named:
+            reasons.update(
+                dict.fromkeys(range(file.rows), f"column {wanted}, which operation names, has no value")
+            )
         return deletes
     words = convert(file.columns[name], pa.string()).values
     encoded = pc.utf8_lower(pc.utf8_trim_whitespace(words)).dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     for code, word in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        if word in DELETE_WORDS and ROW_ID in target.primary_key:
+        if word in options.deletes and ROW_ID in target.primary_key:
             told = f"table {target.name} has no PRIMARY KEY: which row to delete is not to be told"
             reasons.update(dict.fromkeys(rows.tolist(), told))
-        elif word in DELETE_WORDS and not target.append_only:
+        elif word in options.deletes and not target.append_only:
             deletes[rows] = True
-        elif word in DELETE_WORDS:
+        elif word in options.deletes:
             reasons.update(
                 dict.fromkeys(rows.tolist(), f"table {target.name} is APPEND ONLY: no row is deleted")
             )
-        elif word and word not in UPSERT_WORDS:
-            told = f'column {OPERATION}: "{word[:LONGEST_SHOWN_VALUE]}" is none of insert, upsert, update, delete'
+        elif (word or options.named) and word not in options.upserts:
+            told = (
+                f'column {wanted}: "{(word or "")[:LONGEST_SHOWN_VALUE]}" is none of {_known_words(options)}'
+            )
             reasons.update(dict.fromkeys(rows.tolist(), told))
+    if options.named:
+        lacking = np.flatnonzero(codes == -1).tolist()
+        reasons.update(dict.fromkeys(lacking, f"column {wanted}, which operation names, has no value"))
     return deletes
+
+
+def _known_words(options: RowOptions) -> str:
+    if (options.upserts, options.deletes) == (UPSERT_WORDS, DELETE_WORDS):
+        return "insert, upsert, update, delete"
+    return ", ".join((*sorted(options.upserts), *sorted(options.deletes)))
 
 
 def _column(
@@ -217,10 +267,7 @@ def _column(
         else:
             values = nulls(file.rows, column.type)
     else:
-        documents = name in target.limited and is_document(target.limited[name])
-        converted = convert(
-            file.columns[source], column.type, calendar=True, in_json=file.by_row, documents=documents
-        )
+        converted = _typed(file, source, column, target)
         values = converted.values
         told.unknown += [f"{source}.{part}" for part in converted.unknown]
         fill = target.defaults.get(name) if folder is None else folder.value
@@ -255,6 +302,18 @@ def _column(
     return values
 
 
+def _typed(file: FileRows, source: str, column: pa.Field[Any], target: Target) -> Converted:
+    """Return a column of a file in the table's type; its faults show what stands in the file."""
+    raw = file.columns[source]
+    given = _in_iso(raw, column.type, target.options)
+    documents = column.name in target.limited and is_document(target.limited[column.name])
+    found = convert(given, column.type, calendar=True, in_json=file.by_row, documents=documents)
+    if given is raw:
+        return found
+    shown = {index: fault._replace(value=shown_value(raw[index])) for index, fault in found.faults.items()}
+    return replace(found, faults=shown)
+
+
 def _without_value(values: pa.Array[Any], *, in_key: bool) -> Iterator[tuple[int, str]]:
     """Yield the rows that lack a value which they must have, and why."""
     why = "the key has no value" if in_key else "NOT NULL, but there is no value"
@@ -269,3 +328,11 @@ def _unlike_folder(
     said = f"{folder.name}={file.folders[folder.name]}"
     for index in unlike(values, folder.value).tolist():
         yield index, f'"{shown_value(file.columns[source][index])}", but the folder says {said}'
+
+
+def _in_iso(given: Any, kind: pa.DataType, options: RowOptions) -> Any:
+    """Return values of a file with texts that are written in a format of their own as ISO 8601 has them."""
+    format = options.format_of(kind)
+    if format is None or not pa.types.is_string(given.type):
+        return given
+    return in_iso(one_chunk(given), format, kind)

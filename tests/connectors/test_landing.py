@@ -18,7 +18,7 @@ from engine.connectors.landing_options import wrong_option
 from engine.connectors.landing_tables import FILES
 from engine.connectors.same_source import same_source
 from engine.connectors.sources import pending_digest, poll_all
-from engine.errors import SourceError, SqlError, UnsupportedSql
+from engine.errors import SqlError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.meta.dead_letters import DEAD_LETTER
 from engine.session import Session
@@ -381,11 +381,31 @@ def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: 
     [
         ("format", "xml"),
         ("delimiter", ""),
-        ("delimiter", ";;"),
-        ("delimiter", "§"),
         ("delimiter", '"'),
+        ("delimiter", '|"|'),
         ("delimiter", "\n"),
         ("null", "N\nA"),
+        *(("quote", text) for text in ("''", "", "x", ",", "é")),
+        *(("escape", text) for text in ("", "\\\\", "x", ",")),
+        *(
+            ("header", "maybe"),
+            ("columns", "a, b"),
+            ("encoding", "klingon"),
+            ("encoding", "base64"),
+            ("json", "pretty"),
+        ),
+        *(
+            ("envelope", "maxwell"),
+            ("envelope", "debezium"),
+            ("operation", " "),
+            ("upsert_words", ","),
+            ("delete_words", ""),
+        ),
+        *(("date_format", text) for text in ("", "%d/%m", "%Q %Y-%m-%d", "%Y-%m-%d %Y", "epoch")),
+        *(
+            ("timestamp_format", text)
+            for text in ("dd/MM/yyyy", "epoch_days", "%Y-%m-%d %I", "%Y-%m-%d %I %H %p")
+        ),
         ("path", "/etc"),
         ("path", "a\0b"),
     ],
@@ -402,16 +422,39 @@ def test_a_wrong_value_of_an_option_is_refused(
 def test_a_wrong_value_of_an_option_is_refused_at_its_place_when_the_table_is_made(
     lake: Session, folder: Path, orders: Source
 ) -> None:
-    with pytest.raises(UnsupportedSql, match="the delimiter ';;' is not one character") as refused:
-        orders(delimiter=";;")
+    with pytest.raises(UnsupportedSql, match="the quote '##' is not one character") as refused:
+        orders(quote="##")
     assert refused.value.line == 1 and refused.value.column > 1
     assert "orders" not in lake.catalog.relations
 
 
-def test_a_source_with_a_wrong_value_is_refused(lake: Session, folder: Path, orders: Source) -> None:
-    orders()
-    with pytest.raises(SourceError, match="table orders: the delimiter '§' is not one character"):
-        LandingSource(lake.store, "orders", folder, LandingOptions(delimiter="§"))
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"escape": "\\", "null": "\\N"}, "null"),
+        ({"header": "false", "columns": "a, A"}, "columns"),
+        ({"delimiter": "\\", "escape": "\\"}, "escape"),
+        ({"envelope": "debezium", "format": "json", "operation": "op"}, "operation"),
+        ({"upsert_words": "i, d", "delete_words": "D"}, "delete_words"),
+        *(
+            ({"format": "json", name: value}, name)
+            for name, value in {"quote": "'", "header": "true"}.items()
+        ),
+        *(
+            ({"format": "csv", name: value}, name)
+            for name, value in {"json": "lines", "envelope": "debezium"}.items()
+        ),
+        *(
+            ({"format": "parquet", name: value}, name)
+            for name, value in {"encoding": "cp1252", "date_format": "epoch_days"}.items()
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    folder: Path, options: dict[str, str], wrong: str
+) -> None:
+    found = wrong_option({"path": "landing", **options})
+    assert found is not None and found.option == wrong and found.hint
 
 
 def test_folders_inside_are_read_too(lake: Session, folder: Path, orders: Source) -> None:

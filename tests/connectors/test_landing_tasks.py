@@ -428,3 +428,22 @@ def test_columns_whose_names_spark_would_take_for_expressions_are_written_by_tas
     assert (report.rows, report.warnings) == (4, ())
     found = rows(session, "SELECT * FROM one ORDER BY id")
     assert found == [(at, *(f"{name} {number}" for name in names)) for at, number in ((0, 0), (1, 1), (9, 1))]
+
+
+def test_tasks_read_by_the_same_options(session: Session, folder: Path) -> None:
+    columns, more = "id INT PRIMARY KEY, v STRING, d DATE", "format = 'csv', delimiter = '||', quote = 'none'"
+    more += (
+        ", header = 'false', columns = 'Op, id, v, d', operation = 'Op', encoding = 'latin-1', null = 'NA, -'"
+    )
+    more += ", date_format = '%d/%m/%Y'"
+    for n in range(6):
+        lines = [f"I||{i}||é{i}||0{i % 9 + 1}/02/2024" for i in range(n, 40 * n)]
+        lines += [f"D||{n}||||", f"X||{n}||||", f"U||{n + 1}||NA||-", "I||1"]
+        (folder / f"{n}.{('txt', 'tsv', 'csv')[n % 3]}").write_text("\n".join(lines), "latin-1")
+    for name in ("a", "b"):
+        session.sql(
+            f"CREATE TABLE {name} ({columns}) WITH (connector = 'landing', path = '{folder}', {more})"
+        )
+    report = poll(session, "a", tasks=True)
+    assert not report.warnings and poll(session, "b", tasks=False).rows == report.rows > 200
+    assert known(session, "a") == known(session, "b")
