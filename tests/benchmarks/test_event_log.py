@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.event_log import measure
 
 
+@pytest.mark.long
 def test_sampling_is_what_keeps_events_few() -> None:
     every, sampled = measure(12, 2, 0.0), measure(12, 2, 5.0)
     assert (every.events, sampled.events) == (24, 8)

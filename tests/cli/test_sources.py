@@ -165,7 +165,8 @@ def spoiled(there: DeltaTable) -> None:
     there.sql("VACUUM {} RETAIN 0 HOURS")
 
 
-@pytest.mark.parametrize("kind", [pytest.param("TABLE", marks=pytest.mark.long), "SOURCE"])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["TABLE", "SOURCE"])
 def test_a_feed_whose_files_are_gone_cannot_be_resumed(
     there: DeltaTable, session: Session, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:

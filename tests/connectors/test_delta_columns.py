@@ -77,6 +77,7 @@ def test_a_name_that_another_column_has_got_is_told_until_all_is_compared(
     assert poll(session).rows == 1
 
 
+@pytest.mark.long
 def test_a_renamed_column_that_was_not_taken_and_one_that_has_its_name_again_are_nothing(
     session: Session, delta: Callable[[str], SparkDeltaTable]
 ) -> None:

@@ -33,10 +33,11 @@ from engine.runtime.writes.spilled import (
 )
 from engine.runtime.writes.write_tasks import WRITE_BYTES, WRITE_ROWS, with_operation
 from engine.sql.catalog import Relation
+from engine.sql.column_names import ADDED
 
 COMES = 1
 """The place of rows that come and have no other."""
-UNFIT = "_unfit"
+UNFIT = f"{ADDED}unfit"
 """Tells, in a column of rows that may lack it, why one that comes can't be taken; one that goes, and has it, was not."""
 MOST_LETTERS = 1_000
 INLINE_BYTES = 1 << 20

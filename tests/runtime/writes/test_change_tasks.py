@@ -15,6 +15,7 @@ from engine.hummock import Commit, Hummock, Put
 from engine.hummock.hash import xxhash64
 from engine.runtime.writes import change_tasks
 from engine.runtime.writes.change_tasks import Changed, WriteChanges
+from engine.runtime.writes.spilled import PLACE
 from engine.session import Session
 
 SCHEMA = pa.schema(
@@ -23,7 +24,7 @@ SCHEMA = pa.schema(
         ("b", pa.string()),
         ("v", pa.float64()),
         ("m", pa.map_(pa.string(), pa.int32())),
-        ("_place", pa.int64()),
+        (PLACE, pa.int64()),
     ]
 )
 Row = tuple[Any, ...]
@@ -63,7 +64,7 @@ def ordered(rows: list[Row]) -> pa.Table:
     table = placed(rows)
     hashes = pa.array(xxhash64([table.column("a"), table.column("b")]))
     keyed = table.append_column("_h", hashes)
-    return keyed.sort_by([(name, "ascending") for name in ("_h", "a", "b", "_place")]).drop_columns("_h")
+    return keyed.sort_by([(name, "ascending") for name in ("_h", "a", "b", PLACE)]).drop_columns("_h")
 
 
 def run(lake: Session, body: WriteChanges, rows: pa.Table, size: int) -> Changed:
@@ -163,7 +164,7 @@ def test_rows_without_a_place_come(lake: Session, size: int) -> None:
     rows: list[Row] = [(n, "x", float(n), None, 0, False) for n in (1, 2, 2)] + [
         (None, "x", 0.0, None, 0, False)
     ]
-    done = run(lake, body_of(lake, compares=True, new=True), ordered(rows).drop_columns("_place"), size)
+    done = run(lake, body_of(lake, compares=True, new=True), ordered(rows).drop_columns(PLACE), size)
     assert (done.puts, done.deletes, done.twice, done.aside) == (2, 0, 1, 2)
     assert {letter.place for letter in done.letters} == {1}
     assert held(lake.store) == {(n, "x"): shown((float(n), None)) for n in (1, 2)}

@@ -13,6 +13,7 @@ import pytest
 from engine.hummock.hash import xxhash64
 from engine.runtime.writes import key_order
 from engine.runtime.writes.key_order import HASH, RANGE, ROWS, Packed, Unpacked, in_key_order
+from engine.runtime.writes.spilled import PLACE
 from engine.session import Session
 
 KINDS = {
@@ -37,7 +38,7 @@ def rows_of(kind: str, count: int, seed: int) -> pa.Table:
     key = pa.array([value(chance) for _ in range(count)], arrow)
     also = pa.array([chance.choice([None, "a", "b"]) for _ in range(count)])
     places = chance.sample(range(count), count)  # no two alike: the order is known
-    table = pa.table({"k": key, "also": also, "v": [f"v{place}" for place in places], "_place": places})
+    table = pa.table({"k": key, "also": also, "v": [f"v{place}" for place in places], PLACE: places})
     return table.append_column(HASH, pa.array(xxhash64([key, also])))
 
 
@@ -61,7 +62,7 @@ def ordered(rows: pa.Table, ranges: int, size: int) -> pa.Table:
         )
         for some in chunks
     ]
-    return pa.Table.from_batches(Unpacked(("k", "also", "_place"), Handed())(iter(batches)))
+    return pa.Table.from_batches(Unpacked(("k", "also", PLACE), Handed())(iter(batches)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,14 +73,14 @@ def test_packed_rows_come_in_their_order(
     monkeypatch.setattr(key_order, "PACK_ROWS", 400)
     rows = rows_of(kind, 2_000, ranges)
     found = ordered(rows, ranges, size)
-    assert found.column_names == ["k", "also", "v", "_place"]
+    assert found.column_names == ["k", "also", "v", PLACE]
     told = rows.to_pylist()
     for row, zero in zip(told, rows.column("k"), strict=True):
         row["k"] = str(row["k"] + 0.0) if kind == "floats" else zero.as_py()
     groups: dict[tuple[int, str, str], list[int]] = {}
     for row in told:
-        groups.setdefault((row[HASH], str(row["k"]), str(row["also"])), []).append(row["_place"])
-    seen = [(str(row["k"] + 0.0) if kind == "floats" else str(row["k"]), str(row["also"]), row["_place"])
+        groups.setdefault((row[HASH], str(row["k"]), str(row["also"])), []).append(row[PLACE])
+    seen = [(str(row["k"] + 0.0) if kind == "floats" else str(row["k"]), str(row["also"]), row[PLACE])
             for row in found.to_pylist()]  # fmt: skip
     together = [
         (key, [place for *_, place in some]) for key, some in itertools.groupby(seen, key=lambda one: one[:2])
@@ -106,7 +107,7 @@ def test_a_task_holds_a_range_at_a_time_and_hands_on_bounded_parts(monkeypatch: 
             yield from packed.slice(at, 1).to_batches()
 
     last = packed.column(RANGE).to_pylist()
-    for batch in Unpacked(("k", "also", "_place"), Handed())(streams()):
+    for batch in Unpacked(("k", "also", PLACE), Handed())(streams()):
         assert batch.num_rows <= 100
         assert last[taken] - last[0] <= 3
         if taken < packed.num_rows - 1:  # rows come as soon as the next range begins
@@ -129,12 +130,12 @@ def test_rows_are_packed_where_a_hash_tells_the_key_as_it_is_kept(
     session.sql(f"CREATE TABLE t ({columns})")
     relation, spark = session.catalog.get("t"), session.computing
     names = ", ".join(f"'x' AS {column.name}" for column in relation.columns)
-    rows = spark.range(10).selectExpr(*names.split(", "), "0L AS _place")
+    rows = spark.range(10).selectExpr(*names.split(", "), f"0L AS {PLACE}")
     many = in_key_order(relation, rows, key_order.PACKED_FROM + 1, spark)
     few = in_key_order(relation, rows, key_order.PACKED_FROM, spark)
     assert few.key == ()
     by_source = {column.source: column.name for column in relation.columns}
-    assert many.key == ((*(by_source[name] for name in relation.primary_key), "_place") if packs else ())
+    assert many.key == ((*(by_source[name] for name in relation.primary_key), PLACE) if packs else ())
 
 
 def test_hashes_at_the_ends_fall_into_the_first_and_the_last_range() -> None:

@@ -331,6 +331,7 @@ def test_a_process_that_dies_in_the_statement_leaves_both_or_neither(
     assert outcomes == {(True, False), (True, True), (False, True)}
 
 
+@pytest.mark.long
 def test_a_view_that_is_there_can_be_given_a_table(session: Session, tmp_path: Path) -> None:
     session.sql(BID)
     bids(session, (1, 1, 5))

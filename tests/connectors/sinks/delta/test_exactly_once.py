@@ -140,9 +140,7 @@ def test_a_row_that_came_and_went_around_a_crash_does_not_stay(world: World) -> 
     assert (repr(4), repr("b")) not in rows(world.table)
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3)])
 def test_random_changes_and_deaths_leave_the_rows_and_each_version_once(
     tmp_path: Path, spark: SparkSession, seed: int
 ) -> None:

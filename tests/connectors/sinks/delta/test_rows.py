@@ -125,6 +125,7 @@ def test_types_names_and_null_keys_arrive_as_they_are(session: Session, spark, t
     assert rows_by_spark(spark, tmp_path / "v") == content(session, "v")
 
 
+@pytest.mark.long
 def test_large_ranges_are_read_by_tasks(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +267,7 @@ def test_a_column_that_the_table_has_lost_is_told(session: Session, spark, tmp_p
     assert rows_by_spark(spark, tmp_path / "t") == content(session, "t")
 
 
+@pytest.mark.long
 def test_a_text_that_a_partition_column_has_for_null_is_told(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, region STRING)")
     options = "connector = 'delta', partition_by = 'region'"
