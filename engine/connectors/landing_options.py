@@ -117,7 +117,7 @@ def _wrong_csv(options: Mapping[str, str]) -> Unfit | None:
         not options["delimiter"] or any(mark in _NO_DELIMITER for mark in delimiter)
     ):
         hint = "use one or several characters other than a line break"
-        return Unfit("delimiter", f"the delimiter {delimiter!r} can't be used", hint)
+        return Unfit("delimiter", f"the delimiter {options['delimiter']!r} can't be used", hint)
     if quote.lower() != _NONE and not _is_mark(quote):
         hint = "use an ASCII character, or none"
         return Unfit("quote", f"the quote {quote!r} is not one character", hint)

@@ -52,10 +52,10 @@ SOURCES = [
     Bad(landing("path = 's3://no-bucket!/in'"), "path", "that is no name of a bucket", "s3://bucket/prefix"),
     Bad(landing("path = 'file:///tmp'"), "path", "not read from file://", "path = 'folder'"),
     Bad(landing("path = 'https://h/in'"), "path", "not read from https://", "'s3://bucket/prefix'"),
-    Bad(landing("path = 'landing', compression = 'gzip'"), "compression", "no option compression", "options"),
+    Bad(landing("path = 'landing', zip_level = '9'"), "zip_level", "no option zip_level", "options"),
     Bad(landing("path = 'landing', format = 'xml'"), "format", '"xml" is unknown', "csv, json, parquet"),
     Bad(landing("path = 'landing', formt = 'csv'"), "formt", "no option formt", "did you mean format?"),
-    Bad(landing("path = 'landing', delimiter = ';;'"), "delimiter", "is not one character", "ASCII"),
+    Bad(landing("path = 'landing', delimiter = ''"), "delimiter", "can't be used", ""),
     Bad(
         landing("path = 'landing', format = 'json', delimiter = ';'"),
         "delimiter",
