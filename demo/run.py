@@ -9,6 +9,7 @@ import signal
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,7 +167,9 @@ def _step(
 
 def _all_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
     """Wait until Dagster calls every table and view fresh, as a driver tells of them at distances; return how many there are."""
-    from dagster_project.definitions import defs  # of this environment
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # owners of sensors
+        from dagster_project.definitions import defs  # of this environment
 
     names = [model.name for model in models if model.kind != "view"]
     deadline = time.monotonic() + STEP_SECONDS
