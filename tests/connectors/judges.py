@@ -13,6 +13,7 @@ import argparse
 import datetime
 import decimal
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -86,13 +87,21 @@ def text_of(name: str, value: Any) -> str | None:
         return UNKNOWN
 
 
-def rows_of(columns: dict[str, Sequence[Any]], rows: int) -> list[Row]:
-    """Return the rows of named columns; a column that is not there is null, blanks around its name and its case do not count."""
-    lower = {name.strip().lower(): values for name, values in columns.items()}
+def rows_of(columns: dict[str, Sequence[Any]], rows: int, *, by_row: bool) -> list[Row]:
+    """Return the rows of named columns; a column that is not there is null, its case does not count, nor do blanks around it.
+
+    Where rows have names of their own (`by_row`), blanks count, and each has its value under one of those that differ in case
+    alone; DuckDB adds numbers to tell them apart.
+    """
+    lower: dict[str, list[Sequence[Any]]] = {}
+    for name, values in columns.items():
+        plain = re.sub(r"_\d+$", "", name) if by_row else name.strip()
+        lower.setdefault(plain.lower(), []).append(values)
     texts = []
     for name in KINDS:
-        values = columns.get(name, lower.get(name))
-        texts.append([None] * rows if values is None else [text_of(name, one) for one in values])
+        given = lower.get(name, []) if by_row or name not in columns else [columns[name]]
+        values = [next((one for one in row if one is not None), None) for row in zip(*given, strict=True)]
+        texts.append([text_of(name, one) for one in values or [None] * rows])
     return list(zip(*texts, strict=True))
 
 
@@ -110,7 +119,7 @@ def of_duckdb(path: str) -> list[Row]:
     names = [column[0] for column in found.description or ()]
     rows = found.fetchall()
     columns = {name: [row[at] for row in rows] for at, name in reversed(list(enumerate(names)))}
-    return rows_of(columns, len(rows))
+    return rows_of(columns, len(rows), by_row=read == "read_json")
 
 
 def of_pyarrow(path: str) -> list[Row]:
@@ -124,7 +133,7 @@ def of_pyarrow(path: str) -> list[Row]:
             table = pajson.read_json(path)
     names = table.schema.names
     columns = {name: as_values(table.column(names.index(name))) for name in names}
-    return rows_of(columns, table.num_rows)
+    return rows_of(columns, table.num_rows, by_row="json" in path.rpartition(".")[2])
 
 
 def answer(path: str, judge: str) -> dict[str, Any]:
@@ -200,7 +209,7 @@ def landed(folder: Path, case: Case) -> Landed:
             table = batch.landed.rows
             found.deletes |= bool(batch.landed.deletes.any())
             columns = {name: as_values(table.column(name)) for name in table.schema.names}
-            found.rows += rows_of(columns, table.num_rows)
+            found.rows += rows_of(columns, table.num_rows, by_row=False)
     return found
 
 
