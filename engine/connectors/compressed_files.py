@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from engine.connectors.file_formats import Codec, MalformedFile
 from engine.connectors.read_limits import ReadLimits
+from engine.connectors.restarted_file import RestartedFile
 
 _BUFFER = 1 << 16
 
@@ -23,29 +24,12 @@ def unpacked(file: BinaryIO, codec: Codec, stored: int, limits: ReadLimits) -> B
     return io.BufferedReader(_Unpacked(file, codec, stored, limits), _BUFFER)
 
 
-class _Unpacked(io.RawIOBase):
+class _Unpacked(RestartedFile):
     """Unpacks as much as it is asked for."""
 
     def __init__(self, file: BinaryIO, codec: Codec, stored: int, limits: ReadLimits) -> None:
-        self._file, self._codec, self._stored, self._limits = file, codec, stored, limits
-        self._at = 0
-        self._stream = self._opened()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if (offset, whence) != (0, io.SEEK_SET):
-            raise io.UnsupportedOperation("a compressed file is read from its start on")
-        self._file.seek(0)
-        self._at, self._stream = 0, self._opened()
-        return 0
+        self._codec, self._stored, self._limits = codec, stored, limits
+        super().__init__(file)
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives
         try:
@@ -63,6 +47,9 @@ class _Unpacked(io.RawIOBase):
         return (
             self._stream.read1(size) if isinstance(self._stream, gzip.GzipFile) else self._stream.read(size)
         )
+
+    def _restart(self) -> None:
+        self._stream = self._opened()
 
     def _opened(self) -> pa.CompressedInputStream | gzip.GzipFile:
         if (

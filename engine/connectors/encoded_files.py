@@ -6,6 +6,8 @@ import codecs
 import io
 from typing import BinaryIO
 
+from engine.connectors.restarted_file import RestartedFile
+
 _BUFFER = 1 << 16
 _NO_TEXT = "\udcfe"
 """Written as the byte 0xfe, which stands nowhere in UTF-8."""
@@ -34,29 +36,12 @@ def as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:
     return io.BufferedReader(_Recoded(file, encoding), _BUFFER)
 
 
-class _Recoded(io.RawIOBase):
+class _Recoded(RestartedFile):
     """Decodes as much as it is asked for."""
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
-        self._file, self._encoding = file, encoding
-        self._held, self._ended, self._at = b"", False, 0
-        self._begin()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if (offset, whence) != (0, io.SEEK_SET):
-            raise io.UnsupportedOperation("an encoded file is read from its start on")
-        self._file.seek(0)
-        self._begin()
-        return 0
+        self._encoding, self._held, self._ended = encoding, b"", False
+        super().__init__(file)
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives
         while not self._held and not self._ended:
@@ -70,6 +55,6 @@ class _Recoded(io.RawIOBase):
         self._at += size
         return size
 
-    def _begin(self) -> None:
+    def _restart(self) -> None:
         self._decoder = codecs.getincrementaldecoder(self._encoding)("tideline.no_text")
-        self._held, self._ended, self._at = b"", False, 0
+        self._held, self._ended = b"", False
