@@ -82,7 +82,7 @@ examples: setup ## Draw the examples of the property tests anew; `make test` dra
 	$(BIN)/python -m pytest -n $(WORKERS) -m "$(SLOW)" --hypothesis-profile=random $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include='test_*.py')
 
 maintenance: setup ## 500 epochs of updates under compaction and garbage collection: bytes in the bucket, and reads of the past.
-	$(BIN)/python -m pytest -s -q tests/hummock/test_maintenance.py -m "crash or not crash"
+	$(BIN)/python -m pytest -s -q tests/hummock/upkeep/test_maintenance.py -m "crash or not crash"
 
 conformance: s3a ## Every source and sink against the contract of connectors: each fault, and processes that are killed; Delta on S3.
 	$(BIN)/python -m pytest tests/connectors/conformance tests/connectors/test_delta_s3.py tests/connectors/sinks/delta/test_s3.py

@@ -35,9 +35,9 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.hummock import Hummock
-from engine.meta.creation import CONSUMING_SNAPSHOT, creations
-from engine.runtime.backfill.pace import most_at_once
-from engine.runtime.executor import Computed, FragmentTask
+from engine.meta.domains.creation import CONSUMING_SNAPSHOT, list_creations
+from engine.runtime.backfill.pace import limit_step_rows
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.session import Session
 
 EPOCH_LIMIT = 1.3
@@ -53,13 +53,13 @@ BACKGROUND_SECONDS = 0.2
 """Of each epoch; short, so that there are epochs to measure between two kills."""
 
 
-def sales(ids: np.ndarray, seed: int) -> pa.Table:
+def make_sales(ids: np.ndarray, seed: int) -> pa.Table:
     """Return rows with the given ids."""
     chance = np.random.default_rng(seed)
     return pa.table({"id": ids, "shop": ids % 10_007, "price": chance.integers(0, 1000, len(ids))})
 
 
-class NotingExecutor:
+class RecordingExecutor:
     """Passes tasks on; writes down the rows of each piece of a backfill before it is read."""
 
     def __init__(self, inner: Any, file: Path) -> None:
@@ -70,7 +70,7 @@ class NotingExecutor:
         """That of the executor behind."""
         return self.inner.parallelism
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Note and compute a task."""
         if task.piece is not None:
             with self.file.open("a") as notes:
@@ -78,10 +78,10 @@ class NotingExecutor:
         return self.inner.compute(task)
 
 
-def live(store: str, notes: Path, rows: int, rate: int, spark: str) -> None:
+def run_child(store: str, notes: Path, rows: int, rate: int, spark: str) -> None:
     """The child: write and flush until the word `end`, doing what else the parent says; prints a line per epoch."""
     with Session(store, spark) as session:
-        executor = NotingExecutor(session._runner.executor, notes)
+        executor = RecordingExecutor(session._runner.executor, notes)
         session._runner.executor = session._runner.backfill.executor = executor
         said: queue.Queue[str] = queue.Queue()
 
@@ -104,7 +104,7 @@ def live(store: str, notes: Path, rows: int, rate: int, spark: str) -> None:
             due = min(5 * rate, max(1, int((now - written) * rate)))
             written = now
             ids = np.array(sorted({chance.randrange(rows + rows // 50) for _ in range(due)}))
-            session.write("sale", sales(ids, chance.randrange(1 << 30)))
+            session.write("sale", make_sales(ids, chance.randrange(1 << 30)))
             report = session.flush(background_seconds=BACKGROUND_SECONDS)
             report.raise_for_errors()
             found = {name: (c.state, c.rows) for name, c in session.backfills().items()}
@@ -134,7 +134,7 @@ class Child:
             self._lines.put(line)
         self._lines.put(None)
 
-    def epoch(self) -> dict[str, Any]:
+    def read_epoch(self) -> dict[str, Any]:
         """Return what the next epoch did."""
         while True:
             line = self._lines.get(timeout=DEADLINE)
@@ -145,7 +145,7 @@ class Child:
                     self.epochs += 1
                     return found
 
-    def do(self, statement: str) -> None:
+    def run_statement(self, statement: str) -> None:
         """Run a statement before the next epoch; returns when it has run."""
         assert self.process.stdin is not None
         self.process.stdin.write(statement + "\n")
@@ -156,7 +156,7 @@ class Child:
             if line.startswith("{") and json.loads(line).get("did") == statement:
                 return
 
-    def runs_for(self, seconds: float) -> None:
+    def let_run(self, seconds: float) -> None:
         """Let it go on for a while; raises AssertionError if it ends by itself."""
         try:
             code = self.process.wait(seconds)
@@ -170,7 +170,7 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Let it end by itself."""
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -178,7 +178,7 @@ class Child:
 
 
 @dataclass
-class Measured:
+class BackfillResult:
     """What one run has measured."""
 
     without: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in RUNNING})
@@ -192,14 +192,14 @@ class Measured:
     @property
     def scan_limit(self) -> float:
         """What may be read, in tables: each kill costs one step at most, which makes 1.1 with ten kills and 10M rows."""
-        return max(1.1, 1 + self.kills * most_at_once(self.rows) / self.rows)
+        return max(1.1, 1 + self.kills * limit_step_rows(self.rows) / self.rows)
 
-    def ratio(self, view: str) -> float:
+    def compute_ratio(self, view: str) -> float:
         """The median epoch time of a running view during the backfill over that without it."""
         return statistics.median(self.during[view]) / statistics.median(self.without[view])
 
 
-class Run:
+class BackfillRun:
     """One run of the benchmark over a store of its own."""
 
     def __init__(self, folder: Path, rows: int, rate: int, spark: str = "local[2]") -> None:
@@ -207,7 +207,7 @@ class Run:
         self.notes.touch()
         self.rows, self.rate, self.spark = rows, rate, spark
         self.chance = random.Random(rows)
-        self.done = Measured(rows=rows)
+        self.done = BackfillResult(rows=rows)
         self.window = 0
 
     def start(self) -> Child:
@@ -219,48 +219,48 @@ class Run:
         with Session(self.store, self.spark) as session:
             session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT)")
             for low in range(0, self.rows, CHUNK):
-                session.write("sale", sales(np.arange(low, min(low + CHUNK, self.rows)), low))
+                session.write("sale", make_sales(np.arange(low, min(low + CHUNK, self.rows)), low))
             for name, query in RUNNING.items():
                 session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
 
-    def note(self, into: dict[str, list[float]], child: Child, epoch: dict[str, Any]) -> None:
+    def record_epoch(self, into: dict[str, list[float]], child: Child, epoch: dict[str, Any]) -> None:
         """Keep an epoch's times, unless the child is still warming up, or warmer than those that it is compared with."""
         if WARM_UP < child.epochs <= WARM_UP + self.window:
             for name in RUNNING:
                 into[name].append(epoch["seconds"][name])
 
-    def measure(self, kills: int, before: int) -> Measured:
+    def measure(self, kills: int, before: int) -> BackfillResult:
         """Run everything and return what was measured; raises AssertionError where something is wrong."""
         child, self.window = self.start(), max(1, before // 2)
         for _ in range(self.window + WARM_UP):
-            self.note(self.done.without, child, child.epoch())
-        child.end()
+            self.record_epoch(self.done.without, child, child.read_epoch())
+        child.stop()
         child = self.start()
         started = time.perf_counter()
-        child.do(f"CREATE MATERIALIZED VIEW fresh WITH (background = 'true') AS {NEW}")
+        child.run_statement(f"CREATE MATERIALIZED VIEW fresh WITH (background = 'true') AS {NEW}")
         at, stop_at = 0, kills // 2
         targets = [self.rows * (n + 1) // (kills + 1) for n in range(kills)]
         while True:
-            epoch = child.epoch()
+            epoch = child.read_epoch()
             state, read = epoch["backfills"].get("fresh", (CONSUMING_SNAPSHOT, 0))
             if state != CONSUMING_SNAPSHOT:
                 break
-            self.note(self.done.during, child, epoch)
+            self.record_epoch(self.done.during, child, epoch)
             if self.done.kills == stop_at and not self.done.epochs_until_stopped:
-                self._stop_and_go(child)
+                self._check_throttle(child)
             elif at < kills and read >= targets[at] and child.epochs > WARM_UP:
-                child.runs_for(self.chance.uniform(0, BACKGROUND_SECONDS))
+                child.let_run(self.chance.uniform(0, BACKGROUND_SECONDS))
                 child.kill()
                 self.done.kills, at = self.done.kills + 1, at + 1
                 child = self.start()
         self.done.seconds = time.perf_counter() - started
-        child.epoch()
+        child.read_epoch()
         self._cancel(child)
-        child.end()
+        child.stop()
         child = self.start()
         for _ in range(self.window + WARM_UP):
-            self.note(self.done.without, child, child.epoch())
-        child.end()
+            self.record_epoch(self.done.without, child, child.read_epoch())
+        child.stop()
         self.done.scanned = sum(
             int(words[1])
             for words in map(str.split, self.notes.read_text().splitlines())
@@ -269,22 +269,22 @@ class Run:
         self._check()
         return self.done
 
-    def _stop_and_go(self, child: Child) -> None:
+    def _check_throttle(self, child: Child) -> None:
         """A rate limit of 0 stops the backfill within one epoch, and it goes on when the limit is lifted."""
-        child.do("ALTER MATERIALIZED VIEW fresh SET (backfill_rate_limit = 0)")
-        read = [child.epoch()["backfills"]["fresh"][1] for _ in range(4)]
+        child.run_statement("ALTER MATERIALIZED VIEW fresh SET (backfill_rate_limit = 0)")
+        read = [child.read_epoch()["backfills"]["fresh"][1] for _ in range(4)]
         assert read[1] == read[2] == read[3], f"rate limit 0 did not stop the backfill: {read}"
         self.done.epochs_until_stopped = 1
-        child.do("ALTER MATERIALIZED VIEW fresh SET (backfill_rate_limit = 1000000000)")
+        child.run_statement("ALTER MATERIALIZED VIEW fresh SET (backfill_rate_limit = 1000000000)")
 
     def _cancel(self, child: Child) -> None:
         """A view that is dropped while it is created leaves no table, no hold on a log, and no note."""
-        child.do(f"CREATE MATERIALIZED VIEW cancelled WITH (background = 'true') AS {NEW}")
-        found = child.epoch()["backfills"]
+        child.run_statement(f"CREATE MATERIALIZED VIEW cancelled WITH (background = 'true') AS {NEW}")
+        found = child.read_epoch()["backfills"]
         while found.get("cancelled", ("", 0))[1] == 0:
-            found = child.epoch()["backfills"]
-        child.do("DROP MATERIALIZED VIEW cancelled")
-        child.epoch()
+            found = child.read_epoch()["backfills"]
+        child.run_statement("DROP MATERIALIZED VIEW cancelled")
+        child.read_epoch()
         version = Hummock.open(self.store).refresh()
         held = [name for name, t in version.tables.items() if "cancelled" in {*t.acks, *t.pins}]
         noted = [key for key in version.catalog if "cancelled" in key]
@@ -294,7 +294,7 @@ class Run:
         """Compare all views with a batch run over the rows at their epoch."""
         with Hummock.open(self.store) as store, duckdb.connect() as batch:
             version = store.refresh()
-            assert creations(version)["fresh"].state != CONSUMING_SNAPSHOT
+            assert list_creations(version)["fresh"].state != CONSUMING_SNAPSHOT
             for name, query in {**RUNNING, "fresh": NEW}.items():
                 table, epoch = version.tables[name], version.tables[name].committed_epoch
                 rows = pa.Table.from_batches(store.iter("sale", epoch=epoch))
@@ -313,7 +313,7 @@ def main() -> None:
     """Print times, ratios and rows; ends with 1 where a limit is broken."""
     if sys.argv[1:2] == ["--live"]:
         store, notes, rows, rate, spark = sys.argv[2:]
-        return live(store, Path(notes), int(rows), int(rate), spark)
+        return run_child(store, Path(notes), int(rows), int(rate), spark)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rate", type=int, default=1000)
@@ -322,14 +322,16 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(width=120)
     with tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder:
-        run = Run(Path(folder), options.rows, options.rate)
+        run = BackfillRun(Path(folder), options.rows, options.rate)
         run.load()
         console.print(f"{options.rows:,} rows written, running views built")
         done = run.measure(options.kills, options.before)
     shown = Table("running view", "epoch s without (median)", "epoch s during the backfill", "ratio", "limit")
     for name in RUNNING:
         without, during = statistics.median(done.without[name]), statistics.median(done.during[name])
-        shown.add_row(name, f"{without:.3f}", f"{during:.3f}", f"{done.ratio(name):.2f}", f"{EPOCH_LIMIT}")
+        shown.add_row(
+            name, f"{without:.3f}", f"{during:.3f}", f"{done.compute_ratio(name):.2f}", f"{EPOCH_LIMIT}"
+        )
     console.print(shown)
     scanned = done.scanned / done.rows
     console.print(
@@ -337,7 +339,7 @@ def main() -> None:
         f"{scanned:.3f} x the table (limit {done.scan_limit:.2f}); all views equal a batch run; rate limit 0 stopped it within "
         f"{done.epochs_until_stopped} epoch; a cancelled view left nothing behind"
     )
-    broken = scanned > done.scan_limit or any(done.ratio(name) > EPOCH_LIMIT for name in RUNNING)
+    broken = scanned > done.scan_limit or any(done.compute_ratio(name) > EPOCH_LIMIT for name in RUNNING)
     sys.exit(1 if broken else 0)
 
 

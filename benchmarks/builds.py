@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import tpch
-from engine.runtime.executor import Computed, Executor, FragmentTask
+from engine.runtime.executor import Executor, FragmentTask, TaskResult
 from engine.session import Session
 
 LIMIT = 2.0
@@ -50,7 +50,7 @@ BATCH_SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": "10485760", "spark.sql
 
 
 @dataclass(frozen=True)
-class Step:
+class BuildTask:
     """One task of a build: its table and rule, how many input rows it was to read, and its seconds by stage."""
 
     table: str
@@ -65,20 +65,20 @@ class TimingExecutor:
 
     def __init__(self, inner: Executor) -> None:
         self.inner = inner
-        self.steps: list[Step] = []
+        self.steps: list[BuildTask] = []
 
     @property
     def parallelism(self) -> int:
         """That of the executor behind."""
         return self.inner.parallelism
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Compute a task and take note of it."""
         started = time.perf_counter()
         done = self.inner.compute(task)
         spent = time.perf_counter() - started
         self.steps.append(
-            Step(task.fragment.table, task.fragment.rule.word, task.rows, spent, dict(done.seconds))
+            BuildTask(task.fragment.table, task.fragment.rule.word, task.rows, spent, dict(done.seconds))
         )
         return done
 
@@ -87,13 +87,13 @@ class TimingExecutor:
 
 
 @dataclass
-class Spent:
+class LeastTimes:
     """Wall-clock and processor seconds of the least of some runs."""
 
     seconds: float = float("inf")
     cpu: float = float("inf")
 
-    def least(self, seconds: float, cpu: float) -> None:
+    def record(self, seconds: float, cpu: float) -> None:
         """Count one more run."""
         self.seconds, self.cpu = min(self.seconds, seconds), min(self.cpu, cpu)
 
@@ -103,12 +103,12 @@ class Build:
     """What one query's builds and batch runs took."""
 
     query: str
-    view: Spent = field(default_factory=Spent)
-    stored: Spent = field(default_factory=Spent)
-    parquet: Spent = field(default_factory=Spent)
+    view: LeastTimes = field(default_factory=LeastTimes)
+    stored: LeastTimes = field(default_factory=LeastTimes)
+    parquet: LeastTimes = field(default_factory=LeastTimes)
     planning: float = float("inf")
     building: float = float("inf")
-    steps: list[Step] = field(default_factory=list)
+    steps: list[BuildTask] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -121,7 +121,7 @@ class Build:
         """The seconds of the tasks that made shared indexes."""
         return sum(step.seconds for step in self.steps if step.rule == "index")
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """Tell table by table what was done: steps, rows, seconds by stage."""
         for table, rows in self.rows.items():
             steps = [step for step in self.steps if step.table == table]
@@ -143,7 +143,7 @@ class Build:
         yield f"  planning {self.planning:.2f} s, commits and the rest {rest:.2f} s"
 
 
-def cpu_seconds() -> float:
+def measure_cpu_seconds() -> float:
     """Return the processor seconds of this process and all below it, those that have ended included; 0 where /proc is absent."""
     ticks, parents = {}, {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -157,14 +157,14 @@ def cpu_seconds() -> float:
     return sum(ticks.get(one, 0) for one in mine) / os.sysconf("SC_CLK_TCK")
 
 
-def timed(work: Callable[[], object], into: Spent) -> None:
+def measure_work(work: Callable[[], object], into: LeastTimes) -> None:
     """Run something and count its seconds."""
-    cpu, started = cpu_seconds(), time.perf_counter()
+    cpu, started = measure_cpu_seconds(), time.perf_counter()
     work()
-    into.least(time.perf_counter() - started, cpu_seconds() - cpu)
+    into.record(time.perf_counter() - started, measure_cpu_seconds() - cpu)
 
 
-class Run:
+class BuildRun:
     """The builds of some queries over one store."""
 
     def __init__(self, session: Session, folder: Path, scale: float) -> None:
@@ -181,23 +181,23 @@ class Run:
         for name in tpch.KEYS:
             folder = self.folder / "parquet" / name
             folder.mkdir(parents=True)
-            for number, block in enumerate(gathered(tpch.blocks(name, self.scale))):
+            for number, block in enumerate(gather_blocks(tpch.generate_blocks(name, self.scale))):
                 pq.write_table(block, folder / f"{number}.parquet", compression="zstd", compression_level=1)
                 self.session.write(name, block)
                 rows += block.num_rows
             self.session.compact(name)
         return rows
 
-    def query(self, number: int, rounds: int) -> Build:
+    def measure_query(self, number: int, rounds: int) -> Build:
         """Measure one query; raises AssertionError where the view is not what Spark's batch run gives."""
         name = f"q{number:02}"
         text = (TEXTS / f"{name}.sql").read_text()
         (spark_text,) = sqlglot.transpile(text, read="postgres", write="spark")
         done = Build(name)
         for _ in range(rounds):
-            timed(lambda: self.batch(spark_text, "parquet"), done.parquet)
-            timed(lambda: self.batch(spark_text, "tideline"), done.stored)
-            timed(lambda: self.build(name, text, done), done.view)
+            measure_work(lambda: self.run_batch(spark_text, "parquet"), done.parquet)
+            measure_work(lambda: self.run_batch(spark_text, "tideline"), done.stored)
+            measure_work(lambda: self.build(name, text, done), done.view)
             self.compare(name)
             version = self.session.store.version
             tables = {step.table: version.tables[step.table].row_count for step in done.steps}
@@ -215,7 +215,7 @@ class Run:
         if built - started < done.planning + done.building:
             done.planning, done.building, done.steps = planned - started, built - planned, self.executor.steps
 
-    def batch(self, text: str, kind: str) -> None:
+    def run_batch(self, text: str, kind: str) -> None:
         """Run a query by Spark over all tables and write its result as Parquet."""
         spark, kept = self.session.spark, {}
         settings = BATCH_SETTINGS | {"spark.sql.shuffle.partitions": str(2 * self.executor.parallelism)}
@@ -224,7 +224,7 @@ class Run:
                 kept[key] = spark.conf.get(key)
                 spark.conf.set(key, value)
             for name in tpch.KEYS:
-                self.rows(spark, name, kind, text).createOrReplaceTempView(name)
+                self.read_rows(spark, name, kind, text).createOrReplaceTempView(name)
             spark.sql(text).write.mode("overwrite").parquet(str(self.folder / f"result-{kind}"))
         finally:
             for key, value in kept.items():
@@ -232,7 +232,7 @@ class Run:
             for name in tpch.KEYS:
                 spark.catalog.dropTempView(name)
 
-    def rows(self, spark: SparkSession, name: str, kind: str, text: str) -> DataFrame:
+    def read_rows(self, spark: SparkSession, name: str, kind: str, text: str) -> DataFrame:
         """Return a table's rows; of the store's just the columns that the query names, since Spark does not push that down."""
         if kind == "parquet":
             return spark.read.parquet(str(self.folder / "parquet" / name))
@@ -247,19 +247,19 @@ class Run:
         found = self.session.sql(f"SELECT * FROM {name}")
         assert found is not None
 
-        def counted(rows: list[dict[str, object]]) -> Counter[tuple[object, ...]]:
+        def count_rows(rows: list[dict[str, object]]) -> Counter[tuple[object, ...]]:
             return Counter(
                 tuple(round(v, 6) if isinstance(v, float) else v for v in row.values()) for row in rows
             )
 
-        one, two = counted(found.to_pylist()), counted(expected)
+        one, two = count_rows(found.to_pylist()), count_rows(expected)
         if one != two:
             raise AssertionError(
                 f"{name} differs from the batch run: {list((one - two).items())[:3]} instead of {list((two - one).items())[:3]}"
             )
 
 
-def gathered(blocks: Iterator[pa.Table], rows: int = 500_000) -> Iterator[pa.Table]:
+def gather_blocks(blocks: Iterator[pa.Table], rows: int = 500_000) -> Iterator[pa.Table]:
     """Yield blocks put together to about `rows` each."""
     waiting: list[pa.Table] = []
     for block in blocks:
@@ -271,7 +271,7 @@ def gathered(blocks: Iterator[pa.Table], rows: int = 500_000) -> Iterator[pa.Tab
         yield pa.concat_tables(waiting).combine_chunks()
 
 
-def small_views(session: Session, rounds: int) -> Table:
+def measure_small_views(session: Session, rounds: int) -> Table:
     """Return the seconds of each of some views over tables of a few rows: the first round, and the least of the others."""
     session.sql("CREATE TABLE few (id bigint primary key, g bigint, d decimal(15, 2))")
     session.sql("CREATE TABLE named (id bigint primary key, name text)")
@@ -282,9 +282,9 @@ def small_views(session: Session, rounds: int) -> Table:
     table = Table("small view", "first s", "then s", "limit", "processor s")
     slow = False
     for name, query in SMALL.items():
-        first, then = Spent(), Spent()
+        first, then = LeastTimes(), LeastTimes()
         for spent in (first, *[then] * rounds):
-            timed(lambda: session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}"), spent)  # noqa: B023
+            measure_work(lambda: session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}"), spent)  # noqa: B023
             session.sql(f"DROP MATERIALIZED VIEW {name}")
         slow = slow or then.seconds > SMALL_SECONDS
         table.add_row(name, *(f"{n:.2f}" for n in (first.seconds, then.seconds, SMALL_SECONDS, then.cpu)))
@@ -292,7 +292,7 @@ def small_views(session: Session, rounds: int) -> Table:
     return table
 
 
-def shown(builds: list[Build]) -> Table:
+def render_table(builds: list[Build]) -> Table:
     """Return what was measured as a table."""
     names = (
         "query",
@@ -331,9 +331,9 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder,
         Session((Path(folder) / "store").as_uri(), options.spark) as session,
     ):
-        run = Run(session, Path(folder), options.scale)
+        run = BuildRun(session, Path(folder), options.scale)
         session.sql("SELECT 1 + 1")
-        small = small_views(session, 1 + options.rounds)
+        small = measure_small_views(session, 1 + options.rounds)
         console.print(small)
         started = time.perf_counter()
         rows = run.load()
@@ -342,13 +342,13 @@ def main() -> None:
         )
         builds = []
         for number in options.queries:
-            builds.append(run.query(number, options.rounds))
+            builds.append(run.measure_query(number, options.rounds))
             console.print(
                 f"{builds[-1].query}: {builds[-1].view.seconds:.2f} s, ratio {builds[-1].ratio:.2f}"
             )
-            for line in builds[-1].lines():
+            for line in builds[-1].format_lines():
                 console.print(line, highlight=False)
-    console.print(shown(builds))
+    console.print(render_table(builds))
     sys.exit(1 if small.caption or any(one.ratio > LIMIT for one in builds) else 0)
 
 

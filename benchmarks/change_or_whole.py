@@ -18,10 +18,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.epochs import build
+from benchmarks.epochs import build_case
 from benchmarks.window_cases import CASES
 from engine.runtime.epoch.spark_executor import SparkExecutor
-from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.runtime.spark.session import connect
 from engine.session import Session
 from engine.sql.incremental.rules import IndexCopy
@@ -34,19 +34,19 @@ class EitherWay(SparkExecutor):
 
     whole = False
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Compute a task; the change of a view as the difference to its whole new content if so told."""
         can = task.old is not None and not isinstance(task.fragment.rule, IndexCopy)
         return super().compute(replace(task, whole=True) if self.whole and can else task)
 
 
-def seconds(session: Session, executor: EitherWay, case, changes: int) -> dict[bool, float]:  # type: ignore[no-untyped-def]
+def measure_seconds(session: Session, executor: EitherWay, case, changes: int) -> dict[bool, float]:  # type: ignore[no-untyped-def]
     """Return the median seconds of an epoch by whether it was computed as a whole, after one of each that warms up."""
     spent: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(1 + ROUNDS):
         for whole in spent:
             executor.whole = whole
-            for change in case.epoch(changes):
+            for change in case.generate_changes(changes):
                 session.write(change.table, change.rows, mode=change.mode)
             started = time.perf_counter()
             session.flush().raise_for_errors()
@@ -74,8 +74,8 @@ def main() -> int:
             ):
                 executor = EitherWay(session.store, lambda: spark)
                 session._runner.executor = session._runner.backfill.executor = executor
-                build(session, case)
-                by = seconds(session, executor, case, changes)
+                build_case(session, case)
+                by = measure_seconds(session, executor, case, changes)
             cells = f"{by[False]:.2f}", f"{by[True]:.2f}", f"{by[True] / by[False]:.2f} x"
             shown.add_row(name, f"{changes:,}", f"{options.rows:,}", *cells)
     Console().print(shown)

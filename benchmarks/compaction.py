@@ -25,12 +25,12 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.dml import high_water_mib, reset_mark, workers
-from benchmarks.epochs import cpu_seconds
+from benchmarks.dml import find_workers, read_high_water_mib, reset_mark
+from benchmarks.epochs import measure_cpu_seconds
 from engine.hummock import Commit, Delete, Hummock, Put, SstInfo
 from engine.hummock.compaction import RangeExecutor
-from engine.hummock.compaction.pickers.vnode import bounds
-from engine.hummock.hash import xxhash64
+from engine.hummock.compaction.pickers.vnode import list_group_bounds
+from engine.hummock.rows.row_hash import xxhash64
 from engine.runtime import compaction_tasks
 from engine.runtime.compaction_tasks import SETTING, CompactionTasks
 from engine.runtime.spark.session import connect
@@ -41,7 +41,7 @@ CHUNK = 1_000_000
 GROUPS = 8
 
 
-def filled(url: str, rows: int, runs: int, layout: str) -> None:
+def fill_store(url: str, rows: int, runs: int, layout: str) -> None:
     """Make the store that is copied for each measurement."""
     chance = np.random.default_rng(0)
     with Hummock.open(url, auto_compact="off") as store:
@@ -69,25 +69,28 @@ def _write(store: Hummock, ids: np.ndarray, told: str, layout: str) -> None:
         store.ingest_batch({"t": [Put(rows)]})
         return
     table, hashes, ssts = store.table("t"), xxhash64([pa.array(ids)]), list[SstInfo]()
-    for low, high in bounds(GROUPS):
+    for low, high in list_group_bounds(GROUPS):
         some = rows.filter(pa.array((hashes >= low) & (hashes <= high)))
         operations = pa.repeat(pa.scalar(0, pa.uint8()), some.num_rows)
         ssts += store.reader.write_run(table, some.append_column("_op", operations))
     store.commit(Commit(writes={"t": ssts}))
 
 
-def measured(given: Path, executor: Callable[[Hummock], RangeExecutor | None]) -> dict[str, float]:
+def measure_compaction(given: Path, executor: Callable[[Hummock], RangeExecutor | None]) -> dict[str, float]:
     """Compact a copy of a store; returns what it took, and a digest of the rows."""
     copy = given.with_name("copy")
     shutil.copytree(given, copy)
     with Hummock.open(copy.as_uri(), auto_compact="off") as store:
-        for pid in ("self", *workers()):
+        for pid in ("self", *find_workers()):
             reset_mark(pid)
         before = store.metrics()
-        started, burnt = time.perf_counter(), cpu_seconds()
+        started, burnt = time.perf_counter(), measure_cpu_seconds()
         report = store.compact("t", executor=executor(store))
-        seconds, burnt = time.perf_counter() - started, cpu_seconds() - burnt
-        memory = high_water_mib("self"), max((high_water_mib(pid) for pid in workers()), default=0.0)
+        seconds, burnt = time.perf_counter() - started, measure_cpu_seconds() - burnt
+        memory = (
+            read_high_water_mib("self"),
+            max((read_high_water_mib(pid) for pid in find_workers()), default=0.0),
+        )
         asked = store.metrics().since(before)
         digest = sum(float(np.nansum(batch.column("n").to_numpy())) for batch in store.iter("t"))
         files = [sst.rows for sst in store.version.tables["t"].live_ssts]
@@ -126,19 +129,19 @@ def main() -> None:
             BY_TASKS: lambda store: CompactionTasks(store, lambda: spark),
         }
         warm, whole = Path(folder) / "warm" / "store", Path(folder) / "whole" / "store"
-        filled(warm.as_uri(), 4_500_000, 2, given.layout)
-        measured(warm, ways[BY_TASKS])
-        filled(whole.as_uri(), given.rows, given.runs, given.layout)
+        fill_store(warm.as_uri(), 4_500_000, 2, given.layout)
+        measure_compaction(warm, ways[BY_TASKS])
+        fill_store(whole.as_uri(), given.rows, given.runs, given.layout)
         shutil.rmtree(f"{folder}/cache")
         found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
         for number in range(given.rounds):
             for name in list(ways)[:: 1 if number % 2 == 0 else -1]:
-                found[name].append(measured(whole, ways[name]))
+                found[name].append(measure_compaction(whole, ways[name]))
         assert len({one["digest"] for some in found.values() for one in some}) == 1
-        Console().print(shown(given, found))
+        Console().print(render_table(given, found))
 
 
-def shown(given: argparse.Namespace, found: dict[str, list[dict[str, float]]]) -> Table:
+def render_table(given: argparse.Namespace, found: dict[str, list[dict[str, float]]]) -> Table:
     """Return the table of what was measured."""
     told = f"{given.rows:,} keys in {given.runs} runs, files of {given.layout}, {given.spark}, median of {given.rounds}"
     table = Table(title=told)

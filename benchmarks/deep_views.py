@@ -32,7 +32,7 @@ EIGHT = f"SELECT f.id, f.x, {', '.join(f'd{i}.name AS n{i}' for i in range(JOINS
 )
 
 
-def facts(ids: np.ndarray, chance: np.random.Generator) -> pa.Table:
+def make_facts(ids: np.ndarray, chance: np.random.Generator) -> pa.Table:
     """Return rows with a key into every dimension."""
     keys = {f"k{i}": chance.integers(0, DIMENSION_ROWS, len(ids)) for i in range(JOINS)}
     return pa.table({"id": ids, **keys, "x": chance.integers(0, 100, len(ids))})
@@ -46,7 +46,7 @@ def create(session: Session, rows: int, chance: np.random.Generator) -> None:
         session.sql(f"CREATE TABLE dimension{i} (id BIGINT PRIMARY KEY, name STRING)")
         names = [f"{i}-{k}" for k in range(DIMENSION_ROWS)]
         session.write(f"dimension{i}", pa.table({"id": np.arange(DIMENSION_ROWS), "name": names}))
-    session.write("fact", facts(np.arange(rows), chance))
+    session.write("fact", make_facts(np.arange(rows), chance))
     session.sql(f"CREATE MATERIALIZED VIEW eight AS {EIGHT}", build=False)
     below = "fact"
     for n in range(CHAIN):
@@ -61,12 +61,12 @@ def change(session: Session, rows: int, number: int, changes: int, chance: np.ra
     new = changes // 2
     old = changes - new - renamed
     ids = np.concatenate([chance.choice(rows, old, replace=False), rows + number * new + np.arange(new)])
-    session.write("fact", facts(ids, chance))
+    session.write("fact", make_facts(ids, chance))
     entries = chance.choice(DIMENSION_ROWS, renamed, replace=False)
     session.write("dimension0", pa.table({"id": entries, "name": [f"again-{number}"] * renamed}))
 
 
-def differences(session: Session) -> dict[str, tuple[object, object]]:
+def find_differences(session: Session) -> dict[str, tuple[object, object]]:
     """Return what distinguishes each view from its query over the base tables, by sums over their rows."""
     hashed = "SELECT count(*) AS n, sum(CAST(xxhash64(v.*) AS DECIMAL(38, 0))) AS h FROM"
     pairs = {
@@ -78,13 +78,13 @@ def differences(session: Session) -> dict[str, tuple[object, object]]:
     }
     found = {}
     for view, texts in pairs.items():
-        kept, expected = ([tuple(row.values()) for row in _rows(session, text)] for text in texts)
+        kept, expected = ([tuple(row.values()) for row in _read_rows(session, text)] for text in texts)
         if kept != expected:
             found[view] = (kept, expected)
     return found
 
 
-def _rows(session: Session, text: str) -> list[dict[str, object]]:
+def _read_rows(session: Session, text: str) -> list[dict[str, object]]:
     answer = session.sql(text)
     assert answer is not None
     return answer.to_pylist()
@@ -117,7 +117,7 @@ def main() -> int:
             report.raise_for_errors()
             each = [f"{report[view].seconds:.2f}" for view in ("eight", "c0", LAST)]
             shown.add_row(str(number + 1), f"{seconds[-1]:.2f}", *each)
-        wrong = differences(session)
+        wrong = find_differences(session)
     console.print(shown)
     for view, (kept, expected) in wrong.items():
         console.print(f"[bold red]{view} differs from its query: {kept}, not {expected}[/]")

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from engine.connectors.delta_tables import SETTINGS
-from engine.runtime.spark.session import apart
+from engine.connectors.delta.sink.tables import SETTINGS
+from engine.runtime.spark.session import create_separate_session
 from engine.session import Session
 
 MERGE = (
@@ -32,7 +32,7 @@ MERGE = (
 )
 
 
-def rows_of(ids: np.ndarray, number: int) -> pa.Table:
+def make_rows(ids: np.ndarray, number: int) -> pa.Table:
     """Return rows for some keys as round `number` writes them."""
     names = pa.array([f"name {key} {number}" for key in ids])
     return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array(ids * 7 + number), "name": names})
@@ -44,22 +44,22 @@ def main(rows: int, changes: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder, Session((Path(folder) / "store").as_uri()) as session:
         session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, name STRING)")
         keys = np.arange(rows)
-        session.write("t", rows_of(keys, 0))
+        session.write("t", make_rows(keys, 0))
         session.spark.range(1).collect()
         started = time.perf_counter()
         session.sql(f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{folder}/sink')")
         session.sinks.wait()
         print(f"first load of {rows:,} rows: {time.perf_counter() - started:.2f} s")
         session.sinks.run()  # a sink that was slow once is waited for from here on
-        spark = apart(session.spark, SETTINGS)
+        spark = create_separate_session(session.spark, SETTINGS)
         spark.sql(f"CREATE TABLE delta.`{folder}/hand` USING delta AS SELECT * FROM delta.`{folder}/sink`")
         taken: dict[str, list[float]] = {"sink": [], "by hand": []}
         for number in range(1, rounds + 1):
             picked = chance.choice(keys, 3 * changes // 4, replace=False)
             gone, changed = picked[: changes // 4], picked[changes // 4 :]
             new = np.arange(keys.max() + 1, keys.max() + 1 + changes - len(picked))
-            put = rows_of(np.concatenate([changed, new]), number)
-            _write_changes(Path(folder) / f"changes{number}", put, rows_of(gone, number))
+            put = make_rows(np.concatenate([changed, new]), number)
+            _write_changes(Path(folder) / f"changes{number}", put, make_rows(gone, number))
             session.write("t", put)
             session.write("t", pa.table({"id": pa.array(gone, pa.int64())}), mode="delete")
             keys = np.setdiff1d(np.concatenate([keys, new]), gone)

@@ -21,8 +21,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.dml import high_water_mib, reset_mark, workers
-from engine.connectors.delta import DeltaSource
+from benchmarks.dml import find_workers, read_high_water_mib, reset_mark
+from engine.connectors.delta.source import DeltaSource
 from engine.session import Session
 
 COLUMNS = "id BIGINT, v STRING, n DOUBLE, at TIMESTAMP"
@@ -39,7 +39,7 @@ class Round:
     def __init__(self, session: Session, folder: Path, rows: int) -> None:
         self.session, self.spark, self.rows = session, session.computing, rows
         self.folder, self.name = folder, f"t_{folder.name}"
-        self.given = self._path("given")
+        self.given = self._build_path("given")
         self.seconds: dict[str, float] = {}
         self.memory: dict[str, tuple[float, float]] = {}
         self.sql(f"CREATE TABLE {self.given} ({COLUMNS}) USING delta {FEED}")
@@ -47,16 +47,18 @@ class Round:
 
     def run(self, *, first: bool) -> None:
         """Load and copy, in this order if this system is the `first`; then the same with a feed."""
-        self._each(first, self.load, (COPIED, self.copy), (SORTED, self.copy_sorted))
+        self._run_each(first, self.load, (COPIED, self.copy), (SORTED, self.copy_sorted))
         self.sql(f"UPDATE {self.given} SET n = n + 1 WHERE id % 10 = 0")
-        self._each(first, self.follow, (MERGED, self.merge))
+        self._run_each(first, self.follow, (MERGED, self.merge))
         self.check()
 
-    def _each(self, first: bool, ours: Callable[[], None], *spark: tuple[str, Callable[[], None]]) -> None:
+    def _run_each(
+        self, first: bool, ours: Callable[[], None], *spark: tuple[str, Callable[[], None]]
+    ) -> None:
         if first:
             ours()
         for name, done in spark:
-            self._measured(name, done)
+            self._measure(name, done)
         if not first:
             ours()
 
@@ -64,13 +66,13 @@ class Round:
         """Create the table, and take the snapshot."""
         with_ = f"WITH (connector = 'delta', path = '{self.folder}/given')"
         self.session.sql(f"CREATE TABLE {self.name} (PRIMARY KEY (id)) {with_}")
-        self._measured(LOADED, self._poll(self.rows))
+        self._measure(LOADED, self._make_poll(self.rows))
 
     def follow(self) -> None:
         """Take the feed."""
-        self._measured(FOLLOWED, self._poll((self.rows + 9) // 10))
+        self._measure(FOLLOWED, self._make_poll((self.rows + 9) // 10))
 
-    def _poll(self, rows: int) -> Callable[[], None]:
+    def _make_poll(self, rows: int) -> Callable[[], None]:
         def poll() -> None:
             source = DeltaSource(self.session.store, self.session.catalog.get(self.name))
             report = source.poll(lambda: self.spark)
@@ -97,7 +99,7 @@ class Round:
         changed = feed.load(f"{self.folder}/given").where("_change_type = 'update_postimage'")
         changed.createOrReplaceTempView("changed")
         self.sql(
-            f"MERGE INTO {self._path('copy')} c USING changed n ON c.id = n.id "
+            f"MERGE INTO {self._build_path('copy')} c USING changed n ON c.id = n.id "
             "WHEN MATCHED THEN UPDATE SET id = n.id, v = n.v, n = n.n, at = n.at WHEN NOT MATCHED THEN "
             "INSERT (id, v, n, at) VALUES (n.id, n.v, n.n, n.at)"
         )
@@ -108,21 +110,21 @@ class Round:
         here = self.session.sql(f"{asked} {self.name}")
         assert here is not None
         ours = here.to_pylist()[0]
-        for there in (self.given, self._path("copy")):
+        for there in (self.given, self._build_path("copy")):
             theirs = self.spark.sql(f"{asked} {there}").collect()[0]
             assert (ours["c"], ours["v"]) == (theirs["c"], theirs["v"]), (ours, theirs)
             assert abs(ours["s"] - theirs["s"]) <= 1e-9 * abs(theirs["s"]), (ours, theirs)
 
-    def _measured(self, name: str, what: Callable[[], None]) -> None:
-        for pid in ("self", *workers()):
+    def _measure(self, name: str, what: Callable[[], None]) -> None:
+        for pid in ("self", *find_workers()):
             reset_mark(pid)
         started = time.perf_counter()
         what()
         self.seconds[name] = time.perf_counter() - started
-        worker = max((high_water_mib(pid) for pid in workers()), default=0.0)
-        self.memory[name] = (high_water_mib("self"), worker)
+        worker = max((read_high_water_mib(pid) for pid in find_workers()), default=0.0)
+        self.memory[name] = (read_high_water_mib("self"), worker)
 
-    def _path(self, name: str) -> str:
+    def _build_path(self, name: str) -> str:
         return f"delta.`{self.folder}/{name}`"
 
     def sql(self, text: str) -> None:
@@ -130,7 +132,7 @@ class Round:
         self.spark.sql(text).collect()
 
 
-def shown(rounds: list[Round]) -> Table:
+def render_table(rounds: list[Round]) -> Table:
     """Return the medians of rounds, with the ratios, as a table."""
     table = Table(title=f"{rounds[0].rows:,} rows, median of {len(rounds)}")
     table.add_column("what")
@@ -163,7 +165,7 @@ def main() -> None:
             for number in range(given.rounds):
                 rounds.append(Round(session, home / f"round{number}", given.rows))
                 rounds[-1].run(first=number % 2 == 0)
-            Console().print(shown(rounds))
+            Console().print(render_table(rounds))
 
 
 if __name__ == "__main__":

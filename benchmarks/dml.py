@@ -33,7 +33,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Measured:
+class StatementCost:
     """What one statement took: seconds, and peaks in MiB."""
 
     statement: str
@@ -44,17 +44,17 @@ class Measured:
     heap: float
 
 
-def high_water_mib(pid: int | str) -> float:
+def read_high_water_mib(pid: int | str) -> float:
     """Return the most memory that a process has had resident since its mark was reset; 0 if it is gone."""
-    return _status(pid, "VmHWM")
+    return _read_status(pid, "VmHWM")
 
 
-def resident_mib(pid: int | str) -> float:
+def read_resident_mib(pid: int | str) -> float:
     """Return the memory that a process has resident; 0 if it is gone."""
-    return _status(pid, "VmRSS")
+    return _read_status(pid, "VmRSS")
 
 
-def _status(pid: int | str, field: str) -> float:
+def _read_status(pid: int | str, field: str) -> float:
     try:
         found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     except (FileNotFoundError, ProcessLookupError):
@@ -68,7 +68,7 @@ def reset_mark(pid: int | str) -> None:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-def workers() -> Iterator[int]:
+def find_workers() -> Iterator[int]:
     """Yield Spark's Python workers: the Python processes below this one's JVM."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
@@ -91,31 +91,31 @@ def workers() -> Iterator[int]:
                 yield pid
 
 
-def heap_pools(session: Session) -> list[Any]:
+def list_heap_pools(session: Session) -> list[Any]:
     """Return the JVM's heap pools, as its management interface shows them."""
     jvm: Any = session.spark.sparkContext._jvm
     beans = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     return [bean for bean in beans if bean.getType().name() == "HEAP"]
 
 
-def measured(session: Session, statement: str) -> Measured:
+def measure_statement(session: Session, statement: str) -> StatementCost:
     """Run a statement and return what it took."""
     pa.default_memory_pool().release_unused()
-    pools = heap_pools(session)
+    pools = list_heap_pools(session)
     session.spark.sparkContext._jvm.java.lang.System.gc()  # type: ignore[union-attr]
     for pool in pools:
         pool.resetPeakUsage()
-    for pid in ("self", *workers()):
+    for pid in ("self", *find_workers()):
         reset_mark(pid)
-    before, started = resident_mib("self"), time.perf_counter()
+    before, started = read_resident_mib("self"), time.perf_counter()
     session.sql(statement)
     seconds = time.perf_counter() - started
     heap = sum(pool.getPeakUsage().getUsed() for pool in pools) / MIB
-    worker = max((high_water_mib(pid) for pid in workers()), default=0.0)
-    return Measured(statement, seconds, high_water_mib("self"), before, worker, heap)
+    worker = max((read_high_water_mib(pid) for pid in find_workers()), default=0.0)
+    return StatementCost(statement, seconds, read_high_water_mib("self"), before, worker, heap)
 
 
-def large(session: Session, rows: int) -> Iterator[Measured]:
+def measure_large(session: Session, rows: int) -> Iterator[StatementCost]:
     """Yield what statements over a table of so many rows take."""
     session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT, name STRING)")
     session.sql("CREATE TABLE copy (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT, name STRING)")
@@ -127,16 +127,18 @@ def large(session: Session, rows: int) -> Iterator[Measured]:
         )
     session.store.compact("sale")
     session.sql("SELECT count(*) FROM sale WHERE price + 1 > 0")
-    yield measured(session, "UPDATE sale SET price = price + 1")
-    yield measured(session, "INSERT INTO copy SELECT id, shop, price, name FROM sale")
-    yield measured(session, "CREATE TABLE made AS SELECT id, shop, price * 2 AS price, name FROM sale")
-    yield measured(session, "DELETE FROM sale WHERE id >= 0")
+    yield measure_statement(session, "UPDATE sale SET price = price + 1")
+    yield measure_statement(session, "INSERT INTO copy SELECT id, shop, price, name FROM sale")
+    yield measure_statement(
+        session, "CREATE TABLE made AS SELECT id, shop, price * 2 AS price, name FROM sale"
+    )
+    yield measure_statement(session, "DELETE FROM sale WHERE id >= 0")
     counts = [session.sql(f"SELECT count(*) AS n FROM {name}") for name in ("sale", "copy", "made")]
     found = [count.to_pylist()[0]["n"] for count in counts if count is not None]
     assert found == [0, rows, rows], found
 
 
-def small(session: Session) -> Iterator[tuple[str, list[float]]]:
+def measure_small(session: Session) -> Iterator[tuple[str, list[float]]]:
     """Yield the seconds that statements of one row take."""
     session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT, name STRING)")
     session.sql("CREATE TABLE copy (id BIGINT PRIMARY KEY, shop BIGINT, price BIGINT, name STRING)")
@@ -171,7 +173,7 @@ def main() -> None:
         os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
         with Session(Path(folder, "store").as_uri(), given.spark) as session:
             if given.small:
-                for verb, seconds in small(session):
+                for verb, seconds in measure_small(session):
                     median, best = statistics.median(seconds), min(seconds)
                     console.print(
                         f"{verb} of one row: median {median * 1000:.0f} ms, best {best * 1000:.0f} ms"
@@ -187,7 +189,7 @@ def main() -> None:
                 "JVM heap MiB",
             ):
                 table.add_column(title, justify="left" if title == "statement" else "right")
-            for one in large(session, given.rows):
+            for one in measure_large(session, given.rows):
                 peaks = (one.driver_before, one.driver, one.worker, one.heap)
                 table.add_row(one.statement[:40], f"{one.seconds:.1f}", *(f"{peak:,.0f}" for peak in peaks))
             console.print(table)

@@ -16,7 +16,7 @@ SEGMENTS, STATUSES = 8, 5
 
 
 @dataclass(frozen=True)
-class Change:
+class TableChange:
     """What one epoch does to one table; of a deletion `rows` holds the keys."""
 
     table: str
@@ -34,7 +34,7 @@ class Smaller:
     told: str = "on a base 100 x smaller"
 
 
-class Case(ABC):
+class BenchmarkCase(ABC):
     """A view over base tables that change; it knows their content at every moment, so that any engine can be given it."""
 
     name: str
@@ -55,28 +55,28 @@ class Case(ABC):
         self.rows, self.chance = rows, np.random.default_rng(seed)
         self.view = f"v_{self.name}"
 
-    def twin(self) -> Case:
+    def build_twin(self) -> BenchmarkCase:
         """Return the case that the flatness of this one is measured against."""
         return type(self)(self.rows // self.smaller.times)
 
     @abstractmethod
-    def content(self, table: str) -> Iterator[pa.Table]:
+    def generate_content(self, table: str) -> Iterator[pa.Table]:
         """Yield a base table's rows as they are now, in chunks."""
 
     @abstractmethod
-    def epoch(self, changes: int) -> list[Change]:
+    def generate_changes(self, changes: int) -> list[TableChange]:
         """Return the changes of the next epoch, `changes` rows together, and remember them."""
 
 
-class _Bids(Case):
+class _Bids(BenchmarkCase):
     """Bids that are only ever added."""
 
     def __init__(self, rows: int, auctions: int, seed: int = 7) -> None:
         super().__init__(rows, seed)
         self.auctions, self.next_id = auctions, 0
-        self.bids = [self._more(min(CHUNK, rows - start)) for start in range(0, rows, CHUNK)]
+        self.bids = [self._make_bids(min(CHUNK, rows - start)) for start in range(0, rows, CHUNK)]
 
-    def _more(self, rows: int) -> pa.Table:
+    def _make_bids(self, rows: int) -> pa.Table:
         start, self.next_id = self.next_id, self.next_id + rows
         days = self.chance.integers(0, DAYS, rows) * 86_400_000_000
         at = days + self.chance.integers(0, 86_400_000_000, rows) + 1_700_006_400_000_000
@@ -93,17 +93,17 @@ class _Bids(Case):
     def columns(self) -> tuple[str, ...]:
         """The columns of a bid."""
 
-    def content(self, table: str) -> Iterator[pa.Table]:
+    def generate_content(self, table: str) -> Iterator[pa.Table]:
         """Yield a base table's rows as they are now, in chunks."""
         yield from self.bids
 
-    def epoch(self, changes: int) -> list[Change]:
+    def generate_changes(self, changes: int) -> list[TableChange]:
         """Return the changes of the next epoch, `changes` rows together, and remember them."""
-        self.bids.append(self._more(changes))
-        return [Change("bid", "insert", self.bids[-1])]
+        self.bids.append(self._make_bids(changes))
+        return [TableChange("bid", "insert", self.bids[-1])]
 
 
-class Groups(_Bids):
+class BidGroups(_Bids):
     """Count, sum and maximum by auction: as many groups as half the bids."""
 
     name, title = "groups", "count, sum, max of bids by auction"
@@ -146,12 +146,12 @@ class Categories(_Bids):
             }
         )
 
-    def content(self, table: str) -> Iterator[pa.Table]:
+    def generate_content(self, table: str) -> Iterator[pa.Table]:
         """Yield a base table's rows as they are now, in chunks."""
         yield from [self.auction] if table == "auction" else self.bids
 
 
-class Orders(Case):
+class Orders(BenchmarkCase):
     """Orders kept wide with their customers; of the changes 69 % update orders, 20 % insert, 10 % delete, 1 % are customers."""
 
     name, title = "wide", "orders LEFT JOIN customers, kept wide"
@@ -169,11 +169,11 @@ class Orders(Case):
     def __init__(self, rows: int, seed: int = 7) -> None:
         super().__init__(rows, seed)
         self.customers = max(rows // 4, 1)
-        self.customer = self._customers(np.arange(self.customers))
-        self.orders = self._orders(np.arange(rows))
+        self.customer = self._make_customers(np.arange(self.customers))
+        self.orders = self._make_orders(np.arange(rows))
         self.alive = np.ones(rows, dtype=bool)
 
-    def _customers(self, ids: np.ndarray) -> pa.Table:
+    def _make_customers(self, ids: np.ndarray) -> pa.Table:
         names = np.char.add(
             "Customer#", np.char.zfill(self.chance.integers(0, 10**9, len(ids)).astype(str), 9)
         )
@@ -187,7 +187,7 @@ class Orders(Case):
             }
         )
 
-    def _orders(self, ids: np.ndarray) -> pa.Table:
+    def _make_orders(self, ids: np.ndarray) -> pa.Table:
         """One order in twenty names a customer that is not there."""
         statuses = pa.array(["open", "paid", "packed", "sent", "returned"][:STATUSES])
         return pa.table(
@@ -202,33 +202,33 @@ class Orders(Case):
             }
         )
 
-    def content(self, table: str) -> Iterator[pa.Table]:
+    def generate_content(self, table: str) -> Iterator[pa.Table]:
         """Yield a base table's rows as they are now, in chunks."""
         whole = self.customer if table == "customer" else self.orders.filter(pa.array(self.alive))
         for start in range(0, whole.num_rows, CHUNK):
             yield whole.slice(start, CHUNK)
 
-    def epoch(self, changes: int) -> list[Change]:
+    def generate_changes(self, changes: int) -> list[TableChange]:
         """Return the changes of the next epoch, `changes` rows together, and remember them."""
         customers = min(max(changes // 100, 1), self.customers)
         inserts, deletes = changes // 5, changes // 10
         updates = changes - customers - inserts - deletes
         touched = self.chance.choice(np.flatnonzero(self.alive), updates + deletes, replace=False)
         new = np.arange(len(self.alive), len(self.alive) + inserts)
-        upserted = self._orders(np.concatenate([touched[:updates], new]))
-        changed = self._customers(self.chance.choice(self.customers, customers, replace=False))
+        upserted = self._make_orders(np.concatenate([touched[:updates], new]))
+        changed = self._make_customers(self.chance.choice(self.customers, customers, replace=False))
         self.alive[touched[updates:]] = False
         self.alive = np.append(self.alive, np.ones(inserts, dtype=bool))
-        self.orders = _replaced(self.orders, upserted)
-        self.customer = _replaced(self.customer, changed)
+        self.orders = _replace_rows(self.orders, upserted)
+        self.customer = _replace_rows(self.customer, changed)
         return [
-            Change("customer", "upsert", changed),
-            Change("orders", "upsert", upserted),
-            Change("orders", "delete", pa.table({"id": touched[updates:]})),
+            TableChange("customer", "upsert", changed),
+            TableChange("orders", "upsert", upserted),
+            TableChange("orders", "delete", pa.table({"id": touched[updates:]})),
         ]
 
 
-def _replaced(rows: pa.Table, by: pa.Table) -> pa.Table:
+def _replace_rows(rows: pa.Table, by: pa.Table) -> pa.Table:
     """Return rows whose ids are their places, with those of `by` in the places of their ids, or appended."""
     ids = by.column("id").to_numpy()
     places = np.arange(max(rows.num_rows, int(ids.max()) + 1))

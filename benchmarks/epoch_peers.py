@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.epoch_cases import Case, Change
+from benchmarks.epoch_cases import BenchmarkCase, TableChange
 
 PARTITIONS = "2"
 
 
-def own_session(spark: SparkSession) -> SparkSession:
+def open_session(spark: SparkSession) -> SparkSession:
     """Return a session of the same Spark with the settings that are best for batch jobs on two cores."""
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
@@ -34,10 +34,10 @@ def own_session(spark: SparkSession) -> SparkSession:
 class Tables:
     """The base tables as plain Parquet, written anew whenever they have changed."""
 
-    def __init__(self, case: Case, folder: Path) -> None:
+    def __init__(self, case: BenchmarkCase, folder: Path) -> None:
         self.case, self.folder = case, folder
 
-    def path(self, table: str) -> Path:
+    def get_path(self, table: str) -> Path:
         """Return the folder of a table."""
         return self.folder / table
 
@@ -48,27 +48,27 @@ class Tables:
 
     def write_one(self, table: str) -> None:
         """Write a table as it is now."""
-        shutil.rmtree(self.path(table), ignore_errors=True)
-        self.path(table).mkdir(parents=True)
-        for n, chunk in enumerate(self.case.content(table)):
-            pq.write_table(chunk, self.path(table) / f"part-{n:05d}.parquet")
+        shutil.rmtree(self.get_path(table), ignore_errors=True)
+        self.get_path(table).mkdir(parents=True)
+        for n, chunk in enumerate(self.case.generate_content(table)):
+            pq.write_table(chunk, self.get_path(table) / f"part-{n:05d}.parquet")
 
 
-class Recompute:
+class SparkRecompute:
     """The whole query again, by Spark, from Parquet to Parquet."""
 
     def __init__(self, spark: SparkSession, tables: Tables, folder: Path) -> None:
-        self.spark, self.tables, self.into = own_session(spark), tables, folder / "recomputed"
+        self.spark, self.tables, self.into = open_session(spark), tables, folder / "recomputed"
 
-    def seconds(self) -> float:
+    def measure_seconds(self) -> float:
         """Run the query once."""
         for table in self.tables.case.ddl:
-            self.spark.read.parquet(str(self.tables.path(table))).createOrReplaceTempView(table)
+            self.spark.read.parquet(str(self.tables.get_path(table))).createOrReplaceTempView(table)
         started = time.perf_counter()
         self.spark.sql(self.tables.case.query).write.mode("overwrite").parquet(str(self.into))
         return time.perf_counter() - started
 
-    def rows(self) -> pa.Table:
+    def read_rows(self) -> pa.Table:
         """Return what the last run wrote."""
         return pq.read_table(self.into)
 
@@ -79,26 +79,26 @@ class DuckDB:
     def __init__(self, tables: Tables, folder: Path) -> None:
         self.tables, self.into = tables, folder / "duckdb.parquet"
 
-    def seconds(self) -> float:
+    def measure_seconds(self) -> float:
         """Run the query once, on two threads."""
         with duckdb.connect(config={"threads": 2}) as connection:
             for table in self.tables.case.ddl:
                 connection.execute(
-                    f"CREATE VIEW {table} AS FROM read_parquet('{self.tables.path(table)}/*.parquet')"
+                    f"CREATE VIEW {table} AS FROM read_parquet('{self.tables.get_path(table)}/*.parquet')"
                 )
             started = time.perf_counter()
             connection.execute(f"COPY ({self.tables.case.query}) TO '{self.into}' (FORMAT parquet)")
             return time.perf_counter() - started
 
 
-class Merge:
+class DeltaMerge:
     """The job that one writes by hand: the change of the result computed from the changed rows, merged into a Delta table.
 
     With deletion vectors a merge marks rows in files and writes just the new ones; without, it writes the files anew.
     """
 
     def __init__(self, spark: SparkSession, tables: Tables, folder: Path, deletion_vectors: bool) -> None:
-        self.spark, self.tables, self.folder = own_session(spark), tables, folder
+        self.spark, self.tables, self.folder = open_session(spark), tables, folder
         self.deletion_vectors = str(deletion_vectors).lower()
         self.table = folder / f"merged-{self.deletion_vectors}"
         self.spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
@@ -112,7 +112,7 @@ class Merge:
         writer = rows.write.format("delta").mode("overwrite")
         writer.option("delta.enableDeletionVectors", self.deletion_vectors).save(str(self.table))
 
-    def seconds(self, changes: Sequence[Change]) -> float:
+    def measure_seconds(self, changes: Sequence[TableChange]) -> float:
         """Bring one epoch's changes in."""
         frames: dict[tuple[str, str], DataFrame] = {}
         for n, change in enumerate(changes):
@@ -121,19 +121,19 @@ class Merge:
             frames[change.table, change.mode] = self.spark.read.parquet(str(path))
         started = time.perf_counter()
         if self.tables.case.name == "wide":
-            self._wide(frames)
+            self._merge_wide(frames)
         else:
             self._aggregate(frames["bid", "insert"])
         return time.perf_counter() - started
 
-    def rows(self) -> pa.Table:
+    def read_rows(self) -> pa.Table:
         """Return the table's content."""
         return self.spark.read.format("delta").load(str(self.table)).toArrow()
 
     def _aggregate(self, bids: DataFrame) -> None:
         case = self.tables.case
         for table in case.ddl:
-            self.spark.read.parquet(str(self.tables.path(table))).createOrReplaceTempView(table)
+            self.spark.read.parquet(str(self.tables.get_path(table))).createOrReplaceTempView(table)
         bids.createOrReplaceTempView("bid")
         added = {"bids": "t.bids + s.bids", "total": "t.total + s.total"}
         if case.name == "groups":
@@ -145,9 +145,9 @@ class Merge:
             f"WHEN MATCHED THEN UPDATE SET {sets} WHEN NOT MATCHED THEN INSERT *"
         ).collect()
 
-    def _wide(self, frames: dict[tuple[str, str], DataFrame]) -> None:
+    def _merge_wide(self, frames: dict[tuple[str, str], DataFrame]) -> None:
         """First the changed customers in the rows that are there, then the orders, joined with all customers."""
-        self.spark.read.parquet(str(self.tables.path("customer"))).createOrReplaceTempView("customer")
+        self.spark.read.parquet(str(self.tables.get_path("customer"))).createOrReplaceTempView("customer")
         frames["customer", "upsert"].createOrReplaceTempView("changed_customer")
         frames["orders", "upsert"].createOrReplaceTempView("changed_order")
         frames["orders", "delete"].createOrReplaceTempView("deleted_order")
@@ -177,7 +177,7 @@ class Streaming:
         self.staging, self.checkpoint = folder / "stream-staging", folder / "stream-checkpoint"
         for path in (self.source, self.staging):
             path.mkdir()
-        session = own_session(spark)
+        session = open_session(spark)
         session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
         session.conf.set(
             "spark.sql.streaming.stateStore.providerClass",
@@ -186,9 +186,9 @@ class Streaming:
         session.conf.set("spark.sql.streaming.stateStore.rocksdb.compression", "zstd")  # as our files are
         session.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         self.number = 0
-        for chunk in tables.case.content("bid"):
+        for chunk in tables.case.generate_content("bid"):
             self._stage(chunk)
-        first = next(tables.case.content("bid"))
+        first = next(tables.case.generate_content("bid"))
         schema = session.createDataFrame(first.slice(0, 1)).schema
         stream = session.readStream.schema(schema).parquet(str(self.source))
         stream.createOrReplaceTempView("bid")
@@ -197,7 +197,7 @@ class Streaming:
         self.query = writer.foreachBatch(self._write).start()
         self.query.processAllAvailable()
 
-    def seconds(self, changes: Sequence[Change]) -> float:
+    def measure_seconds(self, changes: Sequence[TableChange]) -> float:
         """Bring one epoch's changes in: from the file that appears to the batch that is done."""
         started = self._stage(changes[0].rows)
         self.query.processAllAvailable()

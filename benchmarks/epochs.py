@@ -27,8 +27,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.epoch_cases import Case, Change
-from benchmarks.epoch_peers import DuckDB, Merge, Recompute, Streaming, Tables
+from benchmarks.epoch_cases import BenchmarkCase, TableChange
+from benchmarks.epoch_peers import DeltaMerge, DuckDB, SparkRecompute, Streaming, Tables
 from benchmarks.window_cases import CASES
 from engine.runtime.spark.session import connect
 from engine.session import Session
@@ -49,7 +49,7 @@ console = Console(width=140 if not sys.stdout.isatty() else None)
 
 
 @dataclass
-class Measured:
+class CaseResult:
     """Median seconds of one case and one number of changes, ours and each peer's."""
 
     ours: list[float] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Measured:
     cpu: list[float] = field(default_factory=list)
     """Seconds of all processors, Spark's and its workers' among them, over our own flushes."""
 
-    def of(self, peer: str) -> float | None:
+    def get_peer(self, peer: str) -> float | None:
         """Return a peer's median, or None if it was not measured."""
         return statistics.median(self.peers[peer]) if self.peers.get(peer) else None
 
@@ -75,11 +75,11 @@ class Measured:
     @property
     def merged(self) -> float | None:
         """The median of the MERGE that is faster: with deletion vectors or without."""
-        return min((found for peer in MERGES if (found := self.of(peer)) is not None), default=None)
+        return min((found for peer in MERGES if (found := self.get_peer(peer)) is not None), default=None)
 
 
 @dataclass(frozen=True)
-class Bound:
+class Requirement:
     """One demand: what must be at least (or at most) how many times what."""
 
     text: str
@@ -88,12 +88,12 @@ class Bound:
     at_most: bool = False
 
     @property
-    def holds(self) -> bool:
+    def is_met(self) -> bool:
         """Whether it is met."""
         return self.value <= self.limit if self.at_most else self.value >= self.limit
 
 
-def cpu_seconds() -> float:
+def measure_cpu_seconds() -> float:
     """Return the seconds of CPU of this process and all that live below it, and of their children that have ended."""
     parents: dict[int, list[int]] = {}
     spent: dict[int, int] = {}
@@ -111,31 +111,31 @@ def cpu_seconds() -> float:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def report_seconds(what: str) -> Iterator[None]:
     """Print what is done and how long it took."""
     started = time.perf_counter()
     yield
     console.print(f"  {what}: {time.perf_counter() - started:.1f} s", highlight=False)
 
 
-def build(session: Session, case: Case) -> None:
+def build_case(session: Session, case: BenchmarkCase) -> None:
     """Write the base tables into the store and create the view."""
-    with told("base tables written"):
+    with report_seconds("base tables written"):
         for table, ddl in case.ddl.items():
             session.sql(ddl)
-            for chunk in case.content(table):
+            for chunk in case.generate_content(table):
                 session.write(table, chunk, mode="insert")
-    with told("view built"):
+    with report_seconds("view built"):
         session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}")
         session.flush().raise_for_errors()
 
 
 @contextmanager
-def kept(spark: SparkSession, case: Case, at: Path) -> Iterator[Session]:
+def open_case(spark: SparkSession, case: BenchmarkCase, at: Path) -> Iterator[Session]:
     """Open a store with a case's base tables and its view."""
     console.print(f"[bold]{case.name}[/]: {case.title}; {case.rows:,} rows")
     with Session((at / "store").as_uri(), spark, backfill_rows=sys.maxsize) as session:
-        build(session, case)
+        build_case(session, case)
         yield session
 
 
@@ -147,7 +147,7 @@ def run_case(
     epochs: int,
     peers: Collection[str],
     smaller: bool,
-) -> dict[int, Measured]:
+) -> dict[int, CaseResult]:
     """Measure one case: every number of changes, ours and the peers' in turn.
 
     With `smaller` the small epochs of a base that is that much smaller take turns with them.
@@ -158,62 +158,62 @@ def run_case(
         twin = None
         case = make(rows)
         if smaller and case.smaller.changes in sizes:
-            small = case.twin()
-            twin = (opened.enter_context(kept(spark, small, at / "smaller")), small)
-        session = opened.enter_context(kept(spark, case, at))
-        results = _measured(session, case, twin, at, sizes, epochs, peers)
+            small = case.build_twin()
+            twin = (opened.enter_context(open_case(spark, small, at / "smaller")), small)
+        session = opened.enter_context(open_case(spark, case, at))
+        results = _measure_case(session, case, twin, at, sizes, epochs, peers)
         if twin is not None:
             tables = Tables(twin[1], at / "smaller" / "tables")
             tables.write()
-            _compared(twin[0], twin[1], Recompute(spark, tables, at / "smaller"))
+            _compare_with_recompute(twin[0], twin[1], SparkRecompute(spark, tables, at / "smaller"))
         return results
 
 
-def _measured(
+def _measure_case(
     session: Session,
-    case: Case,
-    twin: tuple[Session, Case] | None,
+    case: BenchmarkCase,
+    twin: tuple[Session, BenchmarkCase] | None,
     at: Path,
     sizes: Sequence[int],
     epochs: int,
     peers: Collection[str],
-) -> dict[int, Measured]:
+) -> dict[int, CaseResult]:
     tables = Tables(case, at / "tables")
     tables.write()
-    recompute, duck = Recompute(session.spark, tables, at), DuckDB(tables, at)
+    recompute, duck = SparkRecompute(session.spark, tables, at), DuckDB(tables, at)
     stream = None
-    recompute.seconds()
+    recompute.measure_seconds()
     merged = [peer for peer in MERGES if peer in peers and case.merges]
-    merges = {peer: Merge(session.spark, tables, at, MERGES[peer]) for peer in merged}
+    merges = {peer: DeltaMerge(session.spark, tables, at, MERGES[peer]) for peer in merged}
     for merge in merges.values():
         merge.build(recompute.into)
     if "streaming" in peers and case.streaming_loses is None:
-        with told("stream's first batch"):
+        with report_seconds("stream's first batch"):
             stream = Streaming(session.spark, tables, at)
     results = {}
     for changes in sizes:
-        measured = results[changes] = Measured()
+        measured = results[changes] = CaseResult()
         small = changes <= SMALL_CHANGES
         warm_up = SMALL_WARM_UP if small else WARM_UP
         for number in range(warm_up + (4 * epochs if small else epochs)):
-            change = case.epoch(changes)
+            change = case.generate_changes(changes)
             turns = [("ours", session, change)]
             if (
                 changes == case.smaller.changes and twin is not None
             ):  # each of the two is as often the first after the peers' work
-                turns.insert(number % 2, (SMALLER_BASE, twin[0], twin[1].epoch(changes)))
+                turns.insert(number % 2, (SMALLER_BASE, twin[0], twin[1].generate_changes(changes)))
             spans = {}
             for who, store, rows in turns:
-                spans[who], burnt = _epoch(store, rows, at)
+                spans[who], burnt = _run_epoch(store, rows, at)
                 if who == "ours" and number >= warm_up:
                     measured.cpu.append(burnt)
             seconds = {who: flushed for who, (flushed, _) in spans.items()}
             if merges:
                 for table in {each.table for each in change} - {"bid", "orders"}:
                     tables.write_one(table)
-            seconds |= {peer: merge.seconds(change) for peer, merge in merges.items()}
+            seconds |= {peer: merge.measure_seconds(change) for peer, merge in merges.items()}
             if stream is not None:
-                seconds["streaming"] = stream.seconds(change)
+                seconds["streaming"] = stream.measure_seconds(change)
             if number >= warm_up:
                 measured.ours.append(seconds.pop("ours"))
                 measured.whole.append(spans["ours"][1])
@@ -221,13 +221,13 @@ def _measured(
                     measured.peers.setdefault(peer, []).append(spent)
         tables.write()
         if "recompute" in peers:
-            measured.peers["recompute"] = [recompute.seconds() for _ in range(2)]
+            measured.peers["recompute"] = [recompute.measure_seconds() for _ in range(2)]
         if "duckdb" in peers:
-            measured.peers["duckdb"] = [duck.seconds() for _ in range(2)]
+            measured.peers["duckdb"] = [duck.measure_seconds() for _ in range(2)]
         shown = ", ".join(
             f"{peer} {value:.{3 if peer == SMALLER_BASE else 2}f} s"
             for peer in (*PEERS, SMALLER_BASE)
-            if (value := measured.of(peer)) is not None
+            if (value := measured.get_peer(peer)) is not None
         )
         each = " ".join(f"{spent:.2f}" for spent in measured.ours)
         ours = f"{measured.median:.3f} s ({each}), from files {measured.from_files:.3f} s"
@@ -235,23 +235,25 @@ def _measured(
         console.print(f"  {changes:,} changes: {ours}; {shown}", highlight=False)
     if stream is not None:
         stream.stop()
-    expected = _compared(session, case, recompute)
+    expected = _compare_with_recompute(session, case, recompute)
     for peer, merge in merges.items():
-        _same(f"Delta table of {case.name} ({peer})", merge.rows(), expected, case.key)
+        _check_same(f"Delta table of {case.name} ({peer})", merge.read_rows(), expected, case.key)
     return results
 
 
-def _compared(session: Session, case: Case, recompute: Recompute) -> pa.Table:
+def _compare_with_recompute(session: Session, case: BenchmarkCase, recompute: SparkRecompute) -> pa.Table:
     """Compare a view with the whole query computed again; return its rows."""
-    with told("compared with the recompute, row by row"):
-        recompute.seconds()
-        expected = recompute.rows()
+    with report_seconds("compared with the recompute, row by row"):
+        recompute.measure_seconds()
+        expected = recompute.read_rows()
         names = ", ".join(expected.column_names)
-        _same(f"view {case.view}", session.sql(f"SELECT {names} FROM {case.view}"), expected, case.key)
+        _check_same(f"view {case.view}", session.sql(f"SELECT {names} FROM {case.view}"), expected, case.key)
     return expected
 
 
-def _epoch(session: Session, change: Sequence[Change], at: Path) -> tuple[tuple[float, float], float]:
+def _run_epoch(
+    session: Session, change: Sequence[TableChange], at: Path
+) -> tuple[tuple[float, float], float]:
     """Bring one epoch in; return the seconds of the flush and of the whole way from files, and those of CPU in the flush."""
     files = [at / f"epoch-{number}.parquet" for number in range(len(change))]
     for file, each in zip(files, change, strict=True):
@@ -259,13 +261,13 @@ def _epoch(session: Session, change: Sequence[Change], at: Path) -> tuple[tuple[
     begun = time.perf_counter()
     for file, each in zip(files, change, strict=True):
         session.write(each.table, pq.read_table(file), mode=each.mode)
-    started, burnt = time.perf_counter(), cpu_seconds()
+    started, burnt = time.perf_counter(), measure_cpu_seconds()
     session.flush().raise_for_errors()
     ended = time.perf_counter()
-    return (ended - started, ended - begun), cpu_seconds() - burnt
+    return (ended - started, ended - begun), measure_cpu_seconds() - burnt
 
 
-def _same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) -> None:
+def _check_same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) -> None:
     """Raise AssertionError unless both hold the same rows."""
     order = [(column, "ascending") for column in key]
     expected = expected.sort_by(order).combine_chunks()
@@ -277,31 +279,31 @@ def _same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) ->
             )
 
 
-def bounds_of(name: str, results: dict[int, Measured], percent: int) -> Iterator[Bound]:
+def list_requirements(name: str, results: dict[int, CaseResult], percent: int) -> Iterator[Requirement]:
     """Yield the demands that what was measured allows to judge; `percent` is the number of changes that most are about."""
     case = CASES[name][0]
     if percent in results:
         measured = results[percent]
         if case.most_seconds is not None:
             text = f"{name}, {percent:,} changes: seconds"
-            yield Bound(text, measured.median, case.most_seconds, at_most=True)
-        found = {"recompute": measured.of("recompute"), "merge": measured.merged}
+            yield Requirement(text, measured.median, case.most_seconds, at_most=True)
+        found = {"recompute": measured.get_peer("recompute"), "merge": measured.merged}
         for peer, limit in (("recompute", case.times_recompute), ("merge", TIMES_MERGE)):
             if (other := found[peer]) is not None:
                 text = f"{name}, {percent:,} changes: faster than {peer}"
-                yield Bound(text, other / measured.median, limit)
+                yield Requirement(text, other / measured.median, limit)
     for changes, limit in TIMES_STREAMING.items():
-        if changes in results and (other := results[changes].of("streaming")) is not None:
-            yield Bound(
+        if changes in results and (other := results[changes].get_peer("streaming")) is not None:
+            yield Requirement(
                 f"{name}, {changes:,} changes: faster than streaming", other / results[changes].median, limit
             )
     flat = case.smaller
-    if flat.changes in results and (other := results[flat.changes].of(SMALLER_BASE)) is not None:
+    if flat.changes in results and (other := results[flat.changes].get_peer(SMALLER_BASE)) is not None:
         text = f"{name}, {flat.changes:,} changes: slower than {flat.told}"
-        yield Bound(text, results[flat.changes].median / other, flat.at_most, at_most=True)
+        yield Requirement(text, results[flat.changes].median / other, flat.at_most, at_most=True)
 
 
-def show(everything: dict[str, dict[int, Measured]]) -> None:
+def show(everything: dict[str, dict[int, CaseResult]]) -> None:
     """Print a table of seconds, with each peer's multiple of ours."""
     peers = [f"{peer} s" for peer in PEERS]
     title = "seconds, medians; beside a peer's how many times ours it takes: from the store, from files"
@@ -312,7 +314,7 @@ def show(everything: dict[str, dict[int, Measured]]) -> None:
         for changes, measured in results.items():
             cells = []
             for peer in PEERS:
-                other = measured.of(peer)
+                other = measured.get_peer(peer)
                 ours = [one for one in (measured.median, measured.from_files) if one]
                 times = ", ".join(f"{other / one:.1f} x" for one in ours) if other is not None else ""
                 cells.append("-" if other is None else f"{other:.2f} ({times})")
@@ -324,18 +326,18 @@ def show(everything: dict[str, dict[int, Measured]]) -> None:
             console.print(f"Structured Streaming cannot express {name}: {CASES[name][0].streaming_loses}.")
 
 
-def judge(bounds: Sequence[Bound]) -> bool:
+def judge(bounds: Sequence[Requirement]) -> bool:
     """Print the demands; return whether all hold."""
     shown = Table("bound", "measured", "demanded", "", title="bounds")
     for bound in bounds:
-        verdict = "[green]PASS[/]" if bound.holds else "[bold red]FAIL[/]"
+        verdict = "[green]PASS[/]" if bound.is_met else "[bold red]FAIL[/]"
         sign = "<=" if bound.at_most else ">="
         shown.add_row(bound.text, f"{bound.value:.2f}", f"{sign} {bound.limit:g}", verdict)
     console.print(shown)
-    return all(bound.holds for bound in bounds)
+    return all(bound.is_met for bound in bounds)
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -359,10 +361,10 @@ def parsed() -> argparse.Namespace:
 
 def main() -> int:
     """Run the cases, print seconds and bounds, return the exit status."""
-    options = parsed()
+    options = parse_arguments()
     spark = connect("local[2]")
-    everything: dict[str, dict[int, Measured]] = {}
-    bounds: list[Bound] = []
+    everything: dict[str, dict[int, CaseResult]] = {}
+    bounds: list[Requirement] = []
     for name in options.case:
         rows = CASES[name][1] // (QUICK if options.quick else 1)
         judged = max(CASES[name][0].sizes, default=rows // 100)
@@ -372,7 +374,7 @@ def main() -> int:
             spark, name, rows, sizes, options.epochs, options.peers, smaller=not options.no_small
         )
         everything[name] = results
-        bounds += bounds_of(name, results, judged)
+        bounds += list_requirements(name, results, judged)
     show(everything)
     held = judge(bounds)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())

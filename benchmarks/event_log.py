@@ -20,7 +20,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_tideline.telling import Telling
+from dagster_tideline.runs.event_throttle import EventThrottle
 
 EVENT_SECONDS = 30.0
 UNSAMPLED_EPOCHS = 250
@@ -28,7 +28,7 @@ FIRST_EPOCH = 11_678_000_000_000_000
 
 
 @dataclass(frozen=True)
-class Measured:
+class InstanceGrowth:
     """What an instance holds more after so many epochs: events of assets, rows of all tables, bytes, and the time it took."""
 
     epochs: int
@@ -37,10 +37,10 @@ class Measured:
     bytes: int
     seconds: float
 
-    def scaled(self, epochs: int) -> Measured:
+    def scale(self, epochs: int) -> InstanceGrowth:
         """Return the same for another number of epochs, each of which costs the same."""
         factor = epochs / self.epochs
-        return Measured(
+        return InstanceGrowth(
             epochs,
             round(self.events * factor),
             round(self.rows * factor),
@@ -49,7 +49,7 @@ class Measured:
         )
 
 
-def epoch_event(asset: str, number: int) -> dg.MaterializeResult[Any]:
+def build_epoch_event(asset: str, number: int) -> dg.MaterializeResult[Any]:
     """Return the event of a view's epoch as a driver makes it, with all its numbers."""
     epoch = FIRST_EPOCH + (number << 16)
     metadata: dict[str, Any] = {
@@ -72,7 +72,7 @@ def epoch_event(asset: str, number: int) -> dg.MaterializeResult[Any]:
     )
 
 
-def measure(epochs: int, assets: int, event_seconds: float) -> Measured:
+def measure(epochs: int, assets: int, event_seconds: float) -> InstanceGrowth:
     """Return what so many epochs of so many assets leave in a new instance."""
     names = [f"view_{number}" for number in range(assets)]
     events = 0
@@ -80,12 +80,12 @@ def measure(epochs: int, assets: int, event_seconds: float) -> Measured:
     @dg.op(name="drive", out={})
     def drive() -> Iterator[Any]:
         nonlocal events
-        telling = Telling(event_seconds, dict.fromkeys(names, "3f2a91c07b5d6e48"))
+        telling = EventThrottle(event_seconds, dict.fromkeys(names, "3f2a91c07b5d6e48"))
         for number in range(epochs):
-            for event in telling.take([epoch_event(name, number) for name in names], float(number)):
+            for event in telling.submit([build_epoch_event(name, number) for name in names], float(number)):
                 events += 1
                 yield event
-        for event in telling.rest(telling.seen):
+        for event in telling.drain(telling.seen):
             events += 1
             yield event
 
@@ -94,15 +94,15 @@ def measure(epochs: int, assets: int, event_seconds: float) -> Measured:
         drive()
 
     with tempfile.TemporaryDirectory() as folder, dg.DagsterInstance.local_temp(folder) as instance:
-        rows, size = held(Path(folder))
+        rows, size = measure_databases(Path(folder))
         started = time.perf_counter()
         assert driver.execute_in_process(instance=instance).success
         seconds = time.perf_counter() - started
-        now, grown = held(Path(folder))
-    return Measured(epochs, events, now - rows, grown - size, seconds)
+        now, grown = measure_databases(Path(folder))
+    return InstanceGrowth(epochs, events, now - rows, grown - size, seconds)
 
 
-def held(folder: Path) -> tuple[int, int]:
+def measure_databases(folder: Path) -> tuple[int, int]:
     """Return the rows and the bytes of the databases in a folder, after what waits in their logs is in them."""
     rows = size = 0
     for path in folder.rglob("*.db"):
@@ -117,7 +117,7 @@ def held(folder: Path) -> tuple[int, int]:
     return rows, size
 
 
-def line(name: str, measured: Measured) -> str:
+def format_line(name: str, measured: InstanceGrowth) -> str:
     """Return a row of the table that is printed."""
     return (
         f"| {name} | {measured.events:,} | {measured.rows:,} | {measured.bytes / 1e6:,.1f} | "
@@ -133,8 +133,8 @@ def main() -> None:
     every = measure(min(epochs, UNSAMPLED_EPOCHS), assets, 0.0)
     print(f"{epochs:,} epochs of {assets} assets, one a second")
     print("| events | of assets | rows | MB | MB a day |\n|---|---|---|---|---|")
-    print(line(f"one in {EVENT_SECONDS:.0f} s", sampled))
-    print(line(f"every one (measured over {every.epochs:,} epochs)", every.scaled(epochs)))
+    print(format_line(f"one in {EVENT_SECONDS:.0f} s", sampled))
+    print(format_line(f"every one (measured over {every.epochs:,} epochs)", every.scale(epochs)))
 
 
 if __name__ == "__main__":

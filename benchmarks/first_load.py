@@ -21,10 +21,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.dml import high_water_mib, reset_mark, workers
-from engine.connectors.contract import Spark, no_spark
-from engine.connectors.landing import LandingSource
-from engine.connectors.landing_tasks import SETTING
+from benchmarks.dml import find_workers, read_high_water_mib, reset_mark
+from engine.connectors.contract.connector import Spark, no_spark
+from engine.connectors.landing.source import LandingSource
+from engine.connectors.landing.tasks import SETTING
 from engine.session import Session
 
 COLUMNS = "id BIGINT, v STRING, n DOUBLE, at TIMESTAMP"
@@ -44,7 +44,7 @@ class Files:
         self.session, self.spark, self.home, self.kind = session, session.computing, home, kind
         self.rows, self.files = rows, files
         self.folder = home / "given"
-        given = self.spark.range(0, rows, 1, files).selectExpr(*_items())
+        given = self.spark.range(0, rows, 1, files).selectExpr(*_list_items())
         writer = given.write.option("header", "true").option(
             "compression", "none" if kind == "csv" else "snappy"
         )
@@ -52,7 +52,7 @@ class Files:
         self.seconds: dict[str, list[float]] = {}
         self.memory: dict[str, tuple[float, float]] = {}
 
-    def size(self) -> int:
+    def count_bytes(self) -> int:
         """Return the bytes of the files."""
         return sum(file.stat().st_size for file in self.folder.glob(f"*.{self.kind}"))
 
@@ -67,11 +67,11 @@ class Files:
         for number in range(rounds):
             first = number % len(ways)
             for name, what in (*ways[first:], *ways[:first]):
-                self._measured(name, what)
+                self._measure(name, what)
 
-    def table(self) -> Table:
+    def render_table(self) -> Table:
         """Return what was measured."""
-        told = f"{self.rows:,} rows in {self.files} files, {self.kind}, {self.size() >> 20} MiB"
+        told = f"{self.rows:,} rows in {self.files} files, {self.kind}, {self.count_bytes() >> 20} MiB"
         table = Table(title=f"{told}, median of {len(self.seconds[COPIED])}")
         for title in ("what", "seconds", "ratio", "driver MiB", "worker MiB"):
             table.add_column(title, justify="left" if title == "what" else "right")
@@ -98,15 +98,15 @@ class Files:
         report = source.poll(spark)
         assert (report.rows, report.dead_rows, report.warnings) == (self.rows, 0, ()), report
 
-    def _measured(self, name: str, what: Callable[[], None]) -> None:
-        for pid in ("self", *workers()):
+    def _measure(self, name: str, what: Callable[[], None]) -> None:
+        for pid in ("self", *find_workers()):
             reset_mark(pid)
         started = time.perf_counter()
         what()
         self.seconds.setdefault(name, []).append(time.perf_counter() - started)
-        worker = max((high_water_mib(pid) for pid in workers()), default=0.0)
+        worker = max((read_high_water_mib(pid) for pid in find_workers()), default=0.0)
         before = self.memory.get(name, (0.0, 0.0))
-        self.memory[name] = max(before[0], high_water_mib("self")), max(before[1], worker)
+        self.memory[name] = max(before[0], read_high_water_mib("self")), max(before[1], worker)
         self._check()
 
     def _check(self) -> None:
@@ -119,7 +119,7 @@ class Files:
             self.session.sql("DROP TABLE loaded")
 
 
-def _items() -> list[str]:
+def _list_items() -> list[str]:
     return ["id", "concat('value ', id) AS v", "id / 3 AS n", "timestamp_seconds(id) AS at"]
 
 
@@ -142,7 +142,7 @@ def main() -> None:
                 Files(session, home / "warm", kind, WARM_ROWS, 2).run(1)
                 files = Files(session, home, kind, given.rows, given.files)
                 files.run(given.rounds)
-                Console().print(files.table())
+                Console().print(files.render_table())
             shutil.rmtree(home)
 
 

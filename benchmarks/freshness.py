@@ -36,17 +36,17 @@ import dagster as dg
 import pyarrow as pa
 from dagster import DagsterRunStatus, RunsFilter
 
-from dagster_tideline.asset_builder import WORKER_TAG
-from dagster_tideline.driver import DRIVER_RUN, READY_TAG
-from dagster_tideline.models import Model, load_models
-from dagster_tideline.pending import find_pending, retry_delay
-from dagster_tideline.services import Services, dagster_home, project_environment
+from dagster_tideline.driver.driver_job import DRIVER_RUN, READY_TAG
+from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.models.sync import sync_models
+from dagster_tideline.runs.asset_builder import WORKER_TAG
+from dagster_tideline.runs.pending import compute_retry_delay, find_pending
+from dagster_tideline.services import Services, build_project_environment, get_dagster_home
 from dagster_tideline.settings import Settings
-from dagster_tideline.sync import sync_models
 from demo.dataset import ACTUALS, load_dataset
 from demo.replay import DAY, Replay
 from demo.verify import verify
-from engine.connectors.polling import Polling
+from engine.connectors.polling import SourcePoller
 from engine.connectors.sources import poll_all
 from engine.hummock import Hummock, Version
 from engine.runtime.spark.session import connect
@@ -98,20 +98,20 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="tideline-freshness-") as folder:
             home = Path(folder)
             if mode in ("driver", "tick"):
-                with running(home, mode) as project:
-                    print(told(mode, project.land(given.epochs)), flush=True)
+                with run_project(home, mode) as project:
+                    print(format_seconds(mode, project.land_files(given.epochs)), flush=True)
             elif mode == "kill":
-                killed(home, given.kills)
+                measure_kills(home, given.kills)
             elif mode == "slow":
-                beside_slow(home, given.epochs // 2, given.kills_beside)
+                measure_beside_slow(home, given.epochs // 2, given.kills_beside)
             else:
-                in_flight(home, given.epochs)
+                measure_in_flight(home, given.epochs)
             if mode != "slow":
-                check(home)
+                check_views(home)
     return 0
 
 
-def told(what: str, seconds: Sequence[float]) -> str:
+def format_seconds(what: str, seconds: Sequence[float]) -> str:
     """Return how long files took, as a line."""
     last = sorted(seconds)[max(0, round(0.99 * len(seconds)) - 1)]
     return (
@@ -121,7 +121,7 @@ def told(what: str, seconds: Sequence[float]) -> str:
 
 
 @dataclass
-class Project:
+class BenchmarkProject:
     """A project whose services run: its models, its store, and the files that are to land."""
 
     home: Path
@@ -135,16 +135,16 @@ class Project:
 
     def __post_init__(self) -> None:
         data = self.replay.dataset
-        self.rows = data.flights_between(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
+        self.rows = data.select_flights(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
 
-    def drop(self, rows: int = 12) -> None:
+    def drop_file(self, rows: int = 12) -> None:
         """Land one more file of some flights."""
         part = self.rows.slice(self.dropped * rows, rows)
         assert part.num_rows, "there are no more flights to land"
-        self.replay.drop(f"flights/freshness-{self.dropped:05}.csv", part)
+        self.replay.drop_file(f"flights/freshness-{self.dropped:05}.csv", part)
         self.dropped += 1
 
-    def visible(self, since: float) -> float:
+    def await_visible(self, since: float) -> float:
         """Wait until all views, but those that are left out, show what has landed; return the seconds since then."""
         while pending := find_pending(self.store, self.models, busy=self.left_out):
             for service in self.services.started:
@@ -154,19 +154,19 @@ class Project:
             time.sleep(LOOK_SECONDS)
         return time.monotonic() - since
 
-    def land(self, files: int) -> list[float]:
+    def land_files(self, files: int) -> list[float]:
         """Land a file each second, or as soon as the one before is visible; return how long each took."""
         found = []
         for _ in range(files):
             began = time.monotonic()
-            self.drop()
-            found.append(self.visible(began))
+            self.drop_file()
+            found.append(self.await_visible(began))
             time.sleep(max(0.0, began + 1.0 - time.monotonic()))
         return found
 
     def kill_driver(self) -> bool:
         """Kill the process of the driver that is at work; tell whether there was one."""
-        with dg.DagsterInstance.from_config(str(dagster_home(self.home))) as instance:
+        with dg.DagsterInstance.from_config(str(get_dagster_home(self.home))) as instance:
             started = RunsFilter(job_name=DRIVER_RUN, statuses=[DagsterRunStatus.STARTED])
             for run in instance.get_runs(started):
                 pid = run.tags.get(WORKER_TAG, "").rpartition(":")[2]
@@ -177,7 +177,7 @@ class Project:
 
 
 @contextmanager
-def running(home: Path, mode: str, extra: str = "") -> Iterator[Project]:
+def run_project(home: Path, mode: str, extra: str = "") -> Iterator[BenchmarkProject]:
     """Start a project's services, land the bulk and wait until it is visible; `extra` is a further model's text."""
     assets = PROJECT / "assets"
     if extra:
@@ -185,82 +185,86 @@ def running(home: Path, mode: str, extra: str = "") -> Iterator[Project]:
         shutil.copytree(PROJECT / "assets", assets)
         (assets / "extra.sql").write_text(extra)
         (home / "slow_checks.py").write_text(SLOW_CHECKS)
-    settings = Settings(project=PROJECT, home=home, assets=assets, store=_store(home))
-    environment = {**project_environment(settings), "TIDELINE_RUNS": mode, "TIDELINE_ASSETS": str(assets)}
+    settings = Settings(project=PROJECT, home=home, assets=assets, store=_get_store(home))
+    environment = {
+        **build_project_environment(settings),
+        "TIDELINE_RUNS": mode,
+        "TIDELINE_ASSETS": str(assets),
+    }
     environment["PYTHONPATH"] = os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")])
     os.environ.update(environment)
     models = load_models(settings.assets)
     replay = Replay(load_dataset(), home / "landing", BULK_UNTIL)
     with Services(home, environment, PROJECT) as services:
         if mode == "tick":
-            services.spark_connect()
-        services.dagster()
+            services.start_spark_connect()
+        services.start_dagster()
         with Hummock.open(settings.store) as store:
-            project = Project(home, services, store, models, replay)
-            replay.bulk()
-            seconds = project.visible(time.monotonic())
+            project = BenchmarkProject(home, services, store, models, replay)
+            replay.drop_bulk()
+            seconds = project.await_visible(time.monotonic())
             print(f"{mode:6}  start, models and first content: {seconds:.1f} s", flush=True)
             yield project
 
 
-def killed(home: Path, kills: int) -> None:
+def measure_kills(home: Path, kills: int) -> None:
     """Kill the driver, land a file, and wait for it, again and again."""
-    with running(home, "driver") as project:
-        project.land(5)
+    with run_project(home, "driver") as project:
+        project.land_files(5)
         found = []
         for _ in range(kills):
             assert project.kill_driver(), "no driver is at work"
             began = time.monotonic()
-            project.drop()
-            found.append(project.visible(began))
-            project.land(3)
+            project.drop_file()
+            found.append(project.await_visible(began))
+            project.land_files(3)
         shown = ", ".join(f"{seconds:.1f}" for seconds in found)
         print(f"kill    {kills} drivers killed: the next file was visible after {shown} s", flush=True)
 
 
-def beside_slow(home: Path, epochs: int, kills: int) -> None:
+def measure_beside_slow(home: Path, epochs: int, kills: int) -> None:
     """Land files without a slow view, beside one that waits and one that computes, and kill drivers beside the first."""
     medians = {}
     for kind in ("alone", *SLOW_MODELS):
-        with running(home / kind, "driver", SLOW_MODELS.get(kind, "")) as project:
+        with run_project(home / kind, "driver", SLOW_MODELS.get(kind, "")) as project:
             project.left_out = (SLOW,)
-            found = project.land(epochs)
+            found = project.land_files(epochs)
             medians[kind] = statistics.median(found)
-            print(told(kind, found), flush=True)
+            print(format_seconds(kind, found), flush=True)
             done = 0
             while kind == "waits" and done < kills:
                 done += project.kill_driver()
-                project.drop()
+                project.drop_file()
                 time.sleep(1.0)
             project.left_out = ()
-            seconds = project.visible(time.monotonic())
+            seconds = project.await_visible(time.monotonic())
             print(f"{kind:8}  {done} drivers killed; all visible after {seconds:.1f} s", flush=True)
-        check(home / kind)
+        check_views(home / kind)
     for kind in SLOW_MODELS:
         ratio = medians[kind] / medians["alone"]
         limit = " (limit 1.2)" if kind == "waits" else ", which keeps a core busy"
         print(f"slow    median beside a view that {kind}{limit}: {ratio:.2f} x", flush=True)
 
 
-def in_flight(home: Path, epochs: int) -> None:
+def measure_in_flight(home: Path, epochs: int) -> None:
     """Commit epoch after epoch in this process over a store that takes longer to answer, with and without epochs in flight."""
     os.environ["TIDELINE_HOME"] = str(home)
     models = load_models(PROJECT / "assets")
     replay = Replay(load_dataset(), home / "landing", BULK_UNTIL)
-    with Session(_store(home), "local[*]") as session:
+    with Session(_get_store(home), "local[*]") as session:
         sync_models(session, models)
-        replay.bulk()
+        replay.drop_bulk()
         poll_all(session.catalog, session.store)
         session.flush().raise_for_errors()
-    rows = replay.dataset.flights_between(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
+    rows = replay.dataset.select_flights(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
     speeds: dict[int, list[float]] = {1: [], IN_FLIGHT: []}
     parts = (rows.slice(at, 12) for at in range(0, rows.num_rows, 12))
     for turn in range(4):
         most = (1, IN_FLIGHT)[turn % 2]
         os.environ["TIDELINE_STORE_DELAY_MS"] = str(DELAY_MS)
         try:
-            with Session(_store(home), "local[*]", epochs_in_flight=most) as session:
-                speeds[most].append(_epochs_a_second(session, replay, parts, epochs // 4, most))
+            with Session(_get_store(home), "local[*]", epochs_in_flight=most) as session:
+                speeds[most].append(_measure_epoch_rate(session, replay, parts, epochs // 4, most))
         finally:
             del os.environ["TIDELINE_STORE_DELAY_MS"]
         print(
@@ -273,34 +277,38 @@ def in_flight(home: Path, epochs: int) -> None:
     )
 
 
-def _epochs_a_second(
+def _measure_epoch_rate(
     session: Session, replay: Replay, parts: Iterator[pa.Table], epochs: int, most: int
 ) -> float:
     """Land a file an epoch; with more than one in flight the next file lands while an epoch is computed, as in a driver."""
     tables = [name for name, relation in session.catalog.relations.items() if relation.kind == "table"]
-    polling = Polling(session.store, tables, session.epochs.store.refresh, retry_delay) if most > 1 else None
+    polling = (
+        SourcePoller(session.store, tables, session.epochs.store.refresh, compute_retry_delay)
+        if most > 1
+        else None
+    )
     on_their_way: deque[Future[Version] | None] = deque()
     began = 0.0
 
-    def drop() -> None:
-        replay.drop(f"flights/flight-{most}-{time.time_ns()}.csv", next(parts))
+    def drop_next() -> None:
+        replay.drop_file(f"flights/flight-{most}-{time.time_ns()}.csv", next(parts))
 
     if polling is not None:
-        drop()
+        drop_next()
     for n in range(5 + epochs):
         if n == 5:
             began = time.monotonic()
         if polling is None:
-            drop()
+            drop_next()
             reports = poll_all(session.catalog, session.store)
         else:
             assert polling.wait(MOST_SECONDS), "no file was landed"
-            reports = polling.take()
+            reports = polling.take_reports()
             if n < 4 + epochs:
-                drop()
+                drop_next()
         assert sum(report.rows for report in reports), "an epoch had nothing to take"
         session.flush(eager=False, wait=False).raise_for_errors()
-        on_their_way.append(session.epochs.on_its_way)
+        on_their_way.append(session.epochs.commit_in_flight)
         if len(on_their_way) >= most and (first := on_their_way.popleft()) is not None:
             first.result()
     session.flush().raise_for_errors()
@@ -310,19 +318,19 @@ def _epochs_a_second(
     return epochs / seconds
 
 
-def check(home: Path) -> None:
+def check_views(home: Path) -> None:
     """Compare all views of a project's store with their queries over all rows; raises SystemExit if one differs."""
     assets = home / "assets" if (home / "assets").is_dir() else PROJECT / "assets"
     models = load_models(assets)
-    with Hummock.open(_store(home)) as store:
+    with Hummock.open(_get_store(home)) as store:
         verdicts = verify(store, models, connect("local[*]"))
-    wrong = [f"{v.view} by {v.engine}: {v.difference}" for v in verdicts if not v.equal]
+    wrong = [f"{v.view} by {v.engine}: {v.difference}" for v in verdicts if not v.is_equal]
     if wrong:
         raise SystemExit("\n".join(wrong))
     print(f"        all views equal: {len(verdicts)} comparisons by Spark and DuckDB", flush=True)
 
 
-def _store(home: Path) -> str:
+def _get_store(home: Path) -> str:
     return (home / ".tideline" / "store").as_uri()
 
 

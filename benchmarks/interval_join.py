@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import time
 
-from benchmarks.window_close import live_bytes, rows
+from benchmarks.window_close import make_rows, measure_live_bytes
 from engine.session import Session
 
 VIEW = (
@@ -30,7 +30,7 @@ def run(epochs: int, count: int, lets_go: bool) -> None:
         seconds: list[float] = []
         for epoch in range(1, epochs + 1):
             for name in ("t", "u"):
-                session.write(name, rows(epoch, count))
+                session.write(name, make_rows(epoch, count))
             started = time.perf_counter()
             session.flush().raise_for_errors()
             seconds.append(time.perf_counter() - started)
@@ -39,7 +39,7 @@ def run(epochs: int, count: int, lets_go: bool) -> None:
                 for name in held:
                     session.store.compact(name)
             if epoch in (epochs // 10, epochs):
-                size = live_bytes(session, held)
+                size = measure_live_bytes(session, held)
                 tables = session.store.refresh().tables
                 there = sum(sst.rows for name in held for sst in tables[name].live_ssts)
                 lasted = statistics.median(seconds[-20:])

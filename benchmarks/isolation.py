@@ -23,9 +23,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from engine.meta.frontier import frontiers
-from engine.meta.policy import epochs_of
-from engine.runtime.executor import Computed, Executor, FragmentTask
+from engine.meta.epochs.frontier import compute_frontiers
+from engine.meta.epochs.query_policy import choose_epochs
+from engine.runtime.executor import Executor, FragmentTask, TaskResult
 from engine.runtime.spark.session import connect
 from engine.session import FlushReport, Session
 
@@ -44,7 +44,7 @@ POISONED = 999_999
 Rows = dict[int, tuple[int, int, int]]
 
 
-class Broken(AssertionError):
+class Mismatch(AssertionError):
     """A query or a view is not what its definition says."""
 
 
@@ -60,7 +60,7 @@ class CountingExecutor:
         """That of the executor behind."""
         return self.inner.parallelism
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Compute a task and take note of it."""
         done = self.inner.compute(task)
         self.tasks.append((task.fragment.table, task.old, task.new))
@@ -68,7 +68,7 @@ class CountingExecutor:
 
 
 @dataclass
-class Measured:
+class IsolationResult:
     """Epoch seconds of the watched views in health and while the middle one fails, and the ranges that caught up."""
 
     healthy: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in WATCHED})
@@ -76,7 +76,7 @@ class Measured:
     ranges: list[tuple[str, int | None, int]] = field(default_factory=list)
     attempts: int = 0
 
-    def ratio(self, view: str) -> float:
+    def compute_ratio(self, view: str) -> float:
         """The median epoch time while the middle view fails, over that in health."""
         return statistics.median(self.failing[view]) / statistics.median(self.healthy[view])
 
@@ -101,26 +101,26 @@ class Stream:
             else self.chance.sample(range(self.rows + self.rows // 10), self.changes)
         )
         found = {i: (i % (self.rows // 20), self.chance.randrange(1000), 1 + i % 3) for i in ids}
-        self.session.write("other", _table(found))
+        self.session.write("other", _build_table(found))
         if poison:
             found[-1] = (POISONED, 1, BAD)
         elif poison is False:
             found[-1] = (POISONED, 1, 1)
-        epoch = self.session.write("item", _table(found))
+        epoch = self.session.write("item", _build_table(found))
         self.item = {**self.item, **found}
         self.past[epoch] = self.item
 
-    def at(self, epoch: int) -> Rows:
+    def get_rows(self, epoch: int) -> Rows:
         """Return the rows of `item` at an epoch."""
         return self.past[max(known for known in self.past if known <= epoch)]
 
 
-def _table(rows: Rows) -> pa.Table:
+def _build_table(rows: Rows) -> pa.Table:
     columns = list(zip(*((i, *values) for i, values in rows.items()), strict=True))
     return pa.table({c: pa.array(columns[k], pa.int64()) for k, c in enumerate(("id", "g", "x", "d"))})
 
 
-def expected(rows: Rows, view: str) -> Counter[tuple[int, ...]]:
+def compute_expected(rows: Rows, view: str) -> Counter[tuple[int, ...]]:
     """Return the rows of a view of the chain, computed from all rows of `item`."""
     groups: dict[int, list[int]] = {}
     for g, x, d in rows.values():
@@ -142,10 +142,10 @@ def check_queries(session: Session, stream: Stream, failing: bool) -> None:
     """Compare queries with their definitions: `consistent` takes the least frontier of its tables, `global` that of all views."""
     stored = session.stored
     version = session.store.version
-    known = frontiers(version, stored.order, stored.inputs)
+    known = compute_frontiers(version, stored.order, stored.inputs)
     fronts = {name: known[name].frontier or 0 for name in VIEWS}
     if failing and not fronts["middle"] < fronts["upstream"]:
-        raise Broken("the middle view does not lag though it fails")
+        raise Mismatch("the middle view does not lag though it fails")
     for policy, tables in (
         ("global", ("upstream",)),
         ("consistent", ("upstream",)),
@@ -153,19 +153,19 @@ def check_queries(session: Session, stream: Stream, failing: bool) -> None:
         ("consistent", ("downstream",)),
         ("consistent", ("upstream", "middle")),
     ):
-        epochs = epochs_of(version, stored, tables, policy)
+        epochs = choose_epochs(version, stored, tables, policy)
         least = min(fronts[name] for name in (VIEWS if policy == "global" else tables))
         if set(epochs.values()) != {least}:
-            raise Broken(f"{policy} over {tables} reads {epochs}, the least frontier is {least}")
+            raise Mismatch(f"{policy} over {tables} reads {epochs}, the least frontier is {least}")
         for name in tables:
             result = session.sql(f"SELECT * FROM {name}", policy=policy if len(tables) == 1 else str(least))
             assert result is not None
             rows = Counter(zip(*(column.to_pylist() for column in result.columns), strict=True))
-            if rows != expected(stream.at(least), name):
-                raise Broken(f"{name} under {policy} is not its query over the rows at epoch {least}")
+            if rows != compute_expected(stream.get_rows(least), name):
+                raise Mismatch(f"{name} under {policy} is not its query over the rows at epoch {least}")
 
 
-def measure(session: Session, epochs: int, rows: int, changes: int) -> Measured:
+def measure(session: Session, epochs: int, rows: int, changes: int) -> IsolationResult:
     """Run the chain: half of `epochs` in health, all with the middle view failing, the recovery, the other half in health."""
     executor = CountingExecutor(session._runner.executor)
     session._runner.executor = session._runner.backfill.executor = executor
@@ -173,19 +173,19 @@ def measure(session: Session, epochs: int, rows: int, changes: int) -> Measured:
     for name, query in VIEWS.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
     session.flush().raise_for_errors()
-    done = Measured()
+    done = IsolationResult()
     for _ in range(3):
-        _epoch(session, stream, None)
+        _run_epoch(session, stream, None)
     for _ in range(epochs - epochs // 2):
-        _note(done.healthy, _epoch(session, stream, None))
+        _record_seconds(done.healthy, _run_epoch(session, stream, None))
     check_queries(session, stream, failing=False)
     for n in range(epochs):
-        report = _epoch(session, stream, True if n == 0 else None)
-        _note(done.failing, report)
+        report = _run_epoch(session, stream, True if n == 0 else None)
+        _record_seconds(done.failing, report)
         done.attempts += report["middle"].error is not None
         for name in ("middle", "downstream"):
             if report[name].error is None and not report[name].waits_for:
-                raise Broken(f"{name} neither fails nor says what it waits for")
+                raise Mismatch(f"{name} neither fails nor says what it waits for")
         check_queries(session, stream, failing=True)
     stuck = {name: session.store.version.tables[name].committed_epoch for name in ("middle", "downstream")}
     stream.write(poison=False)
@@ -194,25 +194,25 @@ def measure(session: Session, epochs: int, rows: int, changes: int) -> Measured:
     done.ranges = [task for task in executor.tasks if task[0] in stuck]
     now = {name: session.store.version.tables[name].committed_epoch for name in stuck}
     if sorted(done.ranges) != sorted((name, stuck[name], now[name]) for name in stuck):
-        raise Broken(f"catching up took {done.ranges}, not one range a view from {stuck} to {now}")
+        raise Mismatch(f"catching up took {done.ranges}, not one range a view from {stuck} to {now}")
     check_queries(session, stream, failing=False)
     if session.waits():
-        raise Broken(f"something still waits: {session.waits()}")
+        raise Mismatch(f"something still waits: {session.waits()}")
     for _ in range(epochs // 2):
-        _note(done.healthy, _epoch(session, stream, None))
+        _record_seconds(done.healthy, _run_epoch(session, stream, None))
     return done
 
 
-def _epoch(session: Session, stream: Stream, poison: bool | None) -> FlushReport:
+def _run_epoch(session: Session, stream: Stream, poison: bool | None) -> FlushReport:
     stream.write(poison=poison)
     report = session.flush(eager=False)
     for name in WATCHED:
         if report[name].error is not None or report[name].skipped:
-            raise Broken(f"{name} did not run: {report[name].error or report[name].waits_for}")
+            raise Mismatch(f"{name} did not run: {report[name].error or report[name].waits_for}")
     return report
 
 
-def _note(seconds: dict[str, list[float]], report: FlushReport) -> None:
+def _record_seconds(seconds: dict[str, list[float]], report: FlushReport) -> None:
     for name in WATCHED:
         seconds[name].append(report[name].seconds)
 
@@ -233,14 +233,14 @@ def main() -> None:
     shown = Table("view", "epoch s in health (median)", "epoch s while middle fails", "ratio", "limit")
     for name in WATCHED:
         healthy, failing = statistics.median(done.healthy[name]), statistics.median(done.failing[name])
-        shown.add_row(name, f"{healthy:.3f}", f"{failing:.3f}", f"{done.ratio(name):.2f}", f"{LIMIT}")
+        shown.add_row(name, f"{healthy:.3f}", f"{failing:.3f}", f"{done.compute_ratio(name):.2f}", f"{LIMIT}")
     console.print(shown)
     told = ", ".join(f"{name} ({old}, {new}]" for name, old, new in done.ranges)
     console.print(
         f"middle failed for {options.epochs} epochs ({done.attempts} attempts, backing off); global and consistent reads were "
         f"right in each; caught up in one range a view: {told}"
     )
-    sys.exit(1 if any(done.ratio(name) > LIMIT for name in WATCHED) else 0)
+    sys.exit(1 if any(done.compute_ratio(name) > LIMIT for name in WATCHED) else 0)
 
 
 if __name__ == "__main__":

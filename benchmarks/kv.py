@@ -25,7 +25,16 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.kv_engines import SCHEMA, DeltaLake, DuckDb, Engine, Lmdb, RocksDict, Tideline, median_seconds
+from benchmarks.kv_engines import (
+    SCHEMA,
+    DeltaLake,
+    DuckDb,
+    Engine,
+    Lmdb,
+    RocksDict,
+    Tideline,
+    measure_median_seconds,
+)
 
 VALUE_BYTES = 100
 MULTI_GET_KEYS = 10_000
@@ -64,14 +73,14 @@ class Result:
     cache: int = 0
 
 
-def random_values(rows: int, chance: np.random.Generator) -> pa.Array:
+def make_random_values(rows: int, chance: np.random.Generator) -> pa.Array:
     """Return values of random bytes."""
     data = pa.py_buffer(chance.bytes(rows * VALUE_BYTES))
     offsets = pa.py_buffer(np.arange(0, rows * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32))
     return pa.Array.from_buffers(pa.binary(), rows, [None, offsets, data])
 
 
-def realistic_values(rows: int, chance: np.random.Generator) -> pa.Array:
+def make_realistic_values(rows: int, chance: np.random.Generator) -> pa.Array:
     """Return records as text: name, state, city, amount, time and a random id, cut to the value's length."""
     names = ["anna", "boris", "chen", "dara", "emeka", "fatima", "goran", "hilde", "ines", "jun"]
     states = ["open", "paid", "packed", "shipped", "returned"]
@@ -92,11 +101,11 @@ def realistic_values(rows: int, chance: np.random.Generator) -> pa.Array:
     return pa.array(values, pa.binary())
 
 
-VALUES = {"random": random_values, "realistic": realistic_values}
+VALUES = {"random": make_random_values, "realistic": make_realistic_values}
 
 
 @dataclass(frozen=True)
-class Load:
+class Workload:
     """The same work for every engine."""
 
     first: list[pa.Table]
@@ -109,17 +118,17 @@ class Load:
     key_sum: int
 
 
-def load_of(kind: str, rows: int, batch: int, seed: int = 7) -> Load:
+def make_workload(kind: str, rows: int, batch: int, seed: int = 7) -> Workload:
     """Make the rows, twice in different random orders, and the keys to ask for and to delete."""
     chance = np.random.default_rng(seed)
     keys = chance.permutation(np.arange(rows, dtype=np.int64) * 37 + 11)
 
-    def batches(order: np.ndarray) -> list[pa.Table]:
+    def split_batches(order: np.ndarray) -> list[pa.Table]:
         values = VALUES[kind](rows, chance)
         table = pa.table([pa.array(order), values], schema=SCHEMA)
         return [pa.concat_tables([table.slice(at, batch)]).combine_chunks() for at in range(0, rows, batch)]
 
-    first, second = batches(keys), batches(chance.permutation(keys))
+    first, second = split_batches(keys), split_batches(chance.permutation(keys))
     newest = {}
     for table in second:
         newest.update(zip(table.column("k").to_pylist(), table.column("v").to_pylist(), strict=True))
@@ -127,23 +136,23 @@ def load_of(kind: str, rows: int, batch: int, seed: int = 7) -> Load:
     expected = [[newest[key] for key in some.tolist()] for some in wanted]
     gone = chance.permutation(keys)[: rows // 2]
     deleted = [gone[at : at + batch] for at in range(0, len(gone), batch)]
-    return Load(
+    return Workload(
         first, second, wanted, expected, chance.choice(keys, SINGLE_GETS), deleted, rows, int(keys.sum())
     )
 
 
-def run(engine: Engine, load: Load, folder: Path) -> Result:
+def run(engine: Engine, load: Workload, folder: Path) -> Result:
     """Run every workload on an empty engine, checking the answers outside the clock."""
     result = Result(engine.name)
 
-    def written(what: str, batches: list[object], write: Callable[[object], None], rows: int) -> None:
+    def measure_writes(what: str, batches: list[object], write: Callable[[object], None], rows: int) -> None:
         os.sync()
         started = time.perf_counter()
         for batch in batches:
             write(batch)
         result.rates[what] = rows / (time.perf_counter() - started)
 
-    def read(prefix: str) -> None:
+    def measure_reads(prefix: str) -> None:
         asked = [engine.prepare_keys(keys) for keys in load.wanted]
         for keys, expected in zip(asked, load.expected, strict=True):
             if engine.values_of(engine.multi_get(keys)) != expected:
@@ -151,56 +160,58 @@ def run(engine: Engine, load: Load, folder: Path) -> Result:
                     f"{engine.name}: {prefix}multi-get does not answer what was written last"
                 )
         turn = iter(asked * 3)
-        result.rates[f"{prefix}multi-get"] = len(load.wanted[0]) / median_seconds(
+        result.rates[f"{prefix}multi-get"] = len(load.wanted[0]) / measure_median_seconds(
             len(asked) * 3, lambda: engine.multi_get(next(turn))
         )
         answers = []
-        result.rates[f"{prefix}scan"] = load.rows / median_seconds(3, lambda: answers.append(engine.scan()))
+        result.rates[f"{prefix}scan"] = load.rows / measure_median_seconds(
+            3, lambda: answers.append(engine.scan())
+        )
         if set(answers) != {(load.rows, load.key_sum)}:
             raise AssertionError(f"{engine.name}: {prefix}scan read {answers}, not {load.rows} rows")
 
-    written(
+    measure_writes(
         "ingest", [engine.prepare_rows(t) for t in load.first], lambda b: engine.upsert(b, True), load.rows
     )
-    written(
+    measure_writes(
         "overwrite",
         [engine.prepare_rows(t) for t in load.second],
         lambda b: engine.upsert(b, False),
         load.rows,
     )
-    read("")
+    measure_reads("")
     singles = engine.prepare_keys(load.singles)
     turn = iter(singles.column("k").to_pylist() if isinstance(singles, pa.Table) else singles)
-    result.get_seconds = median_seconds(
+    result.get_seconds = measure_median_seconds(
         len(load.singles) if engine.name != "deltalake (no fsync)" else 5, lambda: engine.get(next(turn))
     )
     started = time.perf_counter()
     if engine.compact():
         result.rates["compaction"] = load.rows / (time.perf_counter() - started)
-    read("compacted ")
+    measure_reads("compacted ")
     engine.tidy()
-    result.cache = bytes_below(folder / "cache")
-    result.size = bytes_below(folder) - result.cache
+    result.cache = measure_folder(folder / "cache")
+    result.size = measure_folder(folder) - result.cache
     rows = sum(len(keys) for keys in load.deleted)
-    written("delete", [engine.prepare_keys(keys) for keys in load.deleted], engine.delete, rows)
+    measure_writes("delete", [engine.prepare_keys(keys) for keys in load.deleted], engine.delete, rows)
     if engine.scan()[0] != load.rows - rows:
         raise AssertionError(f"{engine.name}: deleted rows are still there")
     engine.close()
     return result
 
 
-def bytes_below(folder: Path) -> int:
+def measure_folder(folder: Path) -> int:
     """Return the bytes that the files below a folder take on the disk."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
-def ratios(ours: Result, theirs: Result) -> dict[str, float]:
+def compute_ratios(ours: Result, theirs: Result) -> dict[str, float]:
     """Return how many times better `ours` is, by workload."""
     found = {what: ours.rates[what] / theirs.rates[what] for what in ours.rates if what in theirs.rates}
     return {**found, "size": theirs.size / ours.size}
 
 
-def shown(results: list[Result], kind: str, rows: int, batch: int) -> Table:
+def render_table(results: list[Result], kind: str, rows: int, batch: int) -> Table:
     """Return the table of all engines and workloads."""
     table = Table(
         title=f"{rows:,} rows, {VALUE_BYTES}-byte {kind} values, batches of {batch:,}: thousand rows/s"
@@ -216,7 +227,7 @@ def shown(results: list[Result], kind: str, rows: int, batch: int) -> Table:
         for result in results:
             cells.append(f"{result.rates[what] / 1000:,.0f}" if what in result.rates else "-")
             if reference is not None and result.name.startswith("tideline"):
-                cells.append(f"{ratios(result, reference)[what]:.1f}")
+                cells.append(f"{compute_ratios(result, reference)[what]:.1f}")
         table.add_row(what, *cells)
     for label, cell in (
         ("single get, median us", lambda r: f"{r.get_seconds * 1e6:,.0f}"),
@@ -227,19 +238,19 @@ def shown(results: list[Result], kind: str, rows: int, batch: int) -> Table:
         for result in results:
             cells.append(cell(result))
             if reference is not None and result.name.startswith("tideline"):
-                cells.append(f"{ratios(result, reference)['size']:.2f}" if "disk" in label else "")
+                cells.append(f"{compute_ratios(result, reference)['size']:.2f}" if "disk" in label else "")
         table.add_row(label, *cells)
     return table
 
 
-def verdicts(results: list[Result]) -> list[tuple[bool, str]]:
+def check_ratios(results: list[Result]) -> list[tuple[bool, str]]:
     """Return (holds, sentence) for each required ratio and for the single get."""
     reference = next((result for result in results if result.name == "rocksdict"), None)
     packed = next((result for result in results if result.name == "rocksdict-zstd"), reference)
     found = []
     for result in (result for result in results if result.name.startswith("tideline")):
         if reference is not None:
-            reached = ratios(result, reference)
+            reached = compute_ratios(result, reference)
             if packed is not None:
                 reached["size"] = packed.size / result.size
             found += [
@@ -270,7 +281,7 @@ def main() -> None:
     options = parser.parse_args()
     console, holds = Console(width=160), True
     for kind in options.values:
-        load, results = load_of(kind, options.rows, options.batch), []
+        load, results = make_workload(kind, options.rows, options.batch), []
         for name in options.engines:
             folder = Path(tempfile.mkdtemp(prefix=f"tideline-kv-{name}-"))
             try:
@@ -278,8 +289,8 @@ def main() -> None:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             console.print(f"{kind} values: {results[-1].name} done", style="dim")
-        console.print(shown(results, kind, options.rows, options.batch))
-        for good, sentence in verdicts(results):
+        console.print(render_table(results, kind, options.rows, options.batch))
+        for good, sentence in check_ratios(results):
             holds = holds and good
             console.print(f"{'pass' if good else 'FAIL'}  {sentence}", style="green" if good else "red")
     sys.exit(0 if holds else 1)

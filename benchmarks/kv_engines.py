@@ -60,7 +60,7 @@ class Engine(Protocol):
         """Close."""
 
 
-def touched(batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
+def touch_batches(batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
     """Read every byte of Arrow batches, as engines that return Python objects do; return (rows, sum of the keys)."""
     rows = total = 0
     for batch in batches:
@@ -105,7 +105,7 @@ class Tideline:
         return None if row is None else row["v"]
 
     def scan(self) -> tuple[int, int]:
-        return touched(self._store.iter(self._table))
+        return touch_batches(self._store.iter(self._table))
 
     def compact(self) -> bool:
         self._store.compact(self._table)
@@ -140,12 +140,10 @@ class RocksDict:
         self._db.set_write_options(synced)
 
     def prepare_rows(self, rows: pa.Table) -> list[tuple[bytes, bytes]]:
-        return list(
-            zip(ordered_bytes(rows.column("k").to_numpy()), rows.column("v").to_pylist(), strict=True)
-        )
+        return list(zip(encode_keys(rows.column("k").to_numpy()), rows.column("v").to_pylist(), strict=True))
 
     def prepare_keys(self, keys: np.ndarray) -> list[bytes]:
-        return ordered_bytes(keys)
+        return encode_keys(keys)
 
     def upsert(self, rows: list[tuple[bytes, bytes]], new: bool) -> None:
         batch = self._lib.WriteBatch(raw_mode=True)
@@ -201,11 +199,11 @@ class Lmdb:
 
     def prepare_rows(self, rows: pa.Table) -> list[tuple[bytes, bytes]]:
         return sorted(
-            zip(ordered_bytes(rows.column("k").to_numpy()), rows.column("v").to_pylist(), strict=True)
+            zip(encode_keys(rows.column("k").to_numpy()), rows.column("v").to_pylist(), strict=True)
         )
 
     def prepare_keys(self, keys: np.ndarray) -> list[bytes]:
-        return ordered_bytes(keys)
+        return encode_keys(keys)
 
     def upsert(self, rows: list[tuple[bytes, bytes]], new: bool) -> None:
         with self._env.begin(write=True) as transaction, transaction.cursor() as cursor:
@@ -268,16 +266,16 @@ class DeltaLake:
         if new:
             self._lib.write_deltalake(self._path, rows, mode="append")
             return
-        merge = self._table().merge(rows, "t.k = s.k", source_alias="s", target_alias="t")
+        merge = self._open_table().merge(rows, "t.k = s.k", source_alias="s", target_alias="t")
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def delete(self, keys: pa.Table) -> None:
-        merge = self._table().merge(keys, "t.k = s.k", source_alias="s", target_alias="t")
+        merge = self._open_table().merge(keys, "t.k = s.k", source_alias="s", target_alias="t")
         merge.when_matched_delete().execute()
 
     def multi_get(self, keys: pa.Table) -> pa.Table:
         self._asked = keys
-        return self._arrow().join(keys, "k", join_type="inner")
+        return self._read_arrow().join(keys, "k", join_type="inner")
 
     def values_of(self, answer: pa.Table) -> list[bytes | None]:
         found = dict(zip(answer.column("k").to_pylist(), answer.column("v").to_pylist(), strict=True))
@@ -286,29 +284,29 @@ class DeltaLake:
     def get(self, key: int) -> bytes | None:
         import pyarrow.compute as pc
 
-        return self._dataset().to_table(filter=pc.field("k") == key).column("v").to_pylist()[0]
+        return self._open_dataset().to_table(filter=pc.field("k") == key).column("v").to_pylist()[0]
 
     def scan(self) -> tuple[int, int]:
-        return touched(batch.cast(SCHEMA) for batch in self._arrow().to_batches())
+        return touch_batches(batch.cast(SCHEMA) for batch in self._read_arrow().to_batches())
 
     def compact(self) -> bool:
-        self._table().optimize.compact()
+        self._open_table().optimize.compact()
         return True
 
     def tidy(self) -> None:
-        self._table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        self._open_table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
     def close(self) -> None:
         return None
 
-    def _table(self) -> Any:
+    def _open_table(self) -> Any:
         return self._lib.DeltaTable(self._path)
 
-    def _dataset(self) -> Any:
-        return self._table().to_pyarrow_dataset()
+    def _open_dataset(self) -> Any:
+        return self._open_table().to_pyarrow_dataset()
 
-    def _arrow(self) -> pa.Table:
-        return self._dataset().to_table()
+    def _read_arrow(self) -> pa.Table:
+        return self._open_dataset().to_table()
 
 
 class DuckDb:
@@ -350,7 +348,7 @@ class DuckDb:
         return self._db.execute("SELECT v FROM kv WHERE k = ?", [key]).fetchall()[0][0]
 
     def scan(self) -> tuple[int, int]:
-        return touched(iter(self._db.sql("SELECT k, v FROM kv").to_arrow_reader(131_072)))
+        return touch_batches(iter(self._db.sql("SELECT k, v FROM kv").to_arrow_reader(131_072)))
 
     def compact(self) -> bool:
         return False
@@ -362,13 +360,13 @@ class DuckDb:
         self._db.close()
 
 
-def ordered_bytes(keys: np.ndarray) -> list[bytes]:
+def encode_keys(keys: np.ndarray) -> list[bytes]:
     """Return keys as 8 bytes each that sort as the numbers do (they are not negative)."""
     data = keys.astype(">i8").tobytes()
     return [data[at : at + 8] for at in range(0, len(data), 8)]
 
 
-def median_seconds(runs: int, work: Any) -> float:
+def measure_median_seconds(runs: int, work: Any) -> float:
     """Return the median seconds of `runs` calls."""
     seconds = []
     for _ in range(runs):

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from engine.connectors.landing import LandingSource
-from engine.connectors.landing_tables import FILES, FILES_SCHEMA, ensure_tables
+from engine.connectors.landing.source import LandingSource
+from engine.connectors.landing.tables import FILES, FILES_SCHEMA, ensure_landing_tables
 from engine.hummock import Hummock, Put
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64()), ("at", pa.string())])
@@ -27,7 +27,7 @@ LINES_AT_ONCE = 200_000
 TICKS = 20
 
 
-def large_file(path: Path, size: int) -> int:
+def write_large_file(path: Path, size: int) -> int:
     """Write a CSV file of at least `size` bytes; returns its rows."""
     rows = 0
     with path.open("w") as file:
@@ -42,7 +42,7 @@ def large_file(path: Path, size: int) -> int:
     return rows
 
 
-def peak_mib() -> float:
+def read_peak_mib() -> float:
     """Return the largest memory that this process has had, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -51,27 +51,27 @@ def measure_large_file(gigabytes: float, home: Path) -> None:
     """Land one file and print rows, seconds and memory."""
     folder = home / "landing"
     folder.mkdir()
-    rows = large_file(folder / "large.csv", int(gigabytes * (1 << 30)))
+    rows = write_large_file(folder / "large.csv", int(gigabytes * (1 << 30)))
     with Hummock.open((home / "store").as_uri()) as store:
         store.create_table("large", SCHEMA, ["id"], ["id"])
-        before = peak_mib()
+        before = read_peak_mib()
         report = LandingSource(store, "large", folder).poll()
         commits = len(store.refresh().tables["large"].log)
         assert (report.rows, report.dead_rows, report.files) == (rows, 0, 1), report
         print(
             f"{(folder / 'large.csv').stat().st_size / (1 << 30):.2f} GiB, {rows:,} rows: {report.seconds:.1f} s, "
-            f"{rows / report.seconds:,.0f} rows/s, peak {peak_mib():,.0f} MiB ({before:,.0f} MiB before the poll), "
+            f"{rows / report.seconds:,.0f} rows/s, peak {read_peak_mib():,.0f} MiB ({before:,.0f} MiB before the poll), "
             f"{commits} commits in the log"
         )
 
 
-def taken_folder(count: int, home: Path, store: Hummock) -> Path:
+def make_ingested_folder(count: int, home: Path, store: Hummock) -> Path:
     """Make a folder of `count` files, all of which were taken."""
     folder = home / f"landing{count}"
     folder.mkdir()
     name = f"t{count}"
     store.create_table(name, SCHEMA, ["id"], ["id"])
-    ensure_tables(store)
+    ensure_landing_tables(store)
     paths = [f"part-{number:09}.csv" for number in range(count)]
     times = np.empty(count, dtype=np.int64)
     sizes = np.empty(count, dtype=np.int64)
@@ -93,7 +93,7 @@ def taken_folder(count: int, home: Path, store: Hummock) -> Path:
     return folder
 
 
-def _seconds(what: Callable[[], object], times: int = TICKS) -> tuple[float, float]:
+def _measure_seconds(what: Callable[[], object], times: int = TICKS) -> tuple[float, float]:
     found = []
     for _ in range(times):
         started = time.perf_counter()
@@ -102,38 +102,38 @@ def _seconds(what: Callable[[], object], times: int = TICKS) -> tuple[float, flo
     return sorted(found)[len(found) // 2], max(found)
 
 
-def measure_taken(count: int, home: Path) -> None:
+def measure_ingested(count: int, home: Path) -> None:
     """Print the seconds of a tick and of a poll: by a process that begins, and by one that has looked before."""
     url = (home / f"store{count}").as_uri()
     with Hummock.open(url) as store:
-        folder = taken_folder(count, home, store)
+        folder = make_ingested_folder(count, home, store)
     name = f"t{count}"
 
-    def source(store: Hummock) -> LandingSource:
+    def open_source(store: Hummock) -> LandingSource:
         return LandingSource(store, name, folder)
 
-    def land(store: Hummock, number: int) -> float:
+    def land_file(store: Hummock, number: int) -> float:
         (folder / f".new{number}.csv").write_text(f"id,name\n{-number},b\n")
         os.rename(folder / f".new{number}.csv", folder / f"new{number}.csv")
         started = time.perf_counter()
-        assert source(store).poll().files == 1
+        assert open_source(store).poll().files == 1
         return time.perf_counter() - started
 
     with Hummock.open(url) as store:
-        cold, _ = _seconds(lambda: source(store).files(), 1)
+        cold, _ = _measure_seconds(lambda: open_source(store).list_files(), 1)
     with Hummock.open(url) as store:
-        cold_poll = land(store, 1)
+        cold_poll = land_file(store, 1)
         time.sleep(4)  # until the folder counts as settled
-        source(store).files()
-        idle, most = _seconds(lambda: source(store).files())
-        warm_poll = land(store, 2)
+        open_source(store).list_files()
+        idle, most = _measure_seconds(lambda: open_source(store).list_files())
+        warm_poll = land_file(store, 2)
         (folder / "waiting.csv").write_text("id,name\n-3,c\n")
-        first, _ = _seconds(lambda: source(store).files(), 1)
-        waiting, _ = _seconds(lambda: source(store).files())
+        first, _ = _measure_seconds(lambda: open_source(store).list_files(), 1)
+        waiting, _ = _measure_seconds(lambda: open_source(store).list_files())
     print(
         f"{count:,} taken: tick cold {cold * 1e3:,.0f} ms, warm {idle * 1e3:.2f} ms (most {most * 1e3:,.1f}), with a new file "
         f"{first * 1e3:,.0f} ms, then {waiting * 1e3:.2f} ms; poll of one file cold {cold_poll * 1e3:,.0f} ms, warm "
-        f"{warm_poll * 1e3:,.0f} ms; peak {peak_mib():,.0f} MiB",
+        f"{warm_poll * 1e3:,.0f} ms; peak {read_peak_mib():,.0f} MiB",
         flush=True,
     )
 
@@ -149,7 +149,7 @@ def main() -> None:
         if arguments.gigabytes:
             measure_large_file(arguments.gigabytes, home)
         for count in arguments.taken:
-            measure_taken(count, home)
+            measure_ingested(count, home)
     finally:
         shutil.rmtree(home)
 

@@ -4,7 +4,7 @@
 each request back, and keeps two views (sums by customer, a join of two tables) over 200,000 orders there. An epoch is one
 `Session.write` and one `Session.flush`; both are told apart. For each size and delay it prints the median seconds, how many
 requests of each kind an epoch sent, from whatever process, the most of them of which none began before the one before had
-ended, and what a million epochs would cost at the prices of `engine.hummock.prices`. The round trips that an epoch waits for
+ended, and what a million epochs would cost at the prices of `engine.hummock.monitoring.prices`. The round trips that an epoch waits for
 are read from the seconds: what 80 ms a request add to them, by 80 ms. It ends with 1 if a flush of 1,000 changes waits for more
 than four. The delays take turns. At the end the views are compared with DuckDB's.
 """
@@ -33,7 +33,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from engine.hummock.prices import dollars
+from engine.hummock.monitoring.prices import calculate_dollars
 from engine.session import Session
 
 ORDERS = 200_000
@@ -48,7 +48,7 @@ VIEWS = {
 }
 
 
-class FurtherAway:
+class DelayedApplication:
     """A WSGI application that answers as `inner` does, `seconds` later, and keeps kind, begin and end of each request."""
 
     def __init__(self, inner: Any) -> None:
@@ -68,11 +68,11 @@ class FurtherAway:
         time.sleep(self.seconds)
         answer = list(self.inner(environ, start_response))
         with self._lock:
-            self._log.append((_kind(environ), began, time.monotonic()))
+            self._log.append((_get_kind(environ), began, time.monotonic()))
         return answer
 
 
-def _kind(environ: dict[str, Any]) -> str:
+def _get_kind(environ: dict[str, Any]) -> str:
     match environ["REQUEST_METHOD"]:
         case "PUT":
             return "put_if_absent" if "HTTP_IF_NONE_MATCH" in environ else "put"
@@ -98,7 +98,7 @@ def serve(pipe: Connection) -> None:
         def log_request(self, *_: Any) -> None:
             pass
 
-    app = FurtherAway(DomainDispatcherApplication(create_backend_app))
+    app = DelayedApplication(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
     pipe.send(f"http://127.0.0.1:{server.server_port}")
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -109,7 +109,7 @@ def serve(pipe: Connection) -> None:
 
 
 @dataclass(frozen=True)
-class Part:
+class EpochPart:
     """One part of an epoch: its seconds, its requests by kind, and the longest row of them that did not overlap."""
 
     seconds: float
@@ -123,12 +123,12 @@ class Bucket:
     def __init__(self, address: str) -> None:
         self._address, self._delay = address, 0
 
-    def further(self, delay_ms: int) -> None:
+    def set_delay(self, delay_ms: int) -> None:
         """Hold each request back from now on."""
         self._delay = delay_ms
         self._drain()
 
-    def measured(self, began: float) -> Part:
+    def measure_part(self, began: float) -> EpochPart:
         """Return what was asked of the server since it was asked last, with the seconds since `began`."""
         seconds = time.perf_counter() - began
         log = self._drain()
@@ -136,7 +136,7 @@ class Bucket:
         for _, start, end in sorted(log, key=lambda request: request[2]):
             if start >= last:
                 last, in_a_row = end, in_a_row + 1
-        return Part(seconds, Counter(kind for kind, _, _ in log), in_a_row)
+        return EpochPart(seconds, Counter(kind for kind, _, _ in log), in_a_row)
 
     def _drain(self) -> list[tuple[str, float, float]]:
         with urllib.request.urlopen(f"{self._address}/_further/{self._delay}") as answer:
@@ -144,7 +144,7 @@ class Bucket:
         return log
 
 
-def orders(ids: np.ndarray, random: np.random.Generator) -> pa.Table:
+def make_orders(ids: np.ndarray, random: np.random.Generator) -> pa.Table:
     """Return orders with the given ids, amounts and customers at random."""
     amount = random.integers(1, 10_000, len(ids))
     return pa.table(
@@ -159,19 +159,19 @@ def prepare(session: Session, random: np.random.Generator) -> None:
     session.sql("CREATE TABLE customer (id BIGINT PRIMARY KEY, name STRING)")
     ids = np.arange(CUSTOMERS)
     session.write("customer", pa.table({"id": ids, "name": [f"customer {n}" for n in ids]}))
-    session.write("orders", orders(np.arange(ORDERS), random))
+    session.write("orders", make_orders(np.arange(ORDERS), random))
     for name, query in VIEWS.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
 
 
-def epoch(session: Session, bucket: Bucket, rows: pa.Table) -> tuple[Part, Part]:
+def run_epoch(session: Session, bucket: Bucket, rows: pa.Table) -> tuple[EpochPart, EpochPart]:
     """Commit a change and bring the views up to date; returns what both cost."""
     began = time.perf_counter()
     session.write("orders", rows)
-    written = bucket.measured(began)
+    written = bucket.measure_part(began)
     began = time.perf_counter()
     session.flush().raise_for_errors()
-    return written, bucket.measured(began)
+    return written, bucket.measure_part(began)
 
 
 def compare(session: Session) -> None:
@@ -188,36 +188,36 @@ def compare(session: Session) -> None:
     print("the views are equal to DuckDB's")
 
 
-def median(parts: list[Part]) -> Part:
+def get_median(parts: list[EpochPart]) -> EpochPart:
     """Return the part of median seconds, with the median number of requests of each kind."""
     kinds = sorted({kind for part in parts for kind in part.requests})
     requests = Counter(
         {kind: round(statistics.median(part.requests[kind] for part in parts)) for kind in kinds}
     )
-    return Part(
+    return EpochPart(
         statistics.median(part.seconds for part in parts),
         +requests,
         round(statistics.median(part.in_a_row for part in parts)),
     )
 
 
-def measured(
+def measure_size(
     session: Session, bucket: Bucket, random: np.random.Generator, size: int, given: argparse.Namespace
-) -> dict[tuple[int, str], list[Part]]:
+) -> dict[tuple[int, str], list[EpochPart]]:
     """Return by delay and part what epochs of a size cost; the delays take turns, so that all of them meet the same machine."""
-    found: dict[tuple[int, str], list[Part]] = {}
+    found: dict[tuple[int, str], list[EpochPart]] = {}
     for number in range(WARM_EPOCHS + given.epochs):
         for delay in given.delays:
-            bucket.further(0 if number < WARM_EPOCHS else delay)
+            bucket.set_delay(0 if number < WARM_EPOCHS else delay)
             ids = random.choice(2 * ORDERS, size, replace=False)
-            write, flush = epoch(session, bucket, orders(ids, random))
+            write, flush = run_epoch(session, bucket, make_orders(ids, random))
             if number >= WARM_EPOCHS:
                 found.setdefault((delay, "write"), []).append(write)
                 found.setdefault((delay, "flush"), []).append(flush)
     return found
 
 
-def tell_trips(waits: Mapping[tuple[int, str], Mapping[int, float]]) -> bool:
+def report_trips(waits: Mapping[tuple[int, str], Mapping[int, float]]) -> bool:
     """Print for how many round trips each part of an epoch waits; `waits` holds by size and part the seconds at each delay.
 
     Returns whether a flush of SIZES[0] waits for more than LIMIT.
@@ -263,18 +263,18 @@ def main() -> int:
         )
         print("|---|---|---|---|---|---|---|")
         for size in given.sizes:
-            found = measured(session, bucket, random, size, given)
+            found = measure_size(session, bucket, random, size, given)
             for delay, part in itertools.product(given.delays, ("write", "flush")):
-                typical = median(found[delay, part])
+                typical = get_median(found[delay, part])
                 waits.setdefault((size, part), {})[delay] = typical.seconds
                 told = ", ".join(f"{kind} {n}" for kind, n in sorted(typical.requests.items())) or "none"
                 print(
                     f"| {size:,} | {delay} ms | {part} | {typical.seconds:.3f} | {told} | {typical.in_a_row} | "
-                    f"{dollars(typical.requests) * 1e6:,.2f} $ |",
+                    f"{calculate_dollars(typical.requests) * 1e6:,.2f} $ |",
                     flush=True,
                 )
-        is_over = tell_trips(waits)
-        bucket.further(0)
+        is_over = report_trips(waits)
+        bucket.set_delay(0)
         compare(session)
     here.close()
     return 1 if is_over else 0

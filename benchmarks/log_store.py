@@ -33,7 +33,7 @@ OUT = Table("out", pa.schema([("place", pa.int64()), ("id", pa.int64())]), ("pla
 
 
 @dataclass
-class Measured:
+class JobResult:
     """What all lives of the job together saw."""
 
     delays: list[float] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Measured:
 class Life:
     """One process's time between two crashes: a producer, a slow consumer, and the commits that join them."""
 
-    def __init__(self, url: str, chunks: int, measured: Measured) -> None:
+    def __init__(self, url: str, chunks: int, measured: JobResult) -> None:
         self.chunks, self.measured = chunks, measured
         self.store = Hummock.open(url)
         if "out" not in self.store.version.tables:
@@ -63,7 +63,7 @@ class Life:
     def run(self, chunks_until_crash: int | None) -> bool:
         """Go on until all is consumed (True), or until so many chunks were sent (False)."""
         epoch = self.store.version.epoch + 1
-        self.log.barrier(Barrier(epoch - 1, epoch, "initial"))
+        self.log.put_barrier(Barrier(epoch - 1, epoch, "initial"))
         consumer = threading.Thread(target=self._consume)
         consumer.start()
         try:
@@ -91,7 +91,7 @@ class Life:
     def _checkpoint(self, epoch: int) -> None:
         barrier = Barrier(epoch, epoch + 1)
         self.arrived[barrier.curr] = time.perf_counter()
-        part = self.log.barrier(barrier)
+        part = self.log.put_barrier(barrier)
         assert part is not None
         with self.seen:
             self.seen.wait_for(lambda: barrier.curr in self.at_barrier)
@@ -105,7 +105,7 @@ class Life:
         self.store.commit(
             Commit(writes={**part.writes, **own}, catalog={"sent": str(self.sent), "taken": str(taken)})
         )
-        self.log.committed(part)
+        self.log.record_commit(part)
         self.taken = taken
 
     def _consume(self) -> None:
@@ -129,7 +129,7 @@ class Life:
 
 def main(chunks: int = 1_500, crashes: int = 5) -> None:
     """Run the job with crashes and print what was measured."""
-    measured = Measured()
+    measured = JobResult()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("TIDELINE_CACHE_DIR", str(Path(folder) / "cache"))

@@ -41,7 +41,7 @@ QUERIES = (
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochCost:
     """One epoch of all views: wall seconds, those in which a Spark job ran, and processor seconds of the driver's Python."""
 
     wall: float
@@ -56,7 +56,7 @@ class Epoch:
         return max(0.0, self.wall - self.in_jobs)
 
 
-def texts(views: int, tables: int) -> dict[str, str]:
+def build_queries(views: int, tables: int) -> dict[str, str]:
     """Return the queries by the names of their views."""
     found = {}
     for n in range(views):
@@ -65,7 +65,7 @@ def texts(views: int, tables: int) -> dict[str, str]:
     return found
 
 
-def rows_of(ids: Iterable[int], chance: random.Random, keys: int) -> pa.Table:
+def make_rows(ids: Iterable[int], chance: random.Random, keys: int) -> pa.Table:
     """Return rows with the given ids."""
     rows = [(i, chance.randrange(keys), chance.randrange(1000)) for i in ids]
     return pa.table(
@@ -73,7 +73,7 @@ def rows_of(ids: Iterable[int], chance: random.Random, keys: int) -> pa.Table:
     )
 
 
-def job_seconds(spark: SparkSession, since: float) -> tuple[float, int]:
+def measure_job_seconds(spark: SparkSession, since: float) -> tuple[float, int]:
     """Return the wall seconds since a moment in which a Spark job was running, and the number of jobs, from Spark's log."""
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)  # type: ignore[union-attr]
     spans = []
@@ -89,37 +89,37 @@ def job_seconds(spark: SparkSession, since: float) -> tuple[float, int]:
     return total, len(spans)
 
 
-def run_epoch(session: Session, names: list[str], changes: int, keys: int, seed: int) -> Epoch:
+def run_epoch(session: Session, names: list[str], changes: int, keys: int, seed: int) -> EpochCost:
     """Change every table, and bring all views up to date."""
     chance = random.Random(seed)
     for name in names:
-        session.write(name, rows_of(chance.sample(range(keys * 2), changes), chance, keys))
+        session.write(name, make_rows(chance.sample(range(keys * 2), changes), chance, keys))
     assert session.spark is not None
     began, started, python = time.time(), time.perf_counter(), time.process_time()
     report = session.flush()
     wall, python = time.perf_counter() - started, time.process_time() - python
     report.raise_for_errors()
-    in_jobs, jobs = job_seconds(session.spark, began)
-    return Epoch(wall, in_jobs, python, jobs, report)
+    in_jobs, jobs = measure_job_seconds(session.spark, began)
+    return EpochCost(wall, in_jobs, python, jobs, report)
 
 
-def starved(session: Session, report: FlushReport, views: Iterable[str]) -> list[str]:
+def find_starved(session: Session, report: FlushReport, views: Iterable[str]) -> list[str]:
     """Return the views that an epoch has left behind."""
     done = {view.view for view in report.views if view.error is None and view.waits_for is None}
     return sorted((set(views) - done) | set(session.lagging()))
 
 
-def profiled(session: Session, names: list[str], changes: int, keys: int, seed: int) -> None:
+def profile_epoch(session: Session, names: list[str], changes: int, keys: int, seed: int) -> None:
     """Print where the driver's threads spend their time in one epoch."""
     profiles: list[cProfile.Profile] = []
     run = threading.Thread.run
 
-    def watched(thread: threading.Thread) -> None:
+    def run_profiled(thread: threading.Thread) -> None:
         profile = cProfile.Profile()
         profiles.append(profile)
         profile.runcall(run, thread)
 
-    threading.Thread.run = watched  # type: ignore[method-assign]
+    threading.Thread.run = run_profiled  # type: ignore[method-assign]
     try:
         own = cProfile.Profile()
         own.runcall(run_epoch, session, names, changes, keys, seed)
@@ -147,7 +147,7 @@ def main() -> None:
     console = Console(width=120)
     spark = connect("local[2]")
     tables = [f"t{n}" for n in range(options.tables)]
-    queries = texts(options.views, options.tables)
+    queries = build_queries(options.views, options.tables)
     with (
         tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder,
         Session((Path(folder) / "store").as_uri(), spark) as session,
@@ -155,7 +155,7 @@ def main() -> None:
         chance = random.Random(1)
         for name in tables:
             session.sql(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, g BIGINT, x BIGINT)")
-            session.write(name, rows_of(range(options.rows), chance, options.rows))
+            session.write(name, make_rows(range(options.rows), chance, options.rows))
         started = time.perf_counter()
         for name, text in queries.items():
             session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}", build=False)
@@ -170,7 +170,7 @@ def main() -> None:
         epochs, left = [], []
         for n in range(options.epochs + 1):
             epoch = run_epoch(session, tables, options.changes, options.rows, n + 2)
-            behind = starved(session, epoch.report, queries)
+            behind = find_starved(session, epoch.report, queries)
             left += behind
             per = 1000 / options.views
             name = f"{n}" if n else "warm-up"
@@ -198,7 +198,7 @@ def main() -> None:
             f"Spark's jobs (budget {1000 * BUDGET_SECONDS:.0f} ms); {len(left)} views starved"
         )
         if options.profile:
-            profiled(session, tables, options.changes, options.rows, 99)
+            profile_epoch(session, tables, options.changes, options.rows, 99)
         broken = left or max(outside, python) > BUDGET_SECONDS
     sys.exit(1 if broken else 0)
 

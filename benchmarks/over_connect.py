@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dagster_tideline.models import load_models
+from dagster_tideline.models.loader import load_models
+from dagster_tideline.models.sync import sync_models
 from dagster_tideline.services import Services
-from dagster_tideline.sync import sync_models
 from demo.dataset import ACTUALS, load_dataset
 from demo.replay import DAY, Replay
 from engine.connectors.sources import poll_all
@@ -36,28 +36,28 @@ WARM_EPOCHS = 6
 LIMIT = 1.5
 
 
-def work(pipe: Connection, home: Path, spark: str) -> None:
+def run_worker(pipe: Connection, home: Path, spark: str) -> None:
     """Take a file an epoch, whenever asked, and answer with the seconds; at the end with the views."""
     os.environ["TIDELINE_HOME"] = str(home)
     with Session((home / "store").as_uri(), spark) as session:
         sync_models(session, load_models(home / "assets"))
         replay = Replay(load_dataset(), home / "landing", BULK_UNTIL)
-        replay.bulk()
+        replay.drop_bulk()
         poll_all(session.catalog, session.store)
         session.flush().raise_for_errors()
-        rows = replay.dataset.flights_between(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
+        rows = replay.dataset.select_flights(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
         views = [n for n, r in session.catalog.relations.items() if r.kind == "materialized view"]
         pipe.send(len(views))
         while (number := pipe.recv()) is not None:
-            replay.drop(f"flights/epoch-{number:05}.csv", rows.slice(number * 12, 12))
+            replay.drop_file(f"flights/epoch-{number:05}.csv", rows.slice(number * 12, 12))
             poll_all(session.catalog, session.store)
             began = time.perf_counter()
             session.flush().raise_for_errors()
             pipe.send(time.perf_counter() - began)
-        pipe.send({view: _sorted(session.sql(f"SELECT * FROM {view}")) for view in views})
+        pipe.send({view: _sort_rows(session.sql(f"SELECT * FROM {view}")) for view in views})
 
 
-def _sorted(rows: pa.Table | None) -> pa.Table:
+def _sort_rows(rows: pa.Table | None) -> pa.Table:
     assert rows is not None
     names = sorted(rows.column_names)
     return rows.select(names).sort_by([(name, "ascending") for name in names])
@@ -76,7 +76,7 @@ def measure(home: Path, address: str, views: int, epochs: int) -> float:
                 if "MATERIALIZED VIEW" in text and model.stem != ONE:
                     model.unlink()
         pipe, other = context.Pipe()
-        context.Process(target=work, args=(other, folder, spark), daemon=True).start()
+        context.Process(target=run_worker, args=(other, folder, spark), daemon=True).start()
         assert pipe.recv() == views
         pipes.append(pipe)
     seconds: list[list[float]] = [[], []]
@@ -110,7 +110,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tideline-connect-") as folder:
         home = Path(folder)
         with Services(home, {"TIDELINE_STORE": ""}, PROJECT) as services:
-            services.spark_connect()
+            services.start_spark_connect()
             os.environ.update(services.environment)
             address = os.environ.pop("SPARK_REMOTE")
             for views in (1, 8):

@@ -38,16 +38,16 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.epoch_cases import Case, Categories, Groups, Orders
-from benchmarks.epochs import cpu_seconds
-from engine.jars import pyspark_folder
+from benchmarks.epoch_cases import BenchmarkCase, BidGroups, Categories, Orders
+from benchmarks.epochs import measure_cpu_seconds
+from engine.jars import find_pyspark_folder
 from engine.session import Session
 
 LIMIT = 1.6
 EPOCHS_WARM_UP, BUILDS_WARM_UP = 4, 1
 """Rounds that do not count."""
 ROOT = Path(__file__).resolve().parents[1]
-EPOCHS: tuple[type[Case], ...] = (Groups, Categories, Orders)
+EPOCHS: tuple[type[BenchmarkCase], ...] = (BidGroups, Categories, Orders)
 BUILDS = {"first build": sys.maxsize, "backfill": 1_000_000}
 """What is made over all rows, and from how many rows on a view is made step by step."""
 EXECUTOR_MEMORY, WORKER_MEMORY, DRIVER_MEMORY = "3g", "4g", "2g"
@@ -56,7 +56,7 @@ ROOM_BYTES = 8 << 30
 
 
 @dataclass(frozen=True)
-class Part:
+class Measurement:
     """One thing that was measured: seconds of the wall, of the driver's processors, and bytes through the driver."""
 
     name: str
@@ -65,7 +65,7 @@ class Part:
     driver_bytes: int
 
 
-def in_memory() -> str | None:
+def find_memory_folder() -> str | None:
     """Return a folder that is in memory and has room for both stores, and what Spark moves; None where there is none.
 
     All executors of a machine write to one disk, which a second one does not make faster.
@@ -75,7 +75,7 @@ def in_memory() -> str | None:
 
 
 @contextmanager
-def standalone(workers: int, scratch: str | None = None) -> Iterator[dict[str, str]]:
+def run_standalone(workers: int, scratch: str | None = None) -> Iterator[dict[str, str]]:
     """Run a standalone Spark of one-core workers on loopback; gives what a driver has in its environment for it.
 
     What tasks move is written beneath `scratch`, a folder, if one is given.
@@ -89,7 +89,7 @@ def standalone(workers: int, scratch: str | None = None) -> Iterator[dict[str, s
         (conf / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in settings.items()))
         own = {
             **os.environ,
-            "SPARK_HOME": str(pyspark_folder()),
+            "SPARK_HOME": str(find_pyspark_folder()),
             "SPARK_CONF_DIR": str(conf),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_NO_DAEMONIZE": "1",
@@ -97,29 +97,31 @@ def standalone(workers: int, scratch: str | None = None) -> Iterator[dict[str, s
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
             "TIDELINE_DRIVER_MEMORY": DRIVER_MEMORY,
         }
-        port = _free_port()
+        port = _find_free_port()
         master = f"spark://127.0.0.1:{port}"
-        command = [str(pyspark_folder() / "bin" / "spark-class")]
+        command = [str(find_pyspark_folder() / "bin" / "spark-class")]
         words = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-        opened.enter_context(_running([*command, *words, "--webui-port", "0"], own, folder / "master.log"))
+        opened.enter_context(
+            _run_process([*command, *words, "--webui-port", "0"], own, folder / "master.log")
+        )
         _await(folder / "master.log", "I have been elected leader")
         for number in range(workers):
             words = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0"]
             words += ["--cores", "1", "--memory", WORKER_MEMORY, "--work-dir", str(folder / f"work{number}")]
             log = folder / f"worker{number}.log"
-            opened.enter_context(_running([*_bound(number), *command, *words, master], own, log))
+            opened.enter_context(_run_process([*_bind_worker(number), *command, *words, master], own, log))
             _await(log, "Successfully registered")
         yield own | {"SPARK_REMOTE": master}
 
 
-def _bound(number: int) -> list[str]:
+def _bind_worker(number: int) -> list[str]:
     """Return what binds a worker to a processor of its own, if the machine has one for it."""
     processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     return ["taskset", "--cpu-list", str(processors[number])] if number < len(processors) else []
 
 
 @contextmanager
-def _running(words: Sequence[str], own: Mapping[str, str], log: Path) -> Iterator[None]:
+def _run_process(words: Sequence[str], own: Mapping[str, str], log: Path) -> Iterator[None]:
     with log.open("wb") as told:
         process = subprocess.Popen(
             words, env=dict(own), stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
@@ -139,104 +141,106 @@ def _await(log: Path, line: str) -> None:
         time.sleep(0.1)
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def driven(given: argparse.Namespace) -> None:
+def run_driver(given: argparse.Namespace) -> None:
     """The driver: measure a round for each line that comes, over the Spark of the environment; prints a line of JSON."""
-    with tempfile.TemporaryDirectory(prefix="tideline-bench-", dir=in_memory()) as folder:
-        measuring = rounds(given, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-", dir=find_memory_folder()) as folder:
+        measuring = measure_rounds(given, Path(folder))
         for _ in sys.stdin:
             print(json.dumps(asdict(next(measuring))), flush=True)
         measuring.close()
 
 
-def turns(given: argparse.Namespace) -> Iterator[bool]:
+def plan_rounds(given: argparse.Namespace) -> Iterator[bool]:
     """Yield for each round of a driver, in their order, whether it counts."""
-    for _ in epochs_asked(given):
+    for _ in list_epoch_cases(given):
         yield from [False] * EPOCHS_WARM_UP + [True] * given.epochs
-    for _ in builds_asked(given):
+    for _ in list_builds(given):
         yield from [False] * BUILDS_WARM_UP + [True] * given.builds
 
 
-def rounds(given: argparse.Namespace, folder: Path) -> Iterator[Part]:
+def measure_rounds(given: argparse.Namespace, folder: Path) -> Iterator[Measurement]:
     """Yield each round as it has been measured."""
-    for make in epochs_asked(given):
-        yield from epochs(make(given.base), folder, given.changes, EPOCHS_WARM_UP + given.epochs)
-    if names := builds_asked(given):
-        yield from builds(names, Categories(given.rows), folder, BUILDS_WARM_UP + given.builds)
+    for make in list_epoch_cases(given):
+        yield from measure_epochs(make(given.base), folder, given.changes, EPOCHS_WARM_UP + given.epochs)
+    if names := list_builds(given):
+        yield from measure_builds(names, Categories(given.rows), folder, BUILDS_WARM_UP + given.builds)
 
 
-def epochs_asked(given: argparse.Namespace) -> list[type[Case]]:
+def list_epoch_cases(given: argparse.Namespace) -> list[type[BenchmarkCase]]:
     """Return the cases of which epochs are measured."""
     return [case for case in EPOCHS if case.name in given.cases]
 
 
-def builds_asked(given: argparse.Namespace) -> list[str]:
+def list_builds(given: argparse.Namespace) -> list[str]:
     """Return what is made over all rows and measured."""
     return [name for name in BUILDS if name in given.cases]
 
 
-def epochs(case: Case, folder: Path, changes: int, count: int) -> Iterator[Part]:
+def measure_epochs(case: BenchmarkCase, folder: Path, changes: int, count: int) -> Iterator[Measurement]:
     """Measure epochs of one case."""
     with Session((folder / case.name).as_uri(), backfill_rows=sys.maxsize) as session:
         _write(session, case)
         session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}")
         for number in range(count):
-            for change in case.epoch(changes):
+            for change in case.generate_changes(changes):
                 session.write(change.table, change.rows, mode=change.mode)
-            part = _flushed(f"{case.name}: {changes:,} changes", session)
+            part = _measure_flush(f"{case.name}: {changes:,} changes", session)
             if number == count - 1:
                 compare(session, case, case.view)
             yield part
 
 
-def builds(names: Sequence[str], case: Case, folder: Path, count: int) -> Iterator[Part]:
+def measure_builds(
+    names: Sequence[str], case: BenchmarkCase, folder: Path, count: int
+) -> Iterator[Measurement]:
     """Measure the first content of views over all rows, at once and step by step."""
     store = (folder / "builds").as_uri()
     with Session(store) as session:
         _write(session, case)
     for name in names:
         for _ in range(count):
-            yield _built(name, case, store)
+            yield _measure_build(name, case, store)
 
 
-def _built(name: str, case: Case, store: str) -> Part:
+def _measure_build(name: str, case: BenchmarkCase, store: str) -> Measurement:
     """Measure one first content of a view, from its statement on, with a Spark that has started."""
     with Session(store, backfill_rows=BUILDS[name]) as session:
         session.computing  # noqa: B018  # starts Spark
-        started, burnt = time.perf_counter(), cpu_seconds()
+        started, burnt = time.perf_counter(), measure_cpu_seconds()
         session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}", build=False)
-        part = _flushed(f"{name}: {case.rows:,} rows", session)
-        seconds, burnt = time.perf_counter() - started, cpu_seconds() - burnt
+        part = _measure_flush(f"{name}: {case.rows:,} rows", session)
+        seconds, burnt = time.perf_counter() - started, measure_cpu_seconds() - burnt
         compare(session, case, case.view)
         session.sql(f"DROP MATERIALIZED VIEW {case.view}")
-    return Part(part.name, seconds, burnt, part.driver_bytes)
+    return Measurement(part.name, seconds, burnt, part.driver_bytes)
 
 
-def _write(session: Session, case: Case) -> None:
+def _write(session: Session, case: BenchmarkCase) -> None:
     for table, ddl in case.ddl.items():
         session.sql(ddl)
-        for chunk in case.content(table):
+        for chunk in case.generate_content(table):
             session.write(table, chunk, mode="insert")
 
 
-def _flushed(name: str, session: Session) -> Part:
-    started, burnt = time.perf_counter(), cpu_seconds()
+def _measure_flush(name: str, session: Session) -> Measurement:
+    started, burnt = time.perf_counter(), measure_cpu_seconds()
     before = session.store.metrics()
     session.flush().raise_for_errors()
     passed = sum(session.store.metrics().since(before).driver_bytes.values())
-    return Part(name, time.perf_counter() - started, cpu_seconds() - burnt, passed)
+    return Measurement(name, time.perf_counter() - started, measure_cpu_seconds() - burnt, passed)
 
 
-def compare(session: Session, case: Case, view: str) -> None:
+def compare(session: Session, case: BenchmarkCase, view: str) -> None:
     """Raise AssertionError unless a view holds what DuckDB computes over the case's tables."""
     with duckdb.connect() as batch:
         for table in case.ddl:
-            batch.register(table, _without_zones(pa.concat_tables(case.content(table))))
+            batch.register(table, _strip_zones(pa.concat_tables(case.generate_content(table))))
         columns = ", ".join(row[0] for row in batch.execute(f"DESCRIBE {case.query}").fetchall())
         batch.register("found", session.sql(f"SELECT {columns} FROM {view}"))
         asked = f"(SELECT {columns} FROM ({case.query}))"
@@ -246,7 +250,7 @@ def compare(session: Session, case: Case, view: str) -> None:
     assert wrong == [(0,)], f"{view} differs from DuckDB's answer in {wrong[0][0]} rows"
 
 
-def _without_zones(rows: pa.Table) -> pa.Table:
+def _strip_zones(rows: pa.Table) -> pa.Table:
     """Return rows whose times are UTC without saying so; with zones DuckDB needs an extension of its own."""
     zoned = [pa.types.is_timestamp(column.type) for column in rows.schema]
     types = [
@@ -257,9 +261,9 @@ def _without_zones(rows: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def driver(given: argparse.Namespace, workers: int) -> Iterator[Callable[[], Part]]:
+def start_driver(given: argparse.Namespace, workers: int) -> Iterator[Callable[[], Measurement]]:
     """Start a cluster of so many executors and its driver; gives what has it measure the next round."""
-    with standalone(workers, in_memory()) as own:
+    with run_standalone(workers, find_memory_folder()) as own:
         words = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale_out", "--driven"]
         for name in ("rows", "base", "changes", "epochs", "builds"):
             words += [f"--{name}", str(getattr(given, name))]
@@ -269,25 +273,25 @@ def driver(given: argparse.Namespace, workers: int) -> Iterator[Callable[[], Par
         ) as process:
             assert process.stdin is not None and process.stdout is not None
 
-            def measured() -> Part:
+            def measure_round() -> Measurement:
                 assert process.stdin is not None and process.stdout is not None
                 process.stdin.write("next\n")
                 process.stdin.flush()
                 line = process.stdout.readline()
                 if not line:
                     raise SystemExit(f"the driver ended with {process.wait()}")
-                return Part(**json.loads(line))
+                return Measurement(**json.loads(line))
 
-            yield measured
+            yield measure_round
             process.stdin.close()
 
 
-def measured(given: argparse.Namespace, console: Console) -> dict[str, dict[int, list[Part]]]:
+def measure_all(given: argparse.Namespace, console: Console) -> dict[str, dict[int, list[Measurement]]]:
     """Return the rounds that count of each part, by the number of executors, which took turns."""
-    found: dict[str, dict[int, list[Part]]] = {}
+    found: dict[str, dict[int, list[Measurement]]] = {}
     with ExitStack() as opened:
-        drivers = {workers: opened.enter_context(driver(given, workers)) for workers in given.executors}
-        for counts in turns(given):
+        drivers = {workers: opened.enter_context(start_driver(given, workers)) for workers in given.executors}
+        for counts in plan_rounds(given):
             for workers, measure in drivers.items():
                 part = measure()
                 if counts:
@@ -297,7 +301,7 @@ def measured(given: argparse.Namespace, console: Console) -> dict[str, dict[int,
     return found
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -316,12 +320,12 @@ def parsed() -> argparse.Namespace:
 
 def main() -> int:
     """Measure with each number of executors and print both, with their ratio."""
-    given = parsed()
+    given = parse_arguments()
     if given.driven:
-        driven(given)
+        run_driver(given)
         return 0
     console = Console(width=140 if not sys.stdout.isatty() else None)
-    found = measured(given, console)
+    found = measure_all(given, console)
     few, many = min(given.executors), max(given.executors)
     seconds = (f"{workers} executor(s) s" for workers in given.executors)
     shown = Table("", *seconds, "times as fast", "driver's CPU s", "driver's bytes")

@@ -17,14 +17,14 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from engine.jars import jar_paths
-from engine.runtime.spark.local_java import archive_path
+from engine.jars import find_jar_paths
+from engine.runtime.spark.local_java import find_archive_path
 
 STAGES = ("spark", "first view", "first change", "second view", "processor")
 KINDS = ("archive", "none")
 
 
-def one_start() -> dict[str, float]:
+def run_start() -> dict[str, float]:
     """Start once in this process; seconds by stage."""
     from engine.runtime.spark.session import connect
     from engine.session import Session
@@ -48,10 +48,10 @@ def one_start() -> dict[str, float]:
     return seconds | {"processor": java + time.process_time()}
 
 
-def measured(kind: str) -> dict[str, float]:
+def measure_start(kind: str) -> dict[str, float]:
     """Start once in a process of its own, without the archive by a folder that has the jars only."""
     with tempfile.TemporaryDirectory() as folder:
-        for jar in map(Path, jar_paths()):
+        for jar in map(Path, find_jar_paths()):
             (Path(folder) / jar.name).symlink_to(jar)
         environment = dict(os.environ) | ({"TIDELINE_JARS": folder} if kind == "none" else {})
         told = subprocess.run(
@@ -72,14 +72,14 @@ def main() -> None:
     parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
     if options.once:
-        print(json.dumps(one_start()))
+        print(json.dumps(run_start()))
         return
-    if not archive_path().is_file():
+    if not find_archive_path().is_file():
         raise SystemExit("there is no archive: run `make setup`")
     seconds: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     for turn in range(options.rounds):
         for kind in KINDS:
-            seconds[kind].append(measured(kind))
+            seconds[kind].append(measure_start(kind))
             print(f"round {turn + 1}, {kind}: {seconds[kind][-1]}", file=sys.stderr)
     print(f"{'stage':14}{'archive s':>12}{'none s':>12}{'ratio':>8}")
     for stage in STAGES:

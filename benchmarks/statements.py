@@ -28,23 +28,27 @@ STATEMENTS = {
 }
 
 
-def timed(session: Session, statement: str) -> float:
+def measure_statement(session: Session, statement: str) -> float:
     """Return the seconds that a statement takes."""
     started = time.perf_counter()
     session.sql(statement)
     return time.perf_counter() - started
 
 
-def measured(session: Session, view: str, table: str, rounds: int) -> Iterator[tuple[str, list[float]]]:
+def measure_statements(
+    session: Session, view: str, table: str, rounds: int
+) -> Iterator[tuple[str, list[float]]]:
     """Yield what was done and its seconds, by round, for a kind of view over a table."""
     created = []
     for n in range(rounds):
-        created.append(timed(session, f"CREATE MATERIALIZED VIEW v{n} AS {VIEWS[view].format(t=table)}"))
+        created.append(
+            measure_statement(session, f"CREATE MATERIALIZED VIEW v{n} AS {VIEWS[view].format(t=table)}")
+        )
         if n + 1 < rounds:
             session.sql(f"DROP MATERIALIZED VIEW v{n}")
     yield f"CREATE MATERIALIZED VIEW, {view}", created
     for name, text in STATEMENTS.items():
-        found = [timed(session, text.format(t=table, n=1000 + n)) for n in range(rounds)]
+        found = [measure_statement(session, text.format(t=table, n=1000 + n)) for n in range(rounds)]
         yield f"{name}, {view}", found
     session.sql(f"DROP MATERIALIZED VIEW v{rounds - 1}")
 
@@ -64,7 +68,7 @@ def main() -> None:
         session.sql("INSERT INTO small SELECT i, i % 5, i FROM generate_series(1, 100) AS g(i)")
         for table in ("empty", "small"):
             for view in VIEWS:
-                for what, seconds in measured(session, view, table, rounds):
+                for what, seconds in measure_statements(session, view, table, rounds):
                     print(f"{statistics.median(seconds[WARM_UP:]):.3f} s  {what}, {table} table", flush=True)
 
 

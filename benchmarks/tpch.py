@@ -37,102 +37,104 @@ BULK_ORDER = 2_000
 _TABLE_NUMBER = {name: number for number, name in enumerate(KEYS)}
 
 
-def tables(scale: float, seed: int = 1) -> dict[str, pa.Table]:
+def generate_tables(scale: float, seed: int = 1) -> dict[str, pa.Table]:
     """Return all eight tables; the same scale and seed give the same rows."""
-    return {name: pa.concat_tables(blocks(name, scale, seed)).combine_chunks() for name in KEYS}
+    return {name: pa.concat_tables(generate_blocks(name, scale, seed)).combine_chunks() for name in KEYS}
 
 
-def blocks(name: str, scale: float, seed: int = 1) -> Iterator[pa.Table]:
+def generate_blocks(name: str, scale: float, seed: int = 1) -> Iterator[pa.Table]:
     """Yield one table in blocks of some ten thousand rows; raises ValueError for an unknown table or scale."""
     if name not in KEYS:
         raise ValueError(f'TPC-H has no table "{name}": use {", ".join(KEYS)}')
     if not 0 < scale <= 300:
         raise ValueError(f"scale {scale} is outside of 0 to 300, where order keys are 32-bit integers")
     if name == "region":
-        yield _region(seed)
+        yield _make_region(seed)
     elif name == "nation":
-        yield _nation(seed)
+        yield _make_nation(seed)
     else:
         driver = {"partsupp": "part", "lineitem": "orders"}.get(name, name)
-        for start in range(0, rows_of(driver, scale), BLOCK):
-            number = np.arange(start + 1, min(start + BLOCK, rows_of(driver, scale)) + 1)
+        for start in range(0, count_rows(driver, scale), BLOCK):
+            number = np.arange(start + 1, min(start + BLOCK, count_rows(driver, scale)) + 1)
             chance = np.random.default_rng((seed, _TABLE_NUMBER[driver], start))
             if driver == "orders":
-                orders, lines = _orders(number, chance, scale)
+                orders, lines = _make_orders(number, chance, scale)
                 yield orders if name == "orders" else lines
             elif name == "partsupp":
-                yield _partsupp(number, np.random.default_rng((seed, _TABLE_NUMBER[name], start)), scale)
+                yield _make_partsupp(number, np.random.default_rng((seed, _TABLE_NUMBER[name], start)), scale)
             else:
-                yield {"supplier": _supplier, "customer": _customer, "part": _part}[name](number, chance)
+                yield {"supplier": _make_supplier, "customer": _make_customer, "part": _make_part}[name](
+                    number, chance
+                )
 
 
-def rows_of(name: str, scale: float) -> int:
+def count_rows(name: str, scale: float) -> int:
     """Return how many rows a table has whose size follows the scale directly."""
     return max(int(BASE_ROWS[name] * scale), 1)
 
 
-def _region(seed: int) -> pa.Table:
+def _make_region(seed: int) -> pa.Table:
     names = [region for region, _ in text.REGIONS]
     chance = np.random.default_rng((seed, 0))
     return pa.table(
         {
-            "r_regionkey": _ints(np.arange(len(names))),
+            "r_regionkey": _to_ints(np.arange(len(names))),
             "r_name": pa.array(names),
-            "r_comment": _comments(chance, len(names)),
+            "r_comment": _make_comments(chance, len(names)),
         }
     )
 
 
-def _nation(seed: int) -> pa.Table:
+def _make_nation(seed: int) -> pa.Table:
     nations = sorted((nation, number) for number, (_, all_) in enumerate(text.REGIONS) for nation in all_)
     chance = np.random.default_rng((seed, 1))
     return pa.table(
         {
-            "n_nationkey": _ints(np.arange(len(nations))),
+            "n_nationkey": _to_ints(np.arange(len(nations))),
             "n_name": pa.array([nation for nation, _ in nations]),
-            "n_regionkey": _ints(np.array([number for _, number in nations])),
-            "n_comment": _comments(chance, len(nations)),
+            "n_regionkey": _to_ints(np.array([number for _, number in nations])),
+            "n_comment": _make_comments(chance, len(nations)),
         }
     )
 
 
-def _supplier(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
+def _make_supplier(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
     nation = chance.integers(0, 25, len(number))
-    comments = _comments(chance, len(number)).to_pylist()
+    comments = _make_comments(chance, len(number)).to_pylist()
     # Five suppliers of ten thousand have complaints and five are recommended; a small table has one of each.
     for key, said in ((7, "Customer slow Complaints"), (13, "Customer quick Recommends")):
         for at in np.flatnonzero(number % 2_000 == key):
             comments[at] = f"{said} {comments[at]}"
     return pa.table(
         {
-            "s_suppkey": _ints(number),
-            "s_name": _numbered("Supplier#", number),
-            "s_address": _addresses(chance, len(number)),
-            "s_nationkey": _ints(nation),
-            "s_phone": _phones(chance, nation),
-            "s_acctbal": _money(chance.integers(-99_999, 1_000_000, len(number))),
+            "s_suppkey": _to_ints(number),
+            "s_name": _format_numbers("Supplier#", number),
+            "s_address": _make_addresses(chance, len(number)),
+            "s_nationkey": _to_ints(nation),
+            "s_phone": _make_phones(chance, nation),
+            "s_acctbal": _to_decimals(chance.integers(-99_999, 1_000_000, len(number))),
             "s_comment": pa.array(comments),
         }
     )
 
 
-def _customer(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
+def _make_customer(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
     nation = chance.integers(0, 25, len(number))
     return pa.table(
         {
-            "c_custkey": _ints(number),
-            "c_name": _numbered("Customer#", number),
-            "c_address": _addresses(chance, len(number)),
-            "c_nationkey": _ints(nation),
-            "c_phone": _phones(chance, nation),
-            "c_acctbal": _money(chance.integers(-99_999, 1_000_000, len(number))),
+            "c_custkey": _to_ints(number),
+            "c_name": _format_numbers("Customer#", number),
+            "c_address": _make_addresses(chance, len(number)),
+            "c_nationkey": _to_ints(nation),
+            "c_phone": _make_phones(chance, nation),
+            "c_acctbal": _to_decimals(chance.integers(-99_999, 1_000_000, len(number))),
             "c_mktsegment": _pick(chance, text.SEGMENTS, len(number)),
-            "c_comment": _comments(chance, len(number)),
+            "c_comment": _make_comments(chance, len(number)),
         }
     )
 
 
-def _part(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
+def _make_part(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
     rows = len(number)
     maker = chance.integers(1, 6, rows)
     brand = maker * 10 + chance.integers(1, 6, rows)
@@ -150,32 +152,32 @@ def _part(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
     names = pc.binary_join_element_wise(*(colours.take(pa.array(words[:, n])) for n in range(5)), " ")
     return pa.table(
         {
-            "p_partkey": _ints(number),
+            "p_partkey": _to_ints(number),
             "p_name": names,
-            "p_mfgr": _joined("Manufacturer#", pa.array(brand // 10)),
-            "p_brand": _joined("Brand#", pa.array(brand)),
+            "p_mfgr": _prefix_values("Manufacturer#", pa.array(brand // 10)),
+            "p_brand": _prefix_values("Brand#", pa.array(brand)),
             "p_type": _pick(chance, text.TYPES, rows),
-            "p_size": _ints(size),
+            "p_size": _to_ints(size),
             "p_container": pa.array(text.CONTAINERS).take(pa.array(container)),
-            "p_retailprice": _money(_retail_cents(number)),
-            "p_comment": _comments(chance, rows),
+            "p_retailprice": _to_decimals(_compute_retail_cents(number)),
+            "p_comment": _make_comments(chance, rows),
         }
     )
 
 
-def _partsupp(part: np.ndarray, chance: np.random.Generator, scale: float) -> pa.Table:
+def _make_partsupp(part: np.ndarray, chance: np.random.Generator, scale: float) -> pa.Table:
     keys = np.repeat(part, 4)
     which = np.tile(np.arange(4), len(part))
     rows = pa.table(
         {
-            "ps_partkey": _ints(keys),
-            "ps_suppkey": _ints(_supplier_of(keys, which, scale)),
-            "ps_availqty": _ints(chance.integers(1, 10_000, len(keys))),
-            "ps_supplycost": _money(chance.integers(100, 100_001, len(keys))),
-            "ps_comment": _comments(chance, len(keys)),
+            "ps_partkey": _to_ints(keys),
+            "ps_suppkey": _to_ints(_find_supplier(keys, which, scale)),
+            "ps_availqty": _to_ints(chance.integers(1, 10_000, len(keys))),
+            "ps_supplycost": _to_decimals(chance.integers(100, 100_001, len(keys))),
+            "ps_comment": _make_comments(chance, len(keys)),
         }
     )
-    if rows_of("supplier", scale) >= 100:
+    if count_rows("supplier", scale) >= 100:
         return rows
     # With so few suppliers a part's four may coincide: one row of each key stays.
     numbered = rows.append_column("at", pa.array(np.arange(len(keys))))
@@ -183,10 +185,10 @@ def _partsupp(part: np.ndarray, chance: np.random.Generator, scale: float) -> pa
     return rows.take(np.sort(kept.to_numpy()))
 
 
-def _orders(number: np.ndarray, chance: np.random.Generator, scale: float) -> tuple[pa.Table, pa.Table]:
+def _make_orders(number: np.ndarray, chance: np.random.Generator, scale: float) -> tuple[pa.Table, pa.Table]:
     count = len(number)
     key = ((number - 1) // 8) * 32 + (number - 1) % 8 + 1  # keys are sparse: eight of every 32
-    customers = rows_of("customer", scale)
+    customers = count_rows("customer", scale)
     buyer = chance.integers(1, customers + 1, count)
     buyer = np.where(
         (buyer % 3 == 0) & (customers > 2), np.maximum(buyer - 1, 1), buyer
@@ -196,10 +198,10 @@ def _orders(number: np.ndarray, chance: np.random.Generator, scale: float) -> tu
     lines = np.where(bulk, 7, chance.integers(1, 8, count))
     owner = np.repeat(np.arange(count), lines)
     rows = len(owner)
-    part = chance.integers(1, rows_of("part", scale) + 1, rows)
+    part = chance.integers(1, count_rows("part", scale) + 1, rows)
     quantity = chance.integers(1, 51, rows)
     quantity = np.where(bulk[owner], 44 + quantity % 7, quantity)
-    price = quantity * _retail_cents(part)
+    price = quantity * _compute_retail_cents(part)
     discount, tax = chance.integers(0, 11, rows), chance.integers(0, 9, rows)
     shipped = day[owner] + chance.integers(1, 122, rows)
     received = shipped + chance.integers(1, 31, rows)
@@ -211,70 +213,70 @@ def _orders(number: np.ndarray, chance: np.random.Generator, scale: float) -> tu
     status = np.where(open_lines == lines, 1, np.where(open_lines == 0, 0, 2))
     orders = pa.table(
         {
-            "o_orderkey": _ints(key),
-            "o_custkey": _ints(buyer),
+            "o_orderkey": _to_ints(key),
+            "o_custkey": _to_ints(buyer),
             "o_orderstatus": pa.array(["F", "O", "P"]).take(pa.array(status)),
-            "o_totalprice": _money((total + 5_000) // 10_000),
-            "o_orderdate": _dates(day),
+            "o_totalprice": _to_decimals((total + 5_000) // 10_000),
+            "o_orderdate": _to_dates(day),
             "o_orderpriority": _pick(chance, text.PRIORITIES, count),
-            "o_clerk": _numbered("Clerk#", chance.integers(1, max(int(scale * 1000), 1) + 1, count)),
-            "o_shippriority": _ints(np.zeros(count, dtype=np.int64)),
-            "o_comment": _comments(chance, count),
+            "o_clerk": _format_numbers("Clerk#", chance.integers(1, max(int(scale * 1000), 1) + 1, count)),
+            "o_shippriority": _to_ints(np.zeros(count, dtype=np.int64)),
+            "o_comment": _make_comments(chance, count),
         }
     )
     lineitem = pa.table(
         {
-            "l_orderkey": _ints(key[owner]),
-            "l_partkey": _ints(part),
-            "l_suppkey": _ints(_supplier_of(part, chance.integers(0, 4, rows), scale)),
-            "l_linenumber": _ints(np.arange(rows) - first[owner] + 1),
-            "l_quantity": _money(quantity * 100),
-            "l_extendedprice": _money(price),
-            "l_discount": _money(discount),
-            "l_tax": _money(tax),
+            "l_orderkey": _to_ints(key[owner]),
+            "l_partkey": _to_ints(part),
+            "l_suppkey": _to_ints(_find_supplier(part, chance.integers(0, 4, rows), scale)),
+            "l_linenumber": _to_ints(np.arange(rows) - first[owner] + 1),
+            "l_quantity": _to_decimals(quantity * 100),
+            "l_extendedprice": _to_decimals(price),
+            "l_discount": _to_decimals(discount),
+            "l_tax": _to_decimals(tax),
             "l_returnflag": pa.array(["R", "A", "N"]).take(pa.array(returned)),
             "l_linestatus": pa.array(["F", "O"]).take(pa.array(is_open)),
-            "l_shipdate": _dates(shipped),
-            "l_commitdate": _dates(day[owner] + chance.integers(30, 91, rows)),
-            "l_receiptdate": _dates(received),
+            "l_shipdate": _to_dates(shipped),
+            "l_commitdate": _to_dates(day[owner] + chance.integers(30, 91, rows)),
+            "l_receiptdate": _to_dates(received),
             "l_shipinstruct": _pick(chance, text.INSTRUCTIONS, rows),
             "l_shipmode": _pick(chance, text.MODES, rows),
-            "l_comment": _comments(chance, rows),
+            "l_comment": _make_comments(chance, rows),
         }
     )
     return orders, lineitem
 
 
-def _retail_cents(part: np.ndarray) -> np.ndarray:
+def _compute_retail_cents(part: np.ndarray) -> np.ndarray:
     return 90_000 + (part // 10) % 20_001 + 100 * (part % 1_000)
 
 
-def _supplier_of(part: np.ndarray, which: np.ndarray, scale: float) -> np.ndarray:
+def _find_supplier(part: np.ndarray, which: np.ndarray, scale: float) -> np.ndarray:
     """Return the `which`-th of the four suppliers of a part, as the specification spreads them."""
-    suppliers = rows_of("supplier", scale)
+    suppliers = count_rows("supplier", scale)
     return (part + which * (suppliers // 4 + (part - 1) // suppliers)) % suppliers + 1
 
 
-def _ints(values: np.ndarray) -> pa.Array:
+def _to_ints(values: np.ndarray) -> pa.Array:
     return pa.array(values.astype(np.int32))
 
 
-def _dates(days: np.ndarray) -> pa.Array:
+def _to_dates(days: np.ndarray) -> pa.Array:
     return pa.array(days.astype(np.int32)).cast(pa.date32())
 
 
-def _money(cents: np.ndarray) -> pa.Array:
+def _to_decimals(cents: np.ndarray) -> pa.Array:
     """Return cents as decimals, by writing their 128-bit words."""
     low = cents.astype(np.int64)
     words = np.stack([low, low >> 63], axis=1)
     return pa.Array.from_buffers(MONEY, len(low), [None, pa.py_buffer(np.ascontiguousarray(words))])
 
 
-def _numbered(prefix: str, number: np.ndarray) -> pa.Array:
-    return _joined(prefix, pc.utf8_lpad(pa.array(number).cast(pa.string()), 9, "0"))
+def _format_numbers(prefix: str, number: np.ndarray) -> pa.Array:
+    return _prefix_values(prefix, pc.utf8_lpad(pa.array(number).cast(pa.string()), 9, "0"))
 
 
-def _joined(prefix: str, values: pa.Array) -> pa.Array:
+def _prefix_values(prefix: str, values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pa.scalar(prefix), values.cast(pa.string()), "")
 
 
@@ -282,17 +284,17 @@ def _pick(chance: np.random.Generator, values: tuple[str, ...], rows: int) -> pa
     return pa.array(values).take(pa.array(chance.integers(0, len(values), rows)))
 
 
-def _phones(chance: np.random.Generator, nation: np.ndarray) -> pa.Array:
+def _make_phones(chance: np.random.Generator, nation: np.ndarray) -> pa.Array:
     digits = (
         chance.integers(low, high, len(nation)) for low, high in ((100, 1000), (100, 1000), (1000, 10_000))
     )
     return pc.binary_join_element_wise(*(pa.array(n).cast(pa.string()) for n in (nation + 10, *digits)), "-")
 
 
-def _addresses(chance: np.random.Generator, rows: int) -> pa.Array:
+def _make_addresses(chance: np.random.Generator, rows: int) -> pa.Array:
     numbers = pa.array(chance.integers(1, 10_000, rows)).cast(pa.string())
     return pc.binary_join_element_wise(numbers, _pick(chance, text.STREETS, rows), " ")
 
 
-def _comments(chance: np.random.Generator, rows: int) -> pa.Array:
-    return _pick(chance, text.sentences(), rows)
+def _make_comments(chance: np.random.Generator, rows: int) -> pa.Array:
+    return _pick(chance, text.build_sentences(), rows)

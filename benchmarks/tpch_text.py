@@ -59,7 +59,7 @@ _POOL = 4_096
 
 
 @functools.cache
-def sentences() -> tuple[str, ...]:
+def build_sentences() -> tuple[str, ...]:
     """Return the pool that comments are drawn from; about one in seventy says "special … requests"."""
     chance = random.Random(42)
     made = (

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.epoch_cases import CHUNK, Case, Categories, Change, Groups, Orders, Smaller
+from benchmarks.epoch_cases import CHUNK, BenchmarkCase, BidGroups, Categories, Orders, Smaller, TableChange
 
 READINGS = 20
 """Readings of a sensor in the case of many partitions."""
@@ -17,7 +17,7 @@ _NO_STREAM = "a stream has neither windows of rows nor deletions"
 _TEN_TIMES = Smaller(10, 10_000, 1.3, "on a base 10 x smaller")
 
 
-class _Numbered(Case):
+class _NumberedRows(BenchmarkCase):
     """One table whose rows, numbered from 0, are inserted (half of the changes), updated (a quarter) and deleted (a quarter)."""
 
     table: str
@@ -30,41 +30,41 @@ class _Numbered(Case):
     def __init__(self, rows: int, groups: int, seed: int = 7) -> None:
         super().__init__(rows, seed)
         self.groups = max(groups, 1)
-        self.columns = self._drawn(rows)
+        self.columns = self._draw_columns(rows)
         self.alive = np.ones(rows, dtype=bool)
 
     @abstractmethod
-    def _drawn(self, rows: int) -> dict[str, np.ndarray]:
+    def _draw_columns(self, rows: int) -> dict[str, np.ndarray]:
         """Return the columns of so many rows but for their ids."""
 
-    def content(self, table: str) -> Iterator[pa.Table]:
+    def generate_content(self, table: str) -> Iterator[pa.Table]:
         """Yield the table's rows as they are now, in chunks."""
         ids = np.flatnonzero(self.alive)
         for start in range(0, len(ids), CHUNK):
-            yield self._rows(ids[start : start + CHUNK])
+            yield self._build_rows(ids[start : start + CHUNK])
 
-    def _rows(self, ids: np.ndarray) -> pa.Table:
+    def _build_rows(self, ids: np.ndarray) -> pa.Table:
         return pa.table({"id": ids, **{name: column[ids] for name, column in self.columns.items()}})
 
-    def epoch(self, changes: int) -> list[Change]:
+    def generate_changes(self, changes: int) -> list[TableChange]:
         """Return the changes of the next epoch, `changes` rows together, and remember them."""
         deletes = updates = changes // 4
-        updated, deleted = np.split(self._touched(updates + deletes), [updates])
+        updated, deleted = np.split(self._pick_rows(updates + deletes), [updates])
         inserted = np.arange(len(self.alive), len(self.alive) + changes - updates - deletes)
-        fresh, moved = self._drawn(len(inserted)), self._drawn(updates)
+        fresh, moved = self._draw_columns(len(inserted)), self._draw_columns(updates)
         self._settle(fresh, moved, updated, deleted)
         self.alive[deleted] = False
         self.alive = np.append(self.alive, np.ones(len(inserted), dtype=bool))
         for name, column in self.columns.items():
             column[updated] = moved[name]
             self.columns[name] = np.append(column, fresh[name])
-        upserted = self._rows(np.concatenate([updated, inserted]))
+        upserted = self._build_rows(np.concatenate([updated, inserted]))
         return [
-            Change(self.table, "upsert", upserted),
-            Change(self.table, "delete", pa.table({"id": deleted})),
+            TableChange(self.table, "upsert", upserted),
+            TableChange(self.table, "delete", pa.table({"id": deleted})),
         ]
 
-    def _touched(self, rows: int) -> np.ndarray:
+    def _pick_rows(self, rows: int) -> np.ndarray:
         """Return rows of as many groups, as far as there are so many: as much is touched on a smaller base."""
         offered = self.chance.permutation(np.flatnonzero(self.alive))
         _, first = np.unique(self.columns[self.group][offered], return_index=True)
@@ -86,7 +86,7 @@ class _Numbered(Case):
         fresh[self.group][: len(free)] = free
 
 
-class Top(_Numbered):
+class Top(_NumberedRows):
     """The three best bids of each auction, ten bids an auction."""
 
     name, title, table, group = "top", "top 3 bids by auction, with deletes", "bid", "auction"
@@ -102,14 +102,14 @@ class Top(_Numbered):
     def __init__(self, rows: int, seed: int = 7) -> None:
         super().__init__(rows, rows // 10, seed)
 
-    def _drawn(self, rows: int) -> dict[str, np.ndarray]:
+    def _draw_columns(self, rows: int) -> dict[str, np.ndarray]:
         return {
             "auction": self.chance.integers(0, self.groups, rows),
             "price": self.chance.integers(1, 10_000, rows),
         }
 
 
-class _Readings(_Numbered):
+class _Readings(_NumberedRows):
     """Readings of sensors in the order of their times."""
 
     table, group = "reading", "sensor"
@@ -117,7 +117,7 @@ class _Readings(_Numbered):
         "reading": "CREATE TABLE reading (id BIGINT PRIMARY KEY, sensor BIGINT, seen BIGINT, value BIGINT)"
     }
 
-    def _drawn(self, rows: int) -> dict[str, np.ndarray]:
+    def _draw_columns(self, rows: int) -> dict[str, np.ndarray]:
         return {
             "sensor": self.chance.integers(0, self.groups, rows),
             "seen": self.chance.integers(0, 10**9, rows),
@@ -154,13 +154,13 @@ class Long(_Readings):
     def __init__(self, rows: int, seed: int = 7, groups: int = 1) -> None:
         super().__init__(rows, groups, seed)
 
-    def twin(self) -> Case:
+    def build_twin(self) -> BenchmarkCase:
         """Return as many rows in small partitions."""
         return Long(self.rows, groups=self.rows // READINGS)
 
 
-CASES: Mapping[str, tuple[type[Case], int]] = {
-    "groups": (Groups, 10_000_000),
+CASES: Mapping[str, tuple[type[BenchmarkCase], int]] = {
+    "groups": (BidGroups, 10_000_000),
     "categories": (Categories, 10_000_000),
     "wide": (Orders, 2_000_000),
     "top": (Top, 5_000_000),

@@ -23,7 +23,7 @@ VIEW = (
 )
 
 
-def rows(epoch: int, count: int) -> pa.Table:
+def make_rows(epoch: int, count: int) -> pa.Table:
     """Return the rows of an epoch."""
     times = [START + epoch * STEP + STEP * n / count for n in range(count)]
     columns = {"ts": times, "k": [n % 50 for n in range(count)], "n": [n * 7 % 20 for n in range(count)]}
@@ -31,7 +31,7 @@ def rows(epoch: int, count: int) -> pa.Table:
     return pa.table(columns, schema=pa.schema(kinds))
 
 
-def live_bytes(session: Session, tables: tuple[str, ...]) -> int:
+def measure_live_bytes(session: Session, tables: tuple[str, ...]) -> int:
     """Return the bytes of the files that hold what tables are now."""
     version = session.store.refresh()
     return sum(sst.length for name in tables for sst in version.tables[name].live_ssts)
@@ -48,7 +48,7 @@ def run(epochs: int, count: int, closes: bool) -> None:
         tables = tuple(f.table for f in session.stored.plans["v"].fragments[:-1])
         seconds: list[float] = []
         for epoch in range(1, epochs + 1):
-            session.write("t", rows(epoch, count))
+            session.write("t", make_rows(epoch, count))
             started = time.perf_counter()
             session.flush().raise_for_errors()
             seconds.append(time.perf_counter() - started)
@@ -56,7 +56,7 @@ def run(epochs: int, count: int, closes: bool) -> None:
                 for name in tables:
                     session.store.compact(name)
             if epoch in (epochs // 10, epochs):
-                size = live_bytes(session, tables)
+                size = measure_live_bytes(session, tables)
                 lasted = statistics.median(seconds[-20:])
                 print(
                     f"{'closes' if closes else 'follows'} epoch {epoch}: {size} bytes, {lasted:.3f} s an epoch"

@@ -7,13 +7,13 @@ gc.disable()  # the collector would go through all modules again and again: a th
 try:
     from dagster_tideline.component import TidelineModelsComponent
     from dagster_tideline.definitions import build_definitions, build_resources
-    from dagster_tideline.hummock_resource import HummockResource
-    from dagster_tideline.io_manager import TidelineIOManager
-    from dagster_tideline.models import load_models
-    from dagster_tideline.python_models import materialized_view
+    from dagster_tideline.io.hummock_resource import HummockResource
+    from dagster_tideline.io.io_manager import TidelineIOManager
+    from dagster_tideline.io.spark_resource import SparkResource
+    from dagster_tideline.models.loader import load_models
+    from dagster_tideline.models.python_models import materialized_view
+    from dagster_tideline.models.sync import sync_models
     from dagster_tideline.settings import Settings
-    from dagster_tideline.spark_resource import SparkResource
-    from dagster_tideline.sync import sync_models
 finally:
     gc.freeze()
     if _collecting:

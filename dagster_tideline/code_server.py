@@ -22,20 +22,20 @@ def start_lost_code(page: str) -> list[str]:
     Definitions that cannot be loaded are left alone: the page shows their error. So is a page that does not answer.
     """
     try:
-        found = _ask(page, LOCATIONS)["workspaceOrError"].get("locationEntries", ())
+        found = _send_query(page, LOCATIONS)["workspaceOrError"].get("locationEntries", ())
         lost = [
             entry["name"]
             for entry in found
             if GONE in ((entry["locationOrLoadError"] or {}).get("message") or "")
         ]
         for name in lost:
-            _ask(page, RELOAD, name=name)
+            _send_query(page, RELOAD, name=name)
     except (OSError, HTTPException, ValueError):
         return []
     return lost
 
 
-def _ask(page: str, query: str, **variables: str) -> dict[str, Any]:
+def _send_query(page: str, query: str, **variables: str) -> dict[str, Any]:
     body = json.dumps({"query": query, "variables": variables}).encode()
     request = Request(f"{page}/graphql", body, {"Content-Type": "application/json"})
     with urlopen(request, timeout=ANSWER_SECONDS) as answer:

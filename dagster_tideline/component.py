@@ -9,7 +9,7 @@ from typing import Literal
 import dagster as dg
 
 from dagster_tideline.definitions import build_definitions
-from dagster_tideline.header import spoken
+from dagster_tideline.models.header import build_header_lines
 from dagster_tideline.settings import Settings
 
 
@@ -35,14 +35,14 @@ class TidelineModelsComponent(dg.Component, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the assets, the sensor, the jobs and the schedules of the models."""
-        return self.definitions_of(Path(context.project_root), context.path)
+        return self.build_project_defs(Path(context.project_root), context.path)
 
-    def definitions_of(self, project: Path, place: Path) -> dg.Definitions:
+    def build_project_defs(self, project: Path, place: Path) -> dg.Definitions:
         """Return the definitions of the models below the folder `place` of a project."""
         settings = Settings.of_environment(project)
         told = {"store": self.store, "runs": self.runs, "spark": self.spark or settings.spark}
         changed = {name: value for name, value in told.items() if value is not None}
         folder = (place / self.models).resolve()
         texts = {"group": self.group, "freshness": self.freshness, "automation": self.automation}
-        said = spoken(self.owners, self.tags, texts)
-        return build_definitions(settings.replaced(**changed, assets=folder), said=said)
+        said = build_header_lines(self.owners, self.tags, texts)
+        return build_definitions(settings.replace(**changed, assets=folder), said=said)

@@ -9,23 +9,23 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_tideline.asset_builder import build_assets, epoch_models
-from dagster_tideline.backfills import backfills
-from dagster_tideline.delta_upkeep import DELTA_ASSETS
-from dagster_tideline.driver import DriverConfig, build_driver_job
-from dagster_tideline.freshness import FRESHNESS_ASSETS
-from dagster_tideline.hummock_resource import HummockResource
-from dagster_tideline.jobs import epoch_job
-from dagster_tideline.maintenance import MAINTENANCE_ASSETS
-from dagster_tideline.models import Model, load_models
-from dagster_tideline.schedules import JOBS, build_schedules
-from dagster_tideline.sensors import build_driver_sensor, build_sensor
+from dagster_tideline.driver.driver_job import DriverConfig, build_driver_job
+from dagster_tideline.driver.sensors import build_driver_sensor, build_sensor
+from dagster_tideline.io.hummock_resource import HummockResource
+from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.models.dry_run import find_refused_models
+from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.runs.asset_builder import build_assets, list_epoch_models
+from dagster_tideline.runs.epoch_job import build_epoch_job
 from dagster_tideline.settings import Settings
-from dagster_tideline.spark_resource import SparkResource
-from dagster_tideline.trial import refused
+from dagster_tideline.upkeep.backfills import backfills
+from dagster_tideline.upkeep.delta_tables import DELTA_ASSETS
+from dagster_tideline.upkeep.freshness import FRESHNESS_ASSETS
+from dagster_tideline.upkeep.maintenance import MAINTENANCE_ASSETS
+from dagster_tideline.upkeep.schedules import JOBS, build_schedules
 from engine.errors import EnvironmentNotReady, SqlError, TidelineError
 from engine.hummock import Hummock
-from engine.meta.catalog_store import load
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.sql.catalog import Relation
 
 _LOG = logging.getLogger(__name__)
@@ -48,13 +48,13 @@ def build_definitions(
     os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
     resources = build_resources(settings) | dict(resources or {})
     models = load_models(settings.assets, said)
-    stored = stored_relations(settings.store)
+    stored = read_stored_relations(settings.store)
     spark = resources["spark"]
-    _tell_unusable(models, stored, spark.address if isinstance(spark, SparkResource) else None)
+    _report_unusable(models, stored, spark.address if isinstance(spark, SparkResource) else None)
     written = {key.to_user_string() for asset in assets for key in asset.keys}
-    _check_written(models, written)
+    _check_written_models(models, written)
     built = build_assets(models, stored, written)
-    keys = [dg.AssetKey(name) for name in sorted(epoch_models(models) - written)]
+    keys = [dg.AssetKey(name) for name in sorted(list_epoch_models(models) - written)]
     schedules = build_schedules(settings.max_lag_seconds)
     upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [
         backfills,
@@ -66,7 +66,7 @@ def build_definitions(
         return dg.Definitions(
             assets=[*assets, *upkeep], jobs=[*JOBS.values()], schedules=schedules, resources=resources
         )
-    job = epoch_job(keys)
+    job = build_epoch_job(keys)
     driver = build_driver_job(models, written)
     by_driver = settings.runs == "driver"
     sensor = (
@@ -92,7 +92,7 @@ def build_definitions(
     )
 
 
-def _tell_unusable(models: Sequence[Model], stored: Mapping[str, Relation], spark: str | None) -> None:
+def _report_unusable(models: Sequence[Model], stored: Mapping[str, Relation], spark: str | None) -> None:
     """Warn of models that can't be used, which stop no other; raises for them where Dagster only asks whether all is well."""
     errors = {model.name: model.error for model in models if model.error is not None}
     for name, error in errors.items():
@@ -100,7 +100,7 @@ def _tell_unusable(models: Sequence[Model], stored: Mapping[str, Relation], spar
     if not os.environ.get(VALIDATING):
         return
     try:
-        errors |= refused(models, stored, spark)
+        errors |= find_refused_models(models, stored, spark)
     except EnvironmentNotReady as error:
         _LOG.warning("models were read, but not tried: %s", error)
     if errors:
@@ -110,7 +110,7 @@ def _tell_unusable(models: Sequence[Model], stored: Mapping[str, Relation], spar
         raise dg.DagsterInvalidDefinitionError("\n\n".join((others, *told)))
 
 
-def _check_written(models: Sequence[Model], written: Collection[str]) -> None:
+def _check_written_models(models: Sequence[Model], written: Collection[str]) -> None:
     """Raise SqlError for a model that another asset is to write, but that computes its own rows."""
     for model in models:
         if model.name in written and (model.kind != "table" or model.options.get("connector")):
@@ -125,10 +125,10 @@ def build_resources(settings: Settings) -> dict[str, dg.ConfigurableResource[Any
     return {"hummock": HummockResource(url=settings.store), "spark": SparkResource(target=settings.spark)}
 
 
-def stored_relations(url: str) -> Mapping[str, Relation]:
+def read_stored_relations(url: str) -> Mapping[str, Relation]:
     """Return what the store holds, for column types in the UI; nothing if the store can't be opened now."""
     try:
         with Hummock.open(url, create=False) as store:
-            return load(store.refresh()).catalog.relations
+            return load_catalog(store.refresh()).catalog.relations
     except (TidelineError, OSError):
         return {}

@@ -21,11 +21,11 @@ from urllib.request import urlopen
 
 from dagster_tideline.settings import Settings
 from engine.errors import EnvironmentNotReady
-from engine.jars import check_java, pyspark_folder
+from engine.jars import check_java, find_pyspark_folder
 from engine.runtime.spark import ui
-from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce
-from engine.runtime.spark.masters import driver_memory
-from engine.runtime.spark.session import PARALLELISM, server_settings
+from engine.runtime.spark.connect import FILE, LOOPBACK, TOKEN_VARIABLE, WarmSpark, announce_server
+from engine.runtime.spark.masters import read_driver_memory
+from engine.runtime.spark.session import PARALLELISM, build_server_settings
 
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
@@ -75,7 +75,7 @@ class Service:
             time.sleep(0.05)
 
 
-def _heed_interrupts() -> None:
+def _restore_interrupts() -> None:
     """A shell lets what a script starts in the background ignore SIGINT, for its children, too. Dagster gives SIGTERM the same
     meaning, so that a step would wait for the ends of processes that never come.
     """
@@ -97,7 +97,7 @@ class Services:
         self.started: list[Service] = []
 
     def __enter__(self) -> Services:
-        _heed_interrupts()
+        _restore_interrupts()
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.state / "logs").mkdir(exist_ok=True)
         self._lock = (self.state / "lock").open("w")
@@ -125,16 +125,16 @@ class Services:
                 signal.signal(sign, handler)
             self._lock.close()
 
-    def spark_connect(self) -> Service:
+    def start_spark_connect(self) -> Service:
         """Start a Spark Connect server and wait until it listens; what is started after it finds it by the environment.
 
         It refuses whoever does not know its token, which stands in environments and in one file, all of them this user's own:
         other users of the machine see the arguments of a process, not its environment.
         """
         check_java()
-        port = free_port()
+        port = find_free_port()
         token = secrets.token_urlsafe(32)
-        settings = server_settings("local[*]") | {
+        settings = build_server_settings("local[*]") | {
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
             PARALLELISM: str(os.cpu_count() or 2),
@@ -147,30 +147,30 @@ class Services:
             "SPARK_NO_DAEMONIZE": "1",
             TOKEN_VARIABLE: token,
         }
-        page = free_port()
-        if shown := ui.ui_settings({**self.environment, **environment}, page):
+        page = find_free_port()
+        if shown := ui.build_ui_settings({**self.environment, **environment}, page):
             settings |= shown | {ui.ADDRESS: f"http://{LOOPBACK}:{page}"}
-        command = [str(pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
+        command = [str(find_pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-        command += ["--driver-memory", driver_memory(), "--name", "tideline"]
+        command += ["--driver-memory", read_driver_memory(), "--name", "tideline"]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         service = self._start("Spark", [*command, "spark-internal"], environment, f"sc://localhost:{port}")
-        _await(service, lambda: _listens(port))
+        _await_service(service, lambda: _is_listening(port))
         self.environment["SPARK_REMOTE"] = f"{service.address}/;session_id={uuid.uuid4()}"
         self.environment[TOKEN_VARIABLE] = token
         store = self.environment.get("TIDELINE_STORE", "")
-        announce(self.state, WarmSpark(service.process.pid, port, token, str(uuid.uuid4()), store))
+        announce_server(self.state, WarmSpark(service.process.pid, port, token, str(uuid.uuid4()), store))
         return service
 
-    def dagster(self, port: int | None = None) -> Service:
+    def start_dagster(self, port: int | None = None) -> Service:
         """Start `dg dev` (webserver, daemon, code server) and wait until its page answers."""
         home = prepare_dagster_home(self.home, self.project)
-        port = port or free_port()
+        port = port or find_free_port()
         command = [str(Path(sys.executable).parent / "dg"), "dev", "--host", LOOPBACK, "--port", str(port)]
         address = f"http://{LOOPBACK}:{port}"
         service = self._start("Dagster", command, {"DAGSTER_HOME": str(home)}, address)
-        _await(service, lambda: _answers(f"{address}/server_info"))
+        _await_service(service, lambda: _is_answering(f"{address}/server_info"))
         return service
 
     def _start(self, name: str, command: list[str], environment: Mapping[str, str], address: str) -> Service:
@@ -191,33 +191,33 @@ class Services:
         return service
 
 
-def project_environment(settings: Settings) -> dict[str, str]:
+def build_project_environment(settings: Settings) -> dict[str, str]:
     """Return the environment in which a project's processes find what its settings say."""
     return {
         "TIDELINE_HOME": str(settings.home),
         "TIDELINE_ASSETS": str(settings.assets),
         "TIDELINE_STORE": settings.store,
-        "DAGSTER_HOME": str(dagster_home(settings.home)),
+        "DAGSTER_HOME": str(get_dagster_home(settings.home)),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
         "TIDELINE_SPARK_UI": os.environ.get("TIDELINE_SPARK_UI") or "1",
     }
 
 
-def dagster_home(home: Path) -> Path:
+def get_dagster_home(home: Path) -> Path:
     """Return where Dagster's instance of a project home lies."""
     return home / ".tideline" / "dagster"
 
 
 def prepare_dagster_home(home: Path, project: Path) -> Path:
     """Return the home's DAGSTER_HOME with the project's `dagster.yaml` in it."""
-    folder = dagster_home(home)
+    folder = get_dagster_home(home)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(project / "dagster.yaml", folder / "dagster.yaml")
     return folder
 
 
-def free_port(wanted: int = 0) -> int:
+def find_free_port(wanted: int = 0) -> int:
     """Return `wanted` if nobody listens there, else a free port of the loopback address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -228,7 +228,7 @@ def free_port(wanted: int = 0) -> int:
         return int(probe.getsockname()[1])
 
 
-def _await(service: Service, ready: Callable[[], bool]) -> None:
+def _await_service(service: Service, ready: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not ready():
         service.check()
@@ -239,13 +239,13 @@ def _await(service: Service, ready: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
-def _answers(url: str) -> bool:
+def _is_answering(url: str) -> bool:
     try:
         with urlopen(url, timeout=2) as answer:
             return bool(answer.status == 200)

@@ -60,14 +60,14 @@ class Settings(BaseModel):
 
     @field_validator("home", "assets")
     @classmethod
-    def _is_no_file(cls, folder: Path) -> Path:
+    def _check_folder(cls, folder: Path) -> Path:
         if folder.is_file():
             raise PydanticCustomError("folder", "That is a file: name a folder")
         return folder
 
     @field_validator("store")
     @classmethod
-    def _is_an_address(cls, store: str) -> str:
+    def _check_store(cls, store: str) -> str:
         if not STORE.match(store):
             raise PydanticCustomError(
                 "store", "That is no address of a store: write file:///path or s3://bucket/prefix"
@@ -78,8 +78,8 @@ class Settings(BaseModel):
     def of_environment(cls, project: Path) -> Settings:
         """Return the settings of a project in a folder; raises EnvironmentNotReady for a variable that can't be meant."""
         project = project.expanduser().resolve()
-        home = _folder(os.environ.get("TIDELINE_HOME")) or project
-        assets = _folder(os.environ.get("TIDELINE_ASSETS")) or home / "assets"
+        home = _resolve_folder(os.environ.get("TIDELINE_HOME")) or project
+        assets = _resolve_folder(os.environ.get("TIDELINE_ASSETS")) or home / "assets"
         if assets != home / "assets" and not assets.exists():
             raise EnvironmentNotReady(
                 f"TIDELINE_ASSETS is '{assets}': there is no such folder: make it, or correct its path"
@@ -96,21 +96,23 @@ class Settings(BaseModel):
             "max_lag_seconds": os.environ.get("TIDELINE_MAX_LAG_SECONDS"),
             "sensor_wait": os.environ.get("TIDELINE_SENSOR_WAIT"),
         }
-        return cls._checked({field: value for field, value in found.items() if value})
+        return cls._validate_values({field: value for field, value in found.items() if value})
 
-    def replaced(self, **others: object) -> Settings:
+    def replace(self, **others: object) -> Settings:
         """Return the settings with other values of some; raises EnvironmentNotReady for one that can't be meant."""
-        return self._checked({**self.model_dump(), **others})
+        return self._validate_values({**self.model_dump(), **others})
 
     @classmethod
-    def _checked(cls, found: Mapping[str, object]) -> Settings:
+    def _validate_values(cls, found: Mapping[str, object]) -> Settings:
         try:
             return cls.model_validate(found)
         except ValidationError as error:
-            raise EnvironmentNotReady("; ".join(_told(problem) for problem in error.errors())) from None
+            raise EnvironmentNotReady(
+                "; ".join(_format_problem(problem) for problem in error.errors())
+            ) from None
 
 
-def project_folder(start: Path | None = None) -> Path:
+def find_project_folder(start: Path | None = None) -> Path:
     """Return the folder of the project that a folder (the working one) lies in: the nearest with `workspace.yaml`."""
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
@@ -121,11 +123,11 @@ def project_folder(start: Path | None = None) -> Path:
     )
 
 
-def _folder(text: str | None) -> Path | None:
+def _resolve_folder(text: str | None) -> Path | None:
     return Path(text).expanduser().resolve() if text else None
 
 
-def _told(problem: object) -> str:
+def _format_problem(problem: object) -> str:
     field = str(problem["loc"][0])  # type: ignore[index]
     message, given = problem["msg"], problem["input"]  # type: ignore[index]
     return f"{VARIABLES.get(field, field)} is '{given}': {message[0].lower()}{message[1:]}"

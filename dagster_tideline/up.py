@@ -8,8 +8,8 @@ import sys
 import time
 
 from dagster_tideline.code_server import start_lost_code
-from dagster_tideline.services import Services, free_port, project_environment
-from dagster_tideline.settings import Settings, project_folder
+from dagster_tideline.services import Services, build_project_environment, find_free_port
+from dagster_tideline.settings import Settings, find_project_folder
 from engine.errors import TidelineError
 
 PORT = 3000
@@ -18,15 +18,15 @@ LOOK_SECONDS = 10.0
 
 def main() -> int:
     """Start everything, say where the page is, and wait; 0 after Ctrl-C, 1 with one sentence if something is missing."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
-        settings = Settings.of_environment(project_folder())
-        with Services(settings.home, project_environment(settings), settings.project) as services:
+        settings = Settings.of_environment(find_project_folder())
+        with Services(settings.home, build_project_environment(settings), settings.project) as services:
             if "SPARK_REMOTE" not in os.environ and not settings.spark:
                 print("starting Spark …", flush=True)
-                services.spark_connect()
+                services.start_spark_connect()
             print("starting Dagster …", flush=True)
-            page = services.dagster(free_port(PORT))
+            page = services.start_dagster(find_free_port(PORT))
             print(f"\n  {page.address}      assets, runs, and the sensor that keeps the views up to date")
             print(f"  store: {settings.store}\n  logs:  {services.state / 'logs'}")
             print("\nCtrl-C ends it.", flush=True)
@@ -50,7 +50,7 @@ def main() -> int:
         return 1
 
 
-def _interrupt(*_: object) -> None:
+def _raise_interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 

@@ -36,28 +36,28 @@ class Dataset:
     @cached_property
     def flight_days(self) -> np.ndarray:
         """The day of each flight, as datetime64[D]."""
-        return _days(self.flights)
+        return _parse_days(self.flights)
 
     @cached_property
     def weather_days(self) -> np.ndarray:
         """The day of each observation, as datetime64[D]."""
-        return _days(self.weather)
+        return _parse_days(self.weather)
 
-    def flights_between(self, first: datetime.date, last: datetime.date) -> pa.Table:
+    def select_flights(self, first: datetime.date, last: datetime.date) -> pa.Table:
         """Return the flights of the days from `first` to `last`, both included."""
-        return self.flights.filter(pa.array(_between(self.flight_days, first, last)))
+        return self.flights.filter(pa.array(_find_between(self.flight_days, first, last)))
 
-    def weather_between(self, first: datetime.date, last: datetime.date) -> pa.Table:
+    def select_weather(self, first: datetime.date, last: datetime.date) -> pa.Table:
         """Return the observations of the days from `first` to `last`, both included."""
-        return self.weather.filter(pa.array(_between(self.weather_days, first, last)))
+        return self.weather.filter(pa.array(_find_between(self.weather_days, first, last)))
 
 
-def flown(flights: pa.Table) -> pa.Table:
+def select_flown(flights: pa.Table) -> pa.Table:
     """Return the flights that left."""
     return flights.filter(pc.is_valid(flights.column("dep_time")))
 
 
-def cancelled(flights: pa.Table) -> pa.Table:
+def select_cancelled(flights: pa.Table) -> pa.Table:
     """Return the flights that never left."""
     return flights.filter(pc.is_null(flights.column("dep_time")))
 
@@ -86,12 +86,12 @@ def _read(data: bytes) -> pa.Table:
     return pacsv.read_csv(io.BytesIO(data), convert_options=options)
 
 
-def _days(table: pa.Table) -> np.ndarray:
+def _parse_days(table: pa.Table) -> np.ndarray:
     parts = [table.column(name).cast(pa.int32()).to_numpy() for name in ("year", "month", "day")]
     year, month, day = parts
     months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
     return months.astype("datetime64[D]") + (day - 1)
 
 
-def _between(days: np.ndarray, first: datetime.date, last: datetime.date) -> np.ndarray:
+def _find_between(days: np.ndarray, first: datetime.date, last: datetime.date) -> np.ndarray:
     return (days >= np.datetime64(first)) & (days <= np.datetime64(last))

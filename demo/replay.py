@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from demo.dataset import ACTUALS, KEY, SCHEDULE, WEATHER, Dataset, cancelled, flown
+from demo.dataset import ACTUALS, KEY, SCHEDULE, WEATHER, Dataset, select_cancelled, select_flown
 
 DAY = datetime.timedelta(days=1)
 FIRST_DAY = datetime.date(2013, 1, 1)
@@ -23,7 +23,7 @@ MALFORMED_DAYS = frozenset({20, 27})
 
 
 @dataclass(frozen=True)
-class Drop:
+class DropReport:
     """What one step dropped: files and their rows."""
 
     title: str
@@ -40,65 +40,69 @@ class Replay:
         self.bulk_until = bulk_until
 
     @property
-    def steps(self) -> list[Callable[[], Drop]]:
+    def steps(self) -> list[Callable[[], DropReport]]:
         """The drops after the bulk, in order: each day's weather, then its flights."""
         count = (LAST_DAY - self.bulk_until).days
         days = [self.bulk_until + DAY * number for number in range(1, count + 1)]
-        return [partial(drop, day) for day in days for drop in (self.observed, self.flown)]
+        return [partial(drop, day) for day in days for drop in (self.drop_weather, self.drop_flights)]
 
-    def bulk(self) -> Drop:
+    def drop_bulk(self) -> DropReport:
         """Drop the reference tables, all that is known until `bulk_until`, and the next day's schedule."""
         data = self.dataset
-        flights = data.flights_between(FIRST_DAY, self.bulk_until)
+        flights = data.select_flights(FIRST_DAY, self.bulk_until)
         parts = [
-            self.drop("airlines/airlines.csv", data.airlines),
-            self.drop("airports/airports.csv", data.airports),
-            self.drop("planes/planes.csv", data.planes),
-            self.drop("weather/until.csv", data.weather_between(FIRST_DAY, self.bulk_until).select(WEATHER)),
-            self.drop("cancellations/until.csv", cancelled(flights).select((*KEY, "dest"))),
-            self.drop("flights/until.csv", flown(flights).select(ACTUALS)),
-            self._schedule(self.bulk_until + DAY),
+            self.drop_file("airlines/airlines.csv", data.airlines),
+            self.drop_file("airports/airports.csv", data.airports),
+            self.drop_file("planes/planes.csv", data.planes),
+            self.drop_file(
+                "weather/until.csv", data.select_weather(FIRST_DAY, self.bulk_until).select(WEATHER)
+            ),
+            self.drop_file("cancellations/until.csv", select_cancelled(flights).select((*KEY, "dest"))),
+            self.drop_file("flights/until.csv", select_flown(flights).select(ACTUALS)),
+            self._drop_schedule(self.bulk_until + DAY),
         ]
-        return _sum(f"{FIRST_DAY} to {self.bulk_until}", parts)
+        return _sum_drops(f"{FIRST_DAY} to {self.bulk_until}", parts)
 
-    def observed(self, day: datetime.date) -> Drop:
+    def drop_weather(self, day: datetime.date) -> DropReport:
         """Drop the weather of `day`, some of it first reports, and the corrected reports of the day before."""
-        weather = self.dataset.weather_between(day, day).select(WEATHER)
-        yesterday = self.dataset.weather_between(day - DAY, day - DAY).select(WEATHER)
+        weather = self.dataset.select_weather(day, day).select(WEATHER)
+        yesterday = self.dataset.select_weather(day - DAY, day - DAY).select(WEATHER)
         first_reports = np.arange(weather.num_rows) % FIRST_REPORT_EVERY == 0
         corrected = np.arange(yesterday.num_rows) % FIRST_REPORT_EVERY == 0
         parts = [
-            self.drop(f"weather/{day - DAY}-corrected.csv", yesterday.filter(pa.array(corrected))),
-            self.drop(f"weather/{day}.csv", _first_reports(weather, first_reports)),
+            self.drop_file(f"weather/{day - DAY}-corrected.csv", yesterday.filter(pa.array(corrected))),
+            self.drop_file(f"weather/{day}.csv", _make_first_reports(weather, first_reports)),
         ]
-        return _sum(f"{day} weather", parts)
+        return _sum_drops(f"{day} weather", parts)
 
-    def flown(self, day: datetime.date) -> Drop:
+    def drop_flights(self, day: datetime.date) -> DropReport:
         """Drop what became of the flights of `day`, and tomorrow's schedule.
 
         Actual times update the schedule of the day; cancelled flights leave it and enter the cancellations.
         """
-        today = self.dataset.flights_between(day, day)
-        gone = cancelled(today)
+        today = self.dataset.select_flights(day, day)
+        gone = select_cancelled(today)
         deletes = gone.select(KEY).append_column("_op", pa.array(["delete"] * gone.num_rows))
         parts = [
-            self.drop(f"cancellations/{day}.csv", gone.select((*KEY, "dest"))),
-            self.drop(f"flights/{day}-1-actual.csv", flown(today).select(ACTUALS), day.day in MALFORMED_DAYS),
-            self.drop(f"flights/{day}-2-cancelled.csv", deletes),
+            self.drop_file(f"cancellations/{day}.csv", gone.select((*KEY, "dest"))),
+            self.drop_file(
+                f"flights/{day}-1-actual.csv", select_flown(today).select(ACTUALS), day.day in MALFORMED_DAYS
+            ),
+            self.drop_file(f"flights/{day}-2-cancelled.csv", deletes),
         ]
         if day < LAST_DAY:
-            parts.append(self._schedule(day + DAY))
-        return _sum(f"{day} flights", parts)
+            parts.append(self._drop_schedule(day + DAY))
+        return _sum_drops(f"{day} flights", parts)
 
-    def _schedule(self, day: datetime.date) -> Drop:
-        return self.drop(
-            f"flights/{day}-0-schedule.csv", self.dataset.flights_between(day, day).select(SCHEDULE)
+    def _drop_schedule(self, day: datetime.date) -> DropReport:
+        return self.drop_file(
+            f"flights/{day}-0-schedule.csv", self.dataset.select_flights(day, day).select(SCHEDULE)
         )
 
-    def drop(self, name: str, rows: pa.Table, malformed: bool = False) -> Drop:
+    def drop_file(self, name: str, rows: pa.Table, malformed: bool = False) -> DropReport:
         """Write one file; nothing for no rows. `malformed` adds a line as a broken writer would leave it."""
         if not rows.num_rows:
-            return Drop(name)
+            return DropReport(name)
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_name(f".{target.name}.part")
@@ -107,10 +111,10 @@ class Replay:
             if malformed:
                 file.write(b"2013,12,thirty-first,,\n")
         unfinished.rename(target)
-        return Drop(name, 1, rows.num_rows)
+        return DropReport(name, 1, rows.num_rows)
 
 
-def _first_reports(weather: pa.Table, some: np.ndarray) -> pa.Table:
+def _make_first_reports(weather: pa.Table, some: np.ndarray) -> pa.Table:
     """Return the observations with some of them as first reported: one mile less of visibility, no wind measured."""
     visib = pc.subtract(weather.column("visib").cast(pa.float64()), 1.0)
     rough = pc.max_element_wise(visib, 0.0).cast(pa.string())
@@ -121,5 +125,5 @@ def _first_reports(weather: pa.Table, some: np.ndarray) -> pa.Table:
     return pa.table(columns)
 
 
-def _sum(title: str, parts: list[Drop]) -> Drop:
-    return Drop(title, sum(part.files for part in parts), sum(part.rows for part in parts))
+def _sum_drops(title: str, parts: list[DropReport]) -> DropReport:
+    return DropReport(title, sum(part.files for part in parts), sum(part.rows for part in parts))

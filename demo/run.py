@@ -16,21 +16,21 @@ from pathlib import Path
 import dagster as dg
 from rich.table import Table
 
-from dagster_tideline.models import Model, load_models
+from dagster_tideline.models.loader import Model, load_models
 from dagster_tideline.services import (
     Services,
-    dagster_home,
-    free_port,
+    build_project_environment,
+    find_free_port,
+    get_dagster_home,
     prepare_dagster_home,
-    project_environment,
 )
 from dagster_tideline.settings import Settings
 from demo.dataset import Dataset, load_dataset
-from demo.landed import Count
-from demo.replay import Drop, Replay
+from demo.file_counts import RowCount
+from demo.replay import DropReport, Replay
 from demo.screen import Screen
-from demo.stale import stale
-from demo.verify import Verdict, landed_counts, verify
+from demo.stale import find_stale
+from demo.verify import ViewVerdict, count_landed_rows, verify
 from demo.watch import Watch, open_instance
 from engine.errors import TidelineError
 from engine.runtime.spark.connect import TOKEN_VARIABLE
@@ -52,7 +52,7 @@ class DemoFailed(TidelineError):
 
 def main() -> int:
     """Run the demo; 0 only if every view equals its batch recomputation and enough runs succeeded."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
         started = time.monotonic()
         os.environ.setdefault("TIDELINE_ASSETS", str(PROJECT / "assets"))
@@ -60,7 +60,7 @@ def main() -> int:
         os.environ.setdefault("TIDELINE_EVENT_SECONDS", "2")
         settings = Settings.of_environment(PROJECT)
         home = settings.home
-        os.environ.update(project_environment(settings))
+        os.environ.update(build_project_environment(settings))
         dataset = load_dataset()
         models = load_models(settings.assets)
         with Services(home, os.environ, PROJECT) as services:
@@ -70,9 +70,9 @@ def main() -> int:
             prepare_dagster_home(home, PROJECT)
             spark = None  # a driver has a Spark of its own
             if settings.runs == "tick":
-                spark = services.spark_connect().address
+                spark = services.start_spark_connect().address
                 os.environ[TOKEN_VARIABLE] = services.environment[TOKEN_VARIABLE]
-            page = services.dagster(free_port(PORT))
+            page = services.start_dagster(find_free_port(PORT))
             print(f"the Dagster UI is at {page.address} while the demo runs", flush=True)
             play(home, dataset, models, services, spark, began)
         print(
@@ -112,18 +112,18 @@ def play(
     replay = Replay(dataset, home / "landing", BULK_UNTIL)
     with (
         Session(os.environ["TIDELINE_STORE"]) as session,
-        open_instance(dagster_home(home)) as instance,
+        open_instance(get_dagster_home(home)) as instance,
     ):
         watch = Watch(session.store, instance, models, began)
         steps = replay.steps
         with Screen(len(steps) + 1) as screen:
             seconds = []
-            for number, step in enumerate([replay.bulk, *steps], start=1):
+            for number, step in enumerate([replay.drop_bulk, *steps], start=1):
                 limit = STEP_SECONDS if seconds else BULK_SECONDS
-                told, passed = _step(screen, watch, services, step, limit)
-                screen.done(number, f"[{number:2}/{len(steps) + 1}] {told}", watch.lines())
+                told, passed = _run_step(screen, watch, services, step, limit)
+                screen.show_done(number, f"[{number:2}/{len(steps) + 1}] {told}", watch.list_lines())
                 seconds.append(passed)
-            screen.working("the last run ends", watch.lines())
+            screen.show_progress("the last run ends", watch.list_lines())
             if not watch.await_idle(STEP_SECONDS):
                 raise DemoFailed(f"the last run did not end within {STEP_SECONDS:.0f} s")
             screen.close()
@@ -133,11 +133,11 @@ def play(
                 verdicts = verify(session.store, models, batch)
             finally:
                 batch.stop()  # before its server: a client without a server waits for it at the program's end
-            screen.console.print(_verdict_table(verdicts))
-            counts = landed_counts(session.store, models, home)
-            screen.console.print(_count_table(counts))
-            screen.say(f"\nDagster calls all {_all_fresh(instance, models)} tables and views fresh")
-        asked, failures = watch.runs(), watch.failures()
+            screen.console.print(_build_verdict_table(verdicts))
+            counts = count_landed_rows(session.store, models, home)
+            screen.console.print(_build_count_table(counts))
+            screen.say(f"\nDagster calls all {_await_fresh(instance, models)} tables and views fresh")
+        asked, failures = watch.list_runs(), watch.list_failures()
         screen.say(
             f"after the bulk, files were in every view after {statistics.median(seconds[1:]):.1f} s (median), "
             f"{max(seconds[1:]):.1f} s at most; runs that the sensor asked for: {len(asked)}, failed: {len(failures)}"
@@ -145,27 +145,27 @@ def play(
         _judge(verdicts, counts, asked, failures)
 
 
-def _step(
-    screen: Screen, watch: Watch, services: Services, drop: Callable[[], Drop], limit: float
+def _run_step(
+    screen: Screen, watch: Watch, services: Services, drop: Callable[[], DropReport], limit: float
 ) -> tuple[str, float]:
     """Drop files and wait until every view reflects them; returns a line that tells it, and the seconds."""
     dropped = drop()
     began = time.monotonic()
-    while watch.pending():
+    while watch.find_pending():
         for service in services.started:
             service.check()
         passed = time.monotonic() - began
         if passed > limit:
-            reasons = "\n".join(watch.failures()[-3:]) or watch.pending().reason
+            reasons = "\n".join(watch.list_failures()[-3:]) or watch.find_pending().reason
             raise DemoFailed(f"{dropped.title} was not taken within {limit:.0f} s: {reasons}")
-        screen.working(f"{dropped.title} ({dropped.rows:,} rows)", watch.lines())
+        screen.show_progress(f"{dropped.title} ({dropped.rows:,} rows)", watch.list_lines())
         time.sleep(LOOK_SECONDS)
     passed = time.monotonic() - began
     told = f"{dropped.title}: {dropped.rows:,} rows in {dropped.files} files, every view is current after {passed:.1f} s"
     return told, passed
 
 
-def _all_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
+def _await_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
     """Wait until Dagster calls every table and view fresh, as a driver tells of them at distances; return how many there are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # owners of sensors
@@ -173,7 +173,7 @@ def _all_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
 
     names = [model.name for model in models if model.kind != "view"]
     deadline = time.monotonic() + STEP_SECONDS
-    while found := stale(instance, defs, names):
+    while found := find_stale(instance, defs, names):
         if time.monotonic() > deadline:
             told = "; ".join(f"{name} {', '.join(causes)}" for name, causes in found.items())
             raise DemoFailed(f"Dagster calls assets stale that are current: {told}")
@@ -181,7 +181,7 @@ def _all_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
     return len(names)
 
 
-def _verdict_table(verdicts: list[Verdict]) -> Table:
+def _build_verdict_table(verdicts: list[ViewVerdict]) -> Table:
     table = Table(title="view = its query?", title_justify="left")
     table.add_column("view", no_wrap=True)
     table.add_column("rows", justify="right")
@@ -190,12 +190,12 @@ def _verdict_table(verdicts: list[Verdict]) -> Table:
         table.add_column(f"batch by {engine}")
     for view in dict.fromkeys(verdict.view for verdict in verdicts):
         own = {verdict.engine: verdict for verdict in verdicts if verdict.view == view}
-        said = ["equal" if own[engine].equal else own[engine].difference for engine in engines]
+        said = ["equal" if own[engine].is_equal else own[engine].difference for engine in engines]
         table.add_row(view, f"{next(iter(own.values())).rows:,}", *said)
     return table
 
 
-def _count_table(counts: list[Count]) -> Table:
+def _build_count_table(counts: list[RowCount]) -> Table:
     table = Table(title="table = its files?", title_justify="left")
     table.add_column("table", no_wrap=True)
     for title in ("files", "rows in the files", "rows in the store"):
@@ -206,12 +206,12 @@ def _count_table(counts: list[Count]) -> Table:
 
 
 def _judge(
-    verdicts: list[Verdict], counts: list[Count], asked: list[dg.DagsterRun], failures: list[str]
+    verdicts: list[ViewVerdict], counts: list[RowCount], asked: list[dg.DagsterRun], failures: list[str]
 ) -> None:
-    wrong = sorted({verdict.view for verdict in verdicts if not verdict.equal})
+    wrong = sorted({verdict.view for verdict in verdicts if not verdict.is_equal})
     if wrong:
         raise DemoFailed(f"{', '.join(wrong)} differ from their queries: see the table above")
-    lost = [one.table for one in counts if not one.equal]
+    lost = [one.table for one in counts if not one.is_equal]
     if lost:
         raise DemoFailed(f"{', '.join(lost)} have other rows than the files that landed: see the table above")
     if failures:
@@ -220,7 +220,7 @@ def _judge(
         raise DemoFailed("no run was asked for by the sensor: somebody else has brought the views on")
 
 
-def _interrupt(*_: object) -> None:
+def _raise_interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from demo.watch import ViewLine
-from engine.hummock.epoch import epoch_time
+from engine.hummock.epoch import format_epoch_time
 
 PLAIN_TABLE_EVERY = 8
 PLAIN_WIDTH = 120
@@ -56,28 +56,28 @@ class Screen:
         """Print a line above the table."""
         self.console.print(text, highlight=False)
 
-    def working(self, text: str, lines: Sequence[ViewLine]) -> None:
+    def show_progress(self, text: str, lines: Sequence[ViewLine]) -> None:
         """Show what is under way."""
         self.lines = lines
         self.progress.update(self.task, description=text)
         self._draw()
 
-    def done(self, number: int, text: str, lines: Sequence[ViewLine]) -> None:
+    def show_done(self, number: int, text: str, lines: Sequence[ViewLine]) -> None:
         """Tell that a step is done: a line where the output is no terminal, a move of the bar where it is."""
         self.lines = lines
         self.progress.update(self.task, completed=number)
         if self.live is None:
             self.say(text)
             if number % PLAIN_TABLE_EVERY == 0:
-                self.console.print(view_table(lines))
+                self.console.print(build_view_table(lines))
         self._draw()
 
     def _draw(self) -> None:
         if self.live is not None:
-            self.live.update(Group(view_table(self.lines), self.progress))
+            self.live.update(Group(build_view_table(self.lines), self.progress))
 
 
-def view_table(lines: Sequence[ViewLine]) -> Table:
+def build_view_table(lines: Sequence[ViewLine]) -> Table:
     """Return the table of the views."""
     table = Table(title="views", title_justify="left")
     table.add_column("view", no_wrap=True)
@@ -86,7 +86,7 @@ def view_table(lines: Sequence[ViewLine]) -> Table:
     for line in lines:
         table.add_row(
             line.name,
-            "-" if line.epoch is None else epoch_time(line.epoch).partition(" ")[2],
+            "-" if line.epoch is None else format_epoch_time(line.epoch).partition(" ")[2],
             f"{line.changed:,}",
             f"{line.seconds:.2f}",
             f"{line.freshness:.1f}",

@@ -9,7 +9,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 
 
-def stale(
+def find_stale(
     instance: dg.DagsterInstance, definitions: dg.Definitions, names: Collection[str]
 ) -> dict[str, list[str]]:
     """Return the assets of these names that Dagster calls other than fresh, and the causes that it gives."""

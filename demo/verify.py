@@ -15,18 +15,18 @@ import pyarrow.parquet as pq
 import sqlglot
 from pyspark.sql import SparkSession
 
-from dagster_tideline.models import Model
-from demo.landed import Count, count
+from dagster_tideline.models.loader import Model
+from demo.file_counts import RowCount, count_rows
 from engine.hummock import Hummock
-from engine.meta.catalog_store import load
-from engine.runtime.reads.query import visible_columns
-from engine.sql.statements.reader import CreateMaterializedView, CreateView, parse
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.runtime.reads.query import list_visible_columns
+from engine.sql.statements.reader import CreateMaterializedView, CreateView, parse_statement
 
 RELATIVE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ViewVerdict:
     """What one engine says about one view; `difference` is empty where both agree."""
 
     view: str
@@ -35,18 +35,18 @@ class Verdict:
     difference: str
 
     @property
-    def equal(self) -> bool:
+    def is_equal(self) -> bool:
         """Whether the view holds exactly what its query gives."""
         return not self.difference
 
 
-def verify(store: Hummock, models: Sequence[Model], spark: SparkSession | None) -> list[Verdict]:
+def verify(store: Hummock, models: Sequence[Model], spark: SparkSession | None) -> list[ViewVerdict]:
     """Compare every materialized view with a batch run of its query; views on views are recomputed from the tables up.
 
     A Spark that does not see the files of this machine cannot judge: None leaves it to DuckDB.
     """
     version = store.refresh()
-    catalog = load(version).catalog
+    catalog = load_catalog(version).catalog
     with tempfile.TemporaryDirectory(prefix="tideline-verify-") as folder:
         files = {}
         for model in models:
@@ -54,47 +54,47 @@ def verify(store: Hummock, models: Sequence[Model], spark: SparkSession | None) 
                 files[model.name] = Path(folder) / f"{model.name}.parquet"
                 _export(store, model.name, files[model.name])
         held = {
-            model.name: _content(store, model.name, visible_columns(catalog.get(model.name)))
+            model.name: _read_content(store, model.name, list_visible_columns(catalog.get(model.name)))
             for model in models
             if model.kind == "materialized view"
         }
-        verdicts = _by_spark(spark, models, files, held) if spark is not None else []
-        return verdicts + _by_duckdb(models, files, held)
+        verdicts = _verify_by_spark(spark, models, files, held) if spark is not None else []
+        return verdicts + _verify_by_duckdb(models, files, held)
 
 
-def landed_counts(store: Hummock, models: Sequence[Model], home: Path) -> list[Count]:
+def count_landed_rows(store: Hummock, models: Sequence[Model], home: Path) -> list[RowCount]:
     """Count the rows of every landing table of the project at `home` in its files, beside those that the store holds."""
     version = store.refresh()
-    catalog = load(version).catalog
+    catalog = load_catalog(version).catalog
     found = []
     for model in models:
         if model.kind == "table" and model.options.get("connector") == "landing":
             key = catalog.get(model.name).primary_key
             held = sum(batch.num_rows for batch in store.iter(model.name, columns=list(key)))
-            found.append(count(model.name, home / model.options["path"], key, held))
+            found.append(count_rows(model.name, home / model.options["path"], key, held))
     return found
 
 
 def _export(store: Hummock, name: str, path: Path) -> None:
     table = store.version.tables[name]
-    pq.write_table(_content(store, name, tuple(table.schema.names)), path)
+    pq.write_table(_read_content(store, name, tuple(table.schema.names)), path)
 
 
-def _content(store: Hummock, name: str, columns: tuple[str, ...]) -> pa.Table:
+def _read_content(store: Hummock, name: str, columns: tuple[str, ...]) -> pa.Table:
     schema = store.version.tables[name].schema
     wanted = pa.schema([schema.field(column) for column in columns])
     batches = [batch.select(list(columns)) for batch in store.iter(name, columns=list(columns))]
     return pa.Table.from_batches(batches, wanted) if batches else wanted.empty_table()
 
 
-def _by_spark(
+def _verify_by_spark(
     spark: SparkSession, models: Sequence[Model], files: Mapping[str, Path], held: Mapping[str, pa.Table]
-) -> list[Verdict]:
+) -> list[ViewVerdict]:
     for name, path in files.items():
         spark.read.parquet(path.as_uri()).createOrReplaceTempView(name)
     verdicts = []
     for model in models:
-        query = _query(model)
+        query = _get_query(model)
         if query is None:
             continue
         frame = spark.sql(query)
@@ -104,16 +104,16 @@ def _by_spark(
     return verdicts
 
 
-def _by_duckdb(
+def _verify_by_duckdb(
     models: Sequence[Model], files: Mapping[str, Path], held: Mapping[str, pa.Table]
-) -> list[Verdict]:
+) -> list[ViewVerdict]:
     verdicts = []
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         for name, path in files.items():
             database.execute(f"CREATE VIEW \"{name}\" AS SELECT * FROM read_parquet('{path}')")
         for model in models:
-            query = _query(model)
+            query = _get_query(model)
             if query is None:
                 continue
             text = sqlglot.transpile(query, read=model.dialect, write="duckdb")[0]
@@ -124,36 +124,40 @@ def _by_duckdb(
     return verdicts
 
 
-def _query(model: Model) -> str | None:
-    statement = parse(model.sql, model.dialect)
+def _get_query(model: Model) -> str | None:
+    statement = parse_statement(model.sql, model.dialect)
     return statement.query_sql if isinstance(statement, CreateMaterializedView | CreateView) else None
 
 
-def _compare(view: str, engine: str, held: pa.Table, batch: pa.Table) -> Verdict:
+def _compare(view: str, engine: str, held: pa.Table, batch: pa.Table) -> ViewVerdict:
     """Compare two tables as multisets of rows; floating-point numbers may differ in the last digits."""
     if held.num_rows != batch.num_rows:
-        return Verdict(view, engine, held.num_rows, f"{held.num_rows} rows, the batch has {batch.num_rows}")
+        return ViewVerdict(
+            view, engine, held.num_rows, f"{held.num_rows} rows, the batch has {batch.num_rows}"
+        )
     try:
         batch = batch.rename_columns(held.column_names).cast(held.schema)
     except (pa.ArrowInvalid, ValueError) as error:
-        return Verdict(view, engine, held.num_rows, f"the types differ: {error}")
-    left, right = _sorted(held), _sorted(batch)
+        return ViewVerdict(view, engine, held.num_rows, f"the types differ: {error}")
+    left, right = _sort_rows(held), _sort_rows(batch)
     for name in held.column_names:
-        wrong = _differing(left.column(name), right.column(name))
+        wrong = _find_difference(left.column(name), right.column(name))
         if wrong is not None:
             shown = f"column {name}: {left.column(name)[wrong]}, the batch has {right.column(name)[wrong]}"
-            return Verdict(view, engine, held.num_rows, f"{shown}, in {left.slice(wrong, 1).to_pylist()[0]}")
-    return Verdict(view, engine, held.num_rows, "")
+            return ViewVerdict(
+                view, engine, held.num_rows, f"{shown}, in {left.slice(wrong, 1).to_pylist()[0]}"
+            )
+    return ViewVerdict(view, engine, held.num_rows, "")
 
 
-def _sorted(table: pa.Table) -> pa.Table:
+def _sort_rows(table: pa.Table) -> pa.Table:
     """Sort by the columns that are exact first, so that the last digits of the others do not change the order."""
     exact = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
     others = [field.name for field in table.schema if pa.types.is_floating(field.type)]
     return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in (*exact, *others)]))
 
 
-def _differing(left: pa.ChunkedArray, right: pa.ChunkedArray) -> int | None:
+def _find_difference(left: pa.ChunkedArray, right: pa.ChunkedArray) -> int | None:
     """Return the first row in which two columns differ, or None."""
     nulls = pc.not_equal(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
     if pa.types.is_floating(left.type):

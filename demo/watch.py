@@ -11,16 +11,16 @@ from pathlib import Path
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from dagster_tideline.driver import DRIVER_RUN
-from dagster_tideline.jobs import EPOCH_RUN
-from dagster_tideline.liveness import ACTIVE
-from dagster_tideline.models import Model
-from dagster_tideline.pending import Pending, find_pending
-from dagster_tideline.telling import EPOCHS
+from dagster_tideline.driver.driver_job import DRIVER_RUN
+from dagster_tideline.models.loader import Model
+from dagster_tideline.runs.epoch_job import EPOCH_RUN
+from dagster_tideline.runs.event_throttle import EPOCHS
+from dagster_tideline.runs.liveness import ACTIVE
+from dagster_tideline.runs.pending import Pending, find_pending
 from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
-from engine.meta.catalog_store import load
-from engine.meta.frontier import frontiers
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.epochs.frontier import compute_frontiers
 
 SENSOR_TAG = "dagster/sensor_name"
 
@@ -54,34 +54,34 @@ class Watch:
         self.began = began
         self._events: tuple[int, dict[str, dict[str, float]]] = (-1, {})
 
-    def pending(self) -> Pending:
+    def find_pending(self) -> Pending:
         """Return what the next run would have to do."""
         return find_pending(self.store, self.models)
 
-    def runs(self, *statuses: DagsterRunStatus) -> list[dg.DagsterRun]:
+    def list_runs(self, *statuses: DagsterRunStatus) -> list[dg.DagsterRun]:
         """Return the runs with one of these statuses that a sensor has asked for since the demo began."""
         found = self.instance.get_runs(RunsFilter(statuses=list(statuses), created_after=self.began))
         return [run for run in found if run.job_name in (EPOCH_RUN, DRIVER_RUN) and SENSOR_TAG in run.tags]
 
-    def failures(self) -> list[str]:
+    def list_failures(self) -> list[str]:
         """Return what the failed runs of this demo said."""
-        return [self._reason(run) for run in self.runs(DagsterRunStatus.FAILURE)]
+        return [self._find_reason(run) for run in self.list_runs(DagsterRunStatus.FAILURE)]
 
     def await_idle(self, seconds: float) -> bool:
         """Wait until no run that ends by itself is under way; False after `seconds`."""
         deadline = time.monotonic() + seconds
-        while any(run.job_name == EPOCH_RUN for run in self.runs(*ACTIVE)):
+        while any(run.job_name == EPOCH_RUN for run in self.list_runs(*ACTIVE)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.2)
         return True
 
-    def lines(self) -> list[ViewLine]:
+    def list_lines(self) -> list[ViewLine]:
         """Return one line per view."""
         version = self.store.refresh()
-        stored = load(version)
-        known = frontiers(version, stored.order, stored.inputs)
-        told = self._last_events(version.number)
+        stored = load_catalog(version)
+        known = compute_frontiers(version, stored.order, stored.inputs)
+        told = self._read_last_events(version.number)
         found = []
         for name in self.views:
             table = version.tables.get(name)
@@ -101,7 +101,7 @@ class Watch:
             )
         return found
 
-    def _last_events(self, version: int) -> dict[str, dict[str, float]]:
+    def _read_last_events(self, version: int) -> dict[str, dict[str, float]]:
         if self._events[0] != version:
             found = {}
             for record in self.instance.get_asset_records([dg.AssetKey(name) for name in self.views]):
@@ -113,7 +113,7 @@ class Watch:
             self._events = (version, found)
         return self._events[1]
 
-    def _reason(self, run: dg.DagsterRun) -> str:
+    def _find_reason(self, run: dg.DagsterRun) -> str:
         for event in reversed(self.instance.all_logs(run.run_id)):
             failure = event.dagster_event
             if failure is not None and failure.is_step_failure:

@@ -15,24 +15,24 @@ _DAY = 86_400_000_000
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 
-def nulls(rows: int, kind: pa.DataType) -> pa.Array[Any]:
+def make_nulls(rows: int, kind: pa.DataType) -> pa.Array[Any]:
     """Return `rows` nulls of a type."""
     made: pa.Array[Any] = pa.nulls(rows, kind)  # type: ignore[call-overload]  # the stubs list types, not their base
     return made
 
 
-def repeated(value: pa.Scalar[Any], rows: int) -> pa.Array[Any]:
+def repeat_value(value: pa.Scalar[Any], rows: int) -> pa.Array[Any]:
     """Return a value `rows` times; unlike `pa.array` it loads no pandas."""
     made: pa.Array[Any] = pa.repeat(value, rows)  # type: ignore[call-overload]  # the stubs list types, not their base
     return made
 
 
-def positions(indices: np.ndarray, absent: np.ndarray | None = None) -> pa.Int64Array:
+def to_positions(indices: np.ndarray, absent: np.ndarray | None = None) -> pa.Int64Array:
     """Return row numbers for `take`; those that are `absent` are null and take a null."""
     return pa.array(indices, pa.int64(), mask=absent)
 
 
-def decoded(column: pa.Array[Any]) -> pa.Array[Any]:
+def decode_dictionary(column: pa.Array[Any]) -> pa.Array[Any]:
     """Return a column with its values in place, if it is encoded by a dictionary."""
     return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
@@ -80,22 +80,22 @@ def _as_value(scalar: pa.Scalar[Any]) -> Any:
             return {name: _as_value(part) for name, part in scalar.items()}
         if isinstance(scalar, pa.ListScalar):
             return [_as_value(part) for part in scalar.values or ()]
-        return _far_text(scalar)
+        return _format_far_time(scalar)
 
 
-def _far_text(scalar: pa.Scalar[Any]) -> str:
+def _format_far_time(scalar: pa.Scalar[Any]) -> str:
     """Return a date or a time that Python has not; Arrow's own texts are wrong beyond the year 32767."""
     kind = scalar.type
     if pa.types.is_date32(kind):
-        return day_text(scalar.cast(pa.int32()).as_py())
+        return format_day(scalar.cast(pa.int32()).as_py())
     assert pa.types.is_timestamp(kind) and kind.unit == "us", kind
-    return moment_text(scalar.cast(pa.int64()).as_py()) + ("" if kind.tz is None else "+00:00")
+    return format_moment(scalar.cast(pa.int64()).as_py()) + ("" if kind.tz is None else "+00:00")
 
 
-def day_text(days: int) -> str:
+def format_day(days: int) -> str:
     """Return a date by its days since 1970, of any year, as Spark writes it.
 
-    >>> day_text(0), day_text(2_932_897), day_text(-719_529)
+    >>> format_day(0), format_day(2_932_897), format_day(-719_529)
     ('1970-01-01', '+10000-01-01', '-0001-12-31')
     """
     month = np.datetime64(days, "D").astype("datetime64[M]")
@@ -106,19 +106,19 @@ def day_text(days: int) -> str:
     return f"{sign}{abs(year):04}-{months + 1:02}-{day:02}"
 
 
-def moment_text(micros: int) -> str:
+def format_moment(micros: int) -> str:
     """Return a time by its microseconds since 1970, of any year, as Spark writes it in UTC.
 
-    >>> moment_text(1_500_000), moment_text(2**63 - 1)
+    >>> format_moment(1_500_000), format_moment(2**63 - 1)
     ('1970-01-01 00:00:01.5', '+294247-01-10 04:00:54.775807')
     """
     seconds, fraction = divmod(micros, 1_000_000)
     days, seconds = divmod(seconds, 86_400)
     behind = f".{fraction:06}".rstrip("0") if fraction else ""
-    return f"{day_text(days)} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{behind}"
+    return f"{format_day(days)} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{behind}"
 
 
-def holds(mask: Column) -> np.ndarray:
+def to_mask(mask: Column) -> np.ndarray:
     """Return where a boolean column is true; null is not."""
     known: Column = mask.fill_null(pa.scalar(False)) if mask.null_count else mask
     return known.to_numpy(zero_copy_only=False)
@@ -130,30 +130,32 @@ def as_numbers(column: pa.Array[Any]) -> np.ndarray:
     return filled.to_numpy(zero_copy_only=False)
 
 
-def both(left: Column, right: Column) -> np.ndarray:
+def intersect_masks(left: Column, right: Column) -> np.ndarray:
     """Return where two boolean columns are true."""
-    found: np.ndarray = holds(left) & holds(right)
+    found: np.ndarray = to_mask(left) & to_mask(right)
     return found
 
 
-def added(column: Column, value: pa.Scalar[Any]) -> Column:
+def add_scalar(column: Column, value: pa.Scalar[Any]) -> Column:
     """Return a column of numbers with a value added to each."""
     made: Column = pc.add(column, value)
     return made
 
 
-def sorted_indices(rows: pa.Table, by: Sequence[tuple[str, str, str]]) -> pa.UInt64Array:
+def compute_sort_indices(rows: pa.Table, by: Sequence[tuple[str, str, str]]) -> pa.UInt64Array:
     """Return the order of rows by (column, ascending | descending, at_start | at_end: where nulls and NaN go)."""
     return pc.sort_indices(rows, sort_keys=by)  # type: ignore[arg-type]  # the stubs don't know a place per column
 
 
-def either(mask: Column, then: Column | pa.Scalar[Any], otherwise: Column | pa.Scalar[Any]) -> pa.Array[Any]:
+def choose_values(
+    mask: Column, then: Column | pa.Scalar[Any], otherwise: Column | pa.Scalar[Any]
+) -> pa.Array[Any]:
     """Return `then` where an array of booleans is true, `otherwise` where it is false, null where it is null."""
     made: pa.Array[Any] = pc.if_else(mask, then, otherwise)
     return made
 
 
-def joined(*texts: Column | pa.Scalar[Any], by: str) -> pa.Array[Any]:
+def join_texts(*texts: Column | pa.Scalar[Any], by: str) -> pa.Array[Any]:
     """Return texts row by row as one; null where one of them is null."""
     made: pa.Array[Any] = pc.binary_join_element_wise(*texts, by)  # type: ignore[call-overload]  # the stubs know no mixture
     return made
@@ -172,7 +174,9 @@ def from_stream(data: bytes | pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 
-def in_tables(batches: Iterable[pa.RecordBatch], rows: int, size: int | None = None) -> Iterator[pa.Table]:
+def group_batches(
+    batches: Iterable[pa.RecordBatch], rows: int, size: int | None = None
+) -> Iterator[pa.Table]:
     """Yield batches as tables of at least so many rows, or of `size` bytes; what is left over as a last one."""
     held: list[pa.RecordBatch] = []
     held_rows = held_bytes = 0
@@ -186,6 +190,6 @@ def in_tables(batches: Iterable[pa.RecordBatch], rows: int, size: int | None = N
         yield pa.Table.from_batches(held)
 
 
-def table_of(columns: Mapping[str, Column]) -> pa.Table:
+def build_arrow_table(columns: Mapping[str, Column]) -> pa.Table:
     """Return named columns as a table."""
     return pa.Table.from_arrays(list(columns.values()), names=list(columns))

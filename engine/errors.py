@@ -149,7 +149,7 @@ class CheckFailed(EpochFailed):
 class RowSearch(Protocol):
     """Finds the row on which an epoch failed, and tells the failure with it."""
 
-    def told(self, row: Any) -> RowFailed:
+    def build_error(self, row: Any) -> RowFailed:
         """Return the failure with a row that is known to be the one, None: without any."""
 
     def find(self, remembered: Any, seconds: float) -> RowFailed:

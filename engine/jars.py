@@ -66,7 +66,7 @@ FETCH_S3A = "python -m engine.jars --s3a"
 """What fetches the jars of s3a."""
 
 
-def jar_folder() -> Path:
+def get_jar_folder() -> Path:
     """Return the folder of the jars: TIDELINE_JARS, else `jars/` of TIDELINE_HOME, else `jars/` beside the engine."""
     if folder := os.environ.get("TIDELINE_JARS"):
         return Path(folder).expanduser().resolve()
@@ -77,12 +77,12 @@ def jar_folder() -> Path:
     return Path(__file__).resolve().parent.parent / "jars"
 
 
-def jar_paths() -> list[str]:
+def find_jar_paths() -> list[str]:
     """Return the paths of the jars that a session starts with; raises EnvironmentNotReady if one of Delta's is missing.
 
     Those of s3a are among them where all of them have been fetched.
     """
-    folder = jar_folder()
+    folder = get_jar_folder()
     missing = [jar for jar in JARS if not _is_jar(folder / jar)]
     if missing:
         raise EnvironmentNotReady(
@@ -94,36 +94,38 @@ def jar_paths() -> list[str]:
 
 def has_s3a() -> bool:
     """Tell whether the jars of the file system s3a have been fetched: half of them are none."""
-    folder = jar_folder()
+    folder = get_jar_folder()
     return all(_is_jar(folder / one.jar) for one in S3A)
 
 
-def java_version() -> int:
+def read_java_version() -> int:
     """Return Java's major version, e.g. 17; raises EnvironmentNotReady if there is no Java that runs."""
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', _java_told(_java()))
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', _read_java_output(_find_java()))
     if not match:
         raise EnvironmentNotReady(
-            f"`{_java()} -version` did not tell a version: install Java {OLDEST_JAVA} or newer"
+            f"`{_find_java()} -version` did not tell a version: install Java {OLDEST_JAVA} or newer"
         )
     major, minor = int(match[1]), int(match[2] or 0)
     return minor if major == 1 else major
 
 
-def java_build() -> str:
+def read_java_build() -> str:
     """Return which Java it is, to the build, whatever options it starts with; raises EnvironmentNotReady if none runs."""
     return "\n".join(
-        line for line in _java_told(_java()).splitlines() if "version" in line or "Runtime" in line
+        line
+        for line in _read_java_output(_find_java()).splitlines()
+        if "version" in line or "Runtime" in line
     )
 
 
-def _java() -> str:
+def _find_java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else "java"
 
 
 def check_java() -> None:
     """Raise EnvironmentNotReady unless a Java new enough for Spark is there."""
-    found = java_version()
+    found = read_java_version()
     if found < OLDEST_JAVA:
         raise EnvironmentNotReady(
             f"Spark needs Java {OLDEST_JAVA} or newer, but `java` is {found}: install a newer one, or set JAVA_HOME to it"
@@ -133,10 +135,10 @@ def check_java() -> None:
 def fetch(*, s3a: bool = False) -> list[str]:
     """Fetch the jars that are missing and return the paths of all; raises EnvironmentNotReady when that fails."""
     check_java()
-    folder = jar_folder()
+    folder = get_jar_folder()
     lacking = [one for one in (*DELTA, *(S3A if s3a else ())) if not _is_jar(folder / one.jar)]
     if not lacking:
-        return jar_paths()
+        return find_jar_paths()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tideline-ivy-") as work:
         _resolve(lacking, Path(work))
@@ -149,7 +151,7 @@ def fetch(*, s3a: bool = False) -> list[str]:
     if s3a and not has_s3a():
         missing = ", ".join(one.jar for one in S3A if not _is_jar(folder / one.jar))
         raise EnvironmentNotReady(f"{missing} could not be fetched: check the network, then run it again")
-    return jar_paths()
+    return find_jar_paths()
 
 
 def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
@@ -172,11 +174,11 @@ def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
         f'<ivysettings><settings defaultResolver="maven"/><caches defaultCacheDir={quoteattr(str(work / "cache"))}/>'
         f'<resolvers><ibiblio name="maven" m2compatible="true"{root}/></resolvers></ivysettings>'
     )
-    ivy = next(iter(sorted((pyspark_folder() / "jars").glob("ivy-*.jar"))), None)
+    ivy = next(iter(sorted((find_pyspark_folder() / "jars").glob("ivy-*.jar"))), None)
     if ivy is None:
         raise EnvironmentNotReady("the installed pyspark holds no Ivy: run `make setup` in a fresh .venv")
     pattern = str(work / "out" / "[artifact]-[revision].[ext]")
-    command = [_java()]
+    command = [_find_java()]
     command += ["-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
     command += ["-retrieve", pattern, "-types", "jar", "bundle", "-confs", "default"]
     try:
@@ -196,7 +198,7 @@ def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
         )
 
 
-def pyspark_folder() -> Path:
+def find_pyspark_folder() -> Path:
     """Return where the installed pyspark is, which need not be imported for that."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -213,7 +215,7 @@ def _is_jar(path: Path) -> bool:
 
 
 @cache
-def _java_told(java: str) -> str:
+def _read_java_output(java: str) -> str:
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (FileNotFoundError, PermissionError):

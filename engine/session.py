@@ -12,7 +12,7 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.connectors.contract import SourceReport, connector_of
+from engine.connectors.contract.connector import SourceReport, get_connector_name
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.connectors.sources import poll_all
 from engine.dispatch import Dispatch
@@ -20,38 +20,38 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
-from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.creation import Creation, creations
-from engine.meta.crossing import present
-from engine.meta.domain import domain_of
-from engine.meta.flush_plan import FlushPlan
-from engine.meta.mutation import PARALLELISM, RATE_LIMIT
-from engine.meta.partitions import PartitionStatus, partitioning_of
-from engine.meta.policy import check_policy, epochs_of
-from engine.meta.status import RelationStatus, lagging_views, statuses
-from engine.meta.waits import Wait, quarantine_waits, waits
-from engine.runtime.backfill.due import BACKFILL_ROWS
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.domains.creation import Creation, list_creations
+from engine.meta.domains.domain import find_domain_name
+from engine.meta.domains.mutation import PARALLELISM, RATE_LIMIT
+from engine.meta.domains.quarantine import PartitionStatus, find_partitioning
+from engine.meta.epochs.flush_plan import FlushPlan
+from engine.meta.epochs.query_policy import check_policy, choose_epochs
+from engine.meta.epochs.time_boundary import load_present
+from engine.meta.status.relation_status import RelationStatus, list_lagging_views, list_statuses
+from engine.meta.status.waits import DomainWait, list_quarantine_waits, list_waits
+from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.compaction_tasks import CompactionTasks
-from engine.runtime.domains.epochs import Epochs
+from engine.runtime.domains.epochs import EpochRunner
 from engine.runtime.domains.flush import BACKGROUND_SECONDS
-from engine.runtime.domains.wait import wait_for_creation
-from engine.runtime.epoch.mutation_run import ask
-from engine.runtime.epoch.report import FlushReport, SinkReport, ViewReport, followed_by
+from engine.runtime.domains.wait_for_creation import wait_for_creation
+from engine.runtime.epoch.mutation_run import request_mutation
+from engine.runtime.epoch.report import FlushReport, SinkReport, ViewReport, merge_sink_reports
 from engine.runtime.epoch.spark_executor import SparkExecutor
-from engine.runtime.partitions.checks import checked_partition, checked_partitioning
-from engine.runtime.partitions.values import changed_partitions, partition_statuses
+from engine.runtime.partitions.checks import require_partitioning, resolve_partition
+from engine.runtime.partitions.values import list_changed_partitions, list_partition_statuses
 from engine.runtime.reads.datasource import TidelineDataSource
 from engine.runtime.spark.on_demand import SparkOnDemand
 from engine.runtime.spark.session import SparkTarget, is_of_this_process
-from engine.runtime.statements.alter import set_option
-from engine.runtime.statements.statement_errors import told_at_its_place
-from engine.runtime.statements.statement_reading import statement_of, statements_of
+from engine.runtime.statements.alter.alter import set_option
+from engine.runtime.statements.session.statement_parser import parse_statement, split_statements
+from engine.runtime.statements.statement_errors import locate_errors
 from engine.runtime.writes import dml
 from engine.sql.catalog import Catalog
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
-from engine.sql.statements.parameters import Parameters
-from engine.sql.statements.session_statements import Prepare
-from engine.sql.statements.settings import Settings
+from engine.sql.statements.session.parameters import Parameters
+from engine.sql.statements.session.session_statements import Prepare
+from engine.sql.statements.session.settings import SessionSettings
 
 __all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "SourceReport", "ViewReport"]
 
@@ -87,7 +87,7 @@ class Session:
         if not is_dialect(dialect):
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self.url = url
-        self.settings = Settings(dialect=dialect)
+        self.settings = SessionSettings(dialect=dialect)
         self.reaches_out = True
         """Whether CREATE TABLE looks at what feeds the table; a trial of statements whose folders come later does not."""
         self.prepared: dict[str, Prepare] = {}
@@ -99,7 +99,7 @@ class Session:
         self.on_demand = SparkOnDemand(spark, self.store, TidelineDataSource)
         """The Spark session that it runs on, whether or not anything has needed it yet."""
         self.sinks = SinkDriver(self.store, lambda: self.computing)
-        self.epochs = Epochs(
+        self.epochs = EpochRunner(
             self.store,
             lambda store: SparkExecutor(store, lambda: self.computing, large_apart=drives),
             backfill_rows,
@@ -115,7 +115,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:  # Ctrl-C, a cancelled job: nobody waits for slow views any more
-            self.epochs.break_off()
+            self.epochs.abort()
         self.close()
 
     @property
@@ -142,7 +142,7 @@ class Session:
 
         One that was handed in is not this one: it keeps its settings, and another session is made beside it.
         """
-        return self.on_demand.with_source()
+        return self.on_demand.connect_with_source()
 
     @property
     def computing(self) -> SparkSession:
@@ -163,7 +163,7 @@ class Session:
     def stored(self) -> StoredCatalog:
         """Relations and incremental plans as they are now in the store."""
         self.epochs.store.refresh()  # which asks nobody while commits are on their way: those bring the news
-        return load(self.store.version)
+        return load_catalog(self.store.version)
 
     def sql(
         self,
@@ -188,9 +188,9 @@ class Session:
         self.notices = ()
         found = None
         dispatch = Dispatch(self, build, policy)
-        for part in [text] if parameters else statements_of(text, self.dialect):
-            statement = statement_of(part, parameters, self.settings, lambda: self.catalog)
-            with told_at_its_place(statement.sql, statement):
+        for part in [text] if parameters else split_statements(text, self.dialect):
+            statement = parse_statement(part, parameters, self.settings, lambda: self.catalog)
+            with locate_errors(statement.sql, statement):
                 found = dispatch.run(statement)
         return found
 
@@ -211,7 +211,7 @@ class Session:
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
         self.notices = ()
-        epoch, late = dml.write(self.store, self.stored, lambda: self.computing, table, rows, mode)
+        epoch, late = dml.write_rows(self.store, self.stored, lambda: self.computing, table, rows, mode)
         self.notice(late)
         return epoch
 
@@ -228,7 +228,7 @@ class Session:
         catalog = self.catalog
         names = None if tables is None else [catalog.get(table).name for table in tables]
         for relation in (catalog.relations[name] for name in names or ()):
-            if not connector_of(relation):
+            if not get_connector_name(relation):
                 raise SqlError(
                     f"{relation.name} has no source: CREATE TABLE … WITH (connector = …) gives it one"
                 )
@@ -257,7 +257,7 @@ class Session:
         >>> [(view.view, view.inserted, view.updated) for view in s.flush(["top"]).views]
         [('top', 1, 0)]
         """
-        bring = partial(self.epochs.bring, views, eager=eager, wait=wait)
+        bring = partial(self.epochs.run_pending, views, eager=eager, wait=wait)
         report = bring(background_seconds=background_seconds, partitions=partitions)
         sources = None if views is None else [*views, *(view.view for view in report.views)]
         deliver = partial(self.sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
@@ -265,8 +265,8 @@ class Session:
         for _ in range(sum(sink.into is not None for sink in delivered)):
             if not any(sink.into is not None and sink.rows for sink in delivered) or not self.lagging():
                 break
-            report = report.followed_by(bring(background_seconds=0))
-            delivered = followed_by(delivered, deliver(self.store.version))
+            report = report.merge(bring(background_seconds=0))
+            delivered = merge_sink_reports(delivered, deliver(self.store.version))
         return replace(report, sinks=delivered)
 
     def explain_flush(
@@ -284,7 +284,7 @@ class Session:
         >>> [(domain.name, [step.work for step in domain.steps]) for domain in s.explain_flush(["top"]).domains]
         [('top', ['epoch'])]
         """
-        return self._runner.plan(self._runner.request(views, eager=eager, partitions=partitions))
+        return self._runner.plan(self._runner.build_request(views, eager=eager, partitions=partitions))
 
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""
@@ -292,11 +292,11 @@ class Session:
 
     def pause(self, view: str) -> None:
         """Ask the domain of a view to rest from its next barrier on; durable when it returns."""
-        ask(self.store, view, "pause", None, self.store.clock())
+        request_mutation(self.store, view, "pause", None, self.store.clock())
 
     def resume(self, view: str) -> None:
         """Ask the domain of a view to go on with its next barrier."""
-        ask(self.store, view, "resume", None, self.store.clock())
+        request_mutation(self.store, view, "resume", None, self.store.clock())
 
     def throttle(self, view: str, rows_per_second: int | None) -> None:
         """Ask for another rate limit of a view's backfill: 0 pauses it, None lets it find its pace."""
@@ -308,11 +308,11 @@ class Session:
 
     def members(self, domain: str) -> tuple[str, ...]:
         """Return the views of a domain, inputs first."""
-        return tuple(name for name in self.stored.plans if domain_of(self.stored, name) == domain)
+        return tuple(name for name in self.stored.plans if find_domain_name(self.stored, name) == domain)
 
     def backfills(self) -> Mapping[str, Creation]:
         """Return how far each snapshot backfill is, by domain, finished ones included; needs no Spark."""
-        return creations(self.store.refresh())
+        return list_creations(self.store.refresh())
 
     def partitions(self, view: str) -> tuple[PartitionStatus, ...]:
         """Return where the partitions of a view stand, each with its own committed epoch, those in quarantine first.
@@ -322,11 +322,11 @@ class Session:
         >>> sorted(one.partition for one in s.partitions("cut"))
         ['7', '8']
         """
-        return partition_statuses(self.store, lambda: self.computing, view)
+        return list_partition_statuses(self.store, lambda: self.computing, view)
 
     def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
         """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
-        return changed_partitions(self.epochs.store, lambda: self.computing, view, after)
+        return list_changed_partitions(self.epochs.store, lambda: self.computing, view, after)
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.
@@ -340,11 +340,11 @@ class Session:
         if partition is None:
             return self.flush([relation.name])
         wanted = [partition] if isinstance(partition, str) else list(partition)
-        how = checked_partitioning(relation, partitioning_of(self.stored, relation.name))
-        keys = [checked_partition(how, key) for key in wanted]
+        how = require_partitioning(relation, find_partitioning(self.stored, relation.name))
+        keys = [resolve_partition(how, key) for key in wanted]
         return self.flush([relation.name], partitions={relation.name: keys})
 
-    def waits(self) -> tuple[Wait, ...]:
+    def waits(self) -> tuple[DomainWait, ...]:
         """Return why each domain that lags does so, and until when; needs no Spark.
 
         >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
@@ -352,8 +352,8 @@ class Session:
         [('cut', 'due'), ('top', 'due')]
         """
         now = self.store.clock()
-        version, stored = present(self.store, now)
-        return (*waits(version, stored, now), *quarantine_waits(version))
+        version, stored = load_present(self.store, now)
+        return (*list_waits(version, stored, now), *list_quarantine_waits(version))
 
     def common_epoch(self, *tables: str) -> int:
         """Return the newest epoch at which all of some tables have content: what `consistent` reads them at, for other readers.
@@ -365,11 +365,11 @@ class Session:
         """
         stored = self.stored
         names = [stored.catalog.get(name).name for name in tables]
-        return min(epochs_of(self.store.version, stored, names).values())
+        return min(choose_epochs(self.store.version, stored, names).values())
 
     def lagging(self) -> tuple[str, ...]:
         """Return the views that lack changes of their inputs; reads the newest manifest only."""
-        return lagging_views(*present(self.store, self.store.clock()))
+        return list_lagging_views(*load_present(self.store, self.store.clock()))
 
     def status(self) -> tuple[RelationStatus, ...]:
         """Return where every table and materialized view stands, inputs first; needs no Spark.
@@ -378,8 +378,8 @@ class Session:
         ('cut', 'materialized view', 2)
         """
         now = self.store.clock()
-        version, stored = present(self.store, now)
-        return statuses(version, stored, self.sinks.errors(), now, self.store.reader)
+        version, stored = load_present(self.store, now)
+        return list_statuses(version, stored, self.sinks.collect_errors(), now, self.store.reader)
 
     def compact(
         self, table: str | None = None, *, full: bool = True, start_spark: bool = False
@@ -401,7 +401,7 @@ class Session:
         """Return what merges large compactions by Spark's tasks, where a Spark is at hand: it has started, was handed in, or runs
         elsewhere. One of this machine is started for them with `start_spark` alone: its start takes longer than it saves.
         """
-        return CompactionTasks(self.store, self.on_demand if start_spark else self.on_demand.at_hand)
+        return CompactionTasks(self.store, self.on_demand if start_spark else self.on_demand.find_started)
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
@@ -418,4 +418,4 @@ class Session:
     def reflect(self, table: str) -> None:
         """Return when the views reflect what has been written to a table; raises EpochFailed for one of them that cannot."""
         report = self.flush(background_seconds=0)
-        report.of(self.stored.catalog.dependents(table)).raise_for_all()
+        report.of(self.stored.catalog.list_dependents(table)).raise_for_all()

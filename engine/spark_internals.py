@@ -44,7 +44,7 @@ RUNS_ANEW = frozenset(
 )
 """Physical operators that compute everything anew in each job; exchanges, caches and adaptive plans keep their first result."""
 
-_TOLD = "tideline.told:"
+_TASK_TEXT = "tideline.told:"
 _TAGS = "spark.job.tags"
 _MOST_TOLD = 32_768
 
@@ -59,7 +59,7 @@ def is_stopped(session: SparkSession) -> bool:
     return is_in_process(session) and session.sparkContext._jsc is None
 
 
-def runs_in_this_process() -> bool:
+def has_own_spark() -> bool:
     """Tell whether this process has a Spark of its own."""
     from pyspark import SparkContext
 
@@ -72,34 +72,36 @@ def activate(session: SparkSession) -> None:
     In a thread that has none, or another one, Spark plans by the settings that it was built with: it knows no TIME type.
     """
     if is_in_process(session):
-        _session_class(session._jvm).setActiveSession(session._jsparkSession)
+        _load_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
 
 @lru_cache(maxsize=1)
-def _session_class(java: Any) -> Any:
+def _load_session_class(java: Any) -> Any:
     """Return Java's class of sessions: looked up by name, Java searches all jars for packages of that name first."""
     return java.SparkSession
 
 
-def typed(frame: DataFrame, schema: StructType) -> DataFrame:
+def set_schema(frame: DataFrame, schema: StructType) -> DataFrame:
     """Return a frame of which the schema is known: a client of Spark Connect asks the server for it otherwise, each time."""
     if hasattr(frame, "_jdf"):
         return frame
-    from engine.claims import KNOWN_SCHEMA
-    from engine.verification import broken, verifying
+    from engine.assumptions import KNOWN_SCHEMA
+    from engine.verification import build_assumption_error, should_verify
 
-    if verifying() and (asked := frame.schema) != schema:
-        raise broken(KNOWN_SCHEMA, f"{schema.simpleString()} is {asked.simpleString()} by the server")
+    if should_verify() and (asked := frame.schema) != schema:
+        raise build_assumption_error(
+            KNOWN_SCHEMA, f"{schema.simpleString()} is {asked.simpleString()} by the server"
+        )
     frame._cached_schema = schema  # type: ignore[attr-defined]  # that of Connect's frames
     return frame
 
 
 def collect(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
     """Run a frame and yield its few rows."""
-    return runnable(frame)()
+    return prepare_run(frame)()
 
 
-def runnable(frame: DataFrame) -> Callable[[], Iterator[tuple[Any, ...]]]:
+def prepare_run(frame: DataFrame) -> Callable[[], Iterator[tuple[Any, ...]]]:
     """Return what runs a frame, as often as it is called, and yields its few rows.
 
     For a server its plan is put into a request once; to make rows of a table a client would ask the server how.
@@ -117,75 +119,75 @@ def runnable(frame: DataFrame) -> Callable[[], Iterator[tuple[Any, ...]]]:
     return run
 
 
-def can_tell(session: SparkSession, text: str) -> bool:
+def can_attach_text(session: SparkSession, text: str) -> bool:
     """Tell whether a text is short enough for `telling`: a server keeps the tags of its last thousand jobs."""
     return is_in_process(session) or len(text) <= _MOST_TOLD
 
 
 @contextmanager
-def telling(session: SparkSession, text: str) -> Iterator[None]:
+def attach_task_text(session: SparkSession, text: str) -> Iterator[None]:
     """Let the tasks of the jobs that this thread starts meanwhile know a text in base64.
 
     To a server it goes as a tag of the request: one becomes a tag of the jobs, which their tasks are told as well.
     """
     if is_in_process(session):
         context = session.sparkContext
-        context.setLocalProperty(_TOLD, text)
+        context.setLocalProperty(_TASK_TEXT, text)
         try:
             yield
         finally:
-            context.setLocalProperty(_TOLD, None)  # type: ignore[arg-type]  # None takes it away
+            context.setLocalProperty(_TASK_TEXT, None)  # type: ignore[arg-type]  # None takes it away
     else:
-        session.addTag(_TOLD + text)
+        session.addTag(_TASK_TEXT + text)
         try:
             yield
         finally:
-            session.removeTag(_TOLD + text)
+            session.removeTag(_TASK_TEXT + text)
 
 
-def told() -> str | None:
+def read_task_text() -> str | None:
     """Return, in a task, what its job was started with by `telling`."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
         return None
-    text = context.getLocalProperty(_TOLD)
+    text = context.getLocalProperty(_TASK_TEXT)
     if text is None:
-        _, _, text = (context.getLocalProperty(_TAGS) or "").partition(_TOLD)
+        _, _, text = (context.getLocalProperty(_TAGS) or "").partition(_TASK_TEXT)
     return text.partition(",")[0] or None
 
 
-def runs_anew(frame: DataFrame) -> bool:
+def is_recomputed(frame: DataFrame) -> bool:
     """Tell whether each job of a frame computes all of it, by the operators of its physical plan; a server plans each anew."""
     if not hasattr(frame, "_jdf"):
         return True
     java: Any = frame._jdf
-    return all(name in RUNS_ANEW for name in _operators(java.queryExecution().executedPlan()))
+    return all(name in RUNS_ANEW for name in _list_operators(java.queryExecution().executedPlan()))
 
 
-def _operators(plan: Any) -> Iterator[str]:
+def _list_operators(plan: Any) -> Iterator[str]:
     yield str(plan.getClass().getSimpleName())
     for parts in (plan.children(), plan.subqueries()):
         for at in range(parts.size()):
-            yield from _operators(parts.apply(at))
+            yield from _list_operators(parts.apply(at))
 
 
-def arrow_type(kind: DataType) -> pa.DataType:
+def derive_arrow_type(kind: DataType) -> pa.DataType:
     """Return the Arrow type in which Spark gives a column; moments are in UTC."""
     from pyspark.sql.pandas.types import to_arrow_type
 
     return to_arrow_type(kind, timezone="UTC")
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
+def derive_arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema in which Spark gives a frame; moments are in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
+def derive_spark_schema(schema: pa.Schema) -> StructType:
     """Return the schema of a frame made of Arrow columns; moments without a zone stay without one."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -213,7 +215,7 @@ _WITHOUT_SPARK = threading.local()
 
 
 @contextmanager
-def frames_without_spark(names: Iterable[str]) -> Iterator[dict[str, DataFrame]]:
+def build_offline_frames(names: Iterable[str]) -> Iterator[dict[str, DataFrame]]:
     """Give frames of Spark Connect over some tables, which can be built upon though nobody serves them.
 
     In this thread, meanwhile, functions of PySpark make columns of such frames, whatever Spark the process has.
@@ -238,7 +240,7 @@ def frames_without_spark(names: Iterable[str]) -> Iterator[dict[str, DataFrame]]
         _WITHOUT_SPARK.on = False
 
 
-def connect_relation(frame: object) -> Any:
+def get_connect_relation(frame: object) -> Any:
     """Return the tree of operators that a frame of Spark Connect is, None for what is no such frame."""
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
@@ -248,7 +250,7 @@ def connect_relation(frame: object) -> Any:
     return frame._plan.plan(client)
 
 
-def connect_type(kind: Any) -> str:
+def render_connect_type(kind: Any) -> str:
     """Return a type of Spark Connect as SQL writes it."""
     from pyspark.sql.connect.types import proto_schema_to_pyspark_data_type
 

@@ -16,7 +16,7 @@ VARIABLE = "TIDELINE_VERIFY"
 
 
 @dataclass(frozen=True)
-class Claim:
+class Assumption:
     """Something that is taken for true: what it `says`, who it is `made_by`, and what it is `checked_by`."""
 
     name: str
@@ -25,13 +25,13 @@ class Claim:
     checked_by: str
 
 
-def verifying() -> bool:
+def should_verify() -> bool:
     """Tell whether the claim at hand is to be checked; raises EnvironmentNotReady for a setting that is no share."""
-    share = _share(os.environ.get(VARIABLE, ""))
+    share = _parse_share(os.environ.get(VARIABLE, ""))
     return share > 0 and (share >= 1 or random.random() < share)
 
 
-def broken(claim: Claim, detail: str) -> ClaimBroken:
+def build_assumption_error(claim: Assumption, detail: str) -> ClaimBroken:
     """Return the error for a claim that the data do not bear out; `detail` says where, and what was found instead."""
     told = (
         f'{detail}. It says: "{claim.says}", and is made by {claim.made_by}. This is a fault of Tideline: '
@@ -41,7 +41,7 @@ def broken(claim: Claim, detail: str) -> ClaimBroken:
 
 
 @functools.lru_cache(maxsize=16)
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         share = float(text or 0)
     except ValueError:

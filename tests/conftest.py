@@ -13,9 +13,9 @@ import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors.sinks.delta_upkeep import LISTING
+from engine.connectors.delta.sink.maintenance import LISTING
 from engine.hummock.compaction import Merge
-from engine.hummock.merge import HashRange
+from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
 from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.spark.session import connect

@@ -20,21 +20,21 @@ import pytest
 from dagster_tideline.component import TidelineModelsComponent
 from dagster_tideline.settings import VARIABLES, Settings
 from engine.cli.commands import main
-from engine.connectors import landing_bucket
-from engine.connectors.landing_tasks import tasks_from_bytes
-from engine.connectors.read_limits import ReadLimits
+from engine.connectors.formats.read_limits import ReadLimits
+from engine.connectors.landing import bucket
+from engine.connectors.landing.tasks import read_task_threshold
 from engine.errors import EnvironmentNotReady, StorageError, TidelineError
 from engine.hummock.object_store import open_object_store
-from engine.hummock.object_store.delayed import delayed
+from engine.hummock.object_store.delayed import delay_requests
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.hummock.object_store.s3 import S3ObjectStore
 from engine.runtime import compaction_tasks
-from engine.runtime.spark.masters import driver_memory
-from engine.runtime.spark.probe import patience
+from engine.runtime.spark.masters import read_driver_memory
+from engine.runtime.spark.probe import read_executor_timeout
 from engine.runtime.spark.session import connect
-from engine.runtime.writes.driver_rows import driver_bytes
+from engine.runtime.writes.driver_rows import read_driver_limit
 from engine.session import Session
-from engine.verification import verifying
+from engine.verification import should_verify
 from tests.connectors.bad_settings import Bad, check_refused
 from tests.proxy import proxy
 
@@ -282,7 +282,7 @@ def test_a_service_that_takes_no_connections_is_told_without_the_password_in_its
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(landing_bucket, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(bucket, "PATIENCE_SECONDS", 0.0)
     text = "CREATE TABLE x (id INT PRIMARY KEY) WITH (connector = 'landing', path = 's3://bucket/in')"
     landing = Bad(text, "path", "s3://bucket/in/ cannot be listed", "whether the service runs")
     with proxy(int(s3_server.rpartition(":")[2])) as door:
@@ -322,17 +322,17 @@ def test_a_text_that_names_no_spark_is_told_before_one_is_started(
 @pytest.mark.parametrize(
     ("variable", "value", "read", "now"),
     [
-        ("TIDELINE_DRIVER_MEMORY", "lots", driver_memory, "such as 4g"),
-        ("TIDELINE_DRIVER_MEMORY", "0g", driver_memory, "such as 4g"),
-        ("TIDELINE_EXECUTOR_SECONDS", "soon", patience, "such as 120"),
-        ("TIDELINE_EXECUTOR_SECONDS", "0", patience, "such as 120"),
-        ("TIDELINE_EXECUTOR_SECONDS", "1e30", patience, "such as 120"),
-        ("TIDELINE_LANDING_MEMORY", "-1", ReadLimits.of_environment, "such as 256"),
-        ("TIDELINE_LANDING_TASKS_MB", "all", tasks_from_bytes, "such as 1024"),
-        ("TIDELINE_DRIVER_ROWS_MB", "much", driver_bytes, "such as 64"),
-        ("TIDELINE_COMPACTION_TASKS_MB", "large", compaction_tasks.tasks_from_bytes, "such as 512"),
-        ("TIDELINE_VERIFY", "always", verifying, "1"),
-        ("TIDELINE_STORE_DELAY_MS", "slow", lambda: delayed(LocalObjectStore(Path("/"))), "as 80"),
+        ("TIDELINE_DRIVER_MEMORY", "lots", read_driver_memory, "such as 4g"),
+        ("TIDELINE_DRIVER_MEMORY", "0g", read_driver_memory, "such as 4g"),
+        ("TIDELINE_EXECUTOR_SECONDS", "soon", read_executor_timeout, "such as 120"),
+        ("TIDELINE_EXECUTOR_SECONDS", "0", read_executor_timeout, "such as 120"),
+        ("TIDELINE_EXECUTOR_SECONDS", "1e30", read_executor_timeout, "such as 120"),
+        ("TIDELINE_LANDING_MEMORY", "-1", ReadLimits.from_environment, "such as 256"),
+        ("TIDELINE_LANDING_TASKS_MB", "all", read_task_threshold, "such as 1024"),
+        ("TIDELINE_DRIVER_ROWS_MB", "much", read_driver_limit, "such as 64"),
+        ("TIDELINE_COMPACTION_TASKS_MB", "large", compaction_tasks.read_task_threshold, "such as 512"),
+        ("TIDELINE_VERIFY", "always", should_verify, "1"),
+        ("TIDELINE_STORE_DELAY_MS", "slow", lambda: delay_requests(LocalObjectStore(Path("/"))), "as 80"),
     ],
 )
 def test_a_variable_that_is_no_number_is_told_with_one(
@@ -377,4 +377,4 @@ def test_what_a_component_says_is_checked_as_the_environment_is(
     for name in VARIABLES.values():
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(EnvironmentNotReady, match="TIDELINE_STORE is 'gs://bucket/x': that is no address"):
-        TidelineModelsComponent(store="gs://bucket/x").definitions_of(tmp_path, tmp_path)
+        TidelineModelsComponent(store="gs://bucket/x").build_project_defs(tmp_path, tmp_path)

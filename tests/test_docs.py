@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.hummock.delta import Delta, NewGeneration, TableSpec
-from engine.hummock.manifest import Checkpoint, LoggedRun, Manifest, TableCheckpoint
+from engine.hummock.manifests.delta import Delta, NewGeneration, TableSpec
+from engine.hummock.manifests.manifest import LoggedRun, Manifest, TableCheckpoint, VersionCheckpoint
 from engine.hummock.version import SstInfo, TableOptions
 from tests.docs_pages import ROOT, Page, pages
 from tools.wrap import LONGEST_LINE
@@ -105,7 +105,7 @@ def test_the_page_of_the_format_names_every_key_of_a_manifest() -> None:
         TableSpec,
         TableOptions,
         SstInfo,
-        Checkpoint,
+        VersionCheckpoint,
         TableCheckpoint,
         LoggedRun,
         NewGeneration,
@@ -139,7 +139,7 @@ def named_paths(page: Page) -> list[str]:
 
 
 def names_a_path(text: str) -> bool:
-    """Tell whether what stands in backticks is a file or a folder of the repository: `engine/meta/cut.py`, `sql/bind/`, `cut.py`."""
+    """Tell whether what stands in backticks is a file or a folder of the repository: `engine/meta/epochs/target_epoch.py`, `sql/bind/`, `cut.py`."""
     if not re.fullmatch(r"[\w.*-]+(/[\w.*-]+)*/?", text):
         return False
     first = text.split("/")[0]
@@ -191,5 +191,5 @@ def test_paths_are_told_from_other_code(text: str, is_path: bool) -> None:
 
 
 def test_a_path_that_is_not_there_is_missed() -> None:
-    assert exists("engine/session.py") and exists("meta/cut.py") and exists("sinks/files.py")
+    assert exists("engine/session.py") and exists("meta/epochs/target_epoch.py") and exists("sinks/files.py")
     assert not exists("engine/nowhere.py") and not exists("meta/files_that_are_not.py")

@@ -1,6 +1,6 @@
 """Nothing tells keys apart but the store: whoever groups, dedupes or looks values up in another way is found, and says why.
 
-`engine.hummock.one_key` numbers rows by their keys. Arrow's groups and Python's sets and dicts have another equality (-0.0, NaN), so
+`engine.hummock.rows.number_keys` numbers rows by their keys. Arrow's groups and Python's sets and dicts have another equality (-0.0, NaN), so
 that a use of them on columns stands in the list below, with the reason why the values cannot be told apart wrongly there.
 """
 
@@ -23,23 +23,23 @@ PYTHONS = {"set", "frozenset", "Counter", "fromkeys"}
 VALUES = {"to_pylist", "as_values", "as_rows"}
 """What makes Python's values of columns."""
 REASONS = {
-    "engine/hummock/one_key.py:_codes": "the numbers themselves, of values that have one form",
-    "engine/hummock/hash.py:_encoded_if_it_pays": "texts and bytes, each hashed once",
-    "engine/hummock/sst.py:_repeats": "counts values to choose an encoding",
-    "engine/hummock/lookup.py:_wanted_values": "texts",
-    "engine/hummock/claims.py:check_row_groups": "hashes, whole numbers and texts",
+    "engine/hummock/rows/key_numbers.py:_codes": "the numbers themselves, of values that have one form",
+    "engine/hummock/rows/row_hash.py:_encoded_if_it_pays": "texts and bytes, each hashed once",
+    "engine/hummock/sorted_files/sst.py:_repeats": "counts values to choose an encoding",
+    "engine/hummock/reads/lookup.py:_wanted_values": "texts",
+    "engine/hummock/sorted_files/assumption_checks.py:check_row_groups": "hashes, whole numbers and texts",
     "engine/hummock/compaction/ranges.py:_cuts": "places",
-    "engine/operators/arrow_folds.py:_folded": "keys of types that Arrow compares as Spark does, no DOUBLE",
+    "engine/operators/arrow/folds.py:_folded": "keys of types that Arrow compares as Spark does, no DOUBLE",
     "engine/operators/skew.py:load_of": "hashes",
     "engine/runtime/epoch/failing_row.py:_searched": "hashes",
-    "engine/connectors/landing_rows.py:_operations": "words",
-    "engine/connectors/landing_pending.py:_unlike": "paths",
-    "engine/connectors/landing_tables.py:taken_files": "paths",
-    "engine/connectors/landing_tasks.py:written": "numbers of files",
-    "engine/connectors/csv_dialect.py": "bytes of a text",
-    "engine/connectors/time_formats.py:_month": "names of months",
-    "engine/connectors/csv_files.py": "lines and names of files",
-    "engine/connectors/parquet_files.py": "rows by number, and names",
+    "engine/connectors/landing/rows.py:_operations": "words",
+    "engine/connectors/landing/pending.py:_unlike": "paths",
+    "engine/connectors/landing/tables.py:taken_files": "paths",
+    "engine/connectors/landing/tasks.py:written": "numbers of files",
+    "engine/connectors/formats/csv_dialect.py": "bytes of a text",
+    "engine/connectors/formats/time_formats.py:_month": "names of months",
+    "engine/connectors/formats/csv_reader.py": "lines and names of files",
+    "engine/connectors/formats/parquet_reader.py": "rows by number, and names",
 }
 
 
@@ -74,7 +74,7 @@ def test_whoever_tells_values_apart_says_why_they_are_no_keys() -> None:
                     found[f"{shown}:{name}"] = ast.unparse(node)
     said = {place: {place, place.partition(":")[0]} & REASONS.keys() for place in found}
     unknown = {place: found[place] for place, reasons in said.items() if not reasons}
-    assert not unknown, "tell keys apart by engine.hummock.one_key, or say why these are none"
+    assert not unknown, "tell keys apart by engine.hummock.rows.key_numbers, or say why these are none"
     assert not REASONS.keys() - set().union(*said.values()), "what is not there any more needs no reason"
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from engine.arrow import as_rows, as_values, has_far_times
-from engine.jsonb.values import as_documents
+from engine.jsonb.values import render_documents
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("engine", "tideline", "dagster_tideline")
@@ -22,51 +22,51 @@ OF_NO_TIME = ("sum", "any", "all", "count", "count_distinct", "as_numbers")
 COLLECTORS = ("gc", "chain", "self.maintenance")
 """What collects garbage, and no rows."""
 OF_NUMBERS_AND_TEXTS = {
-    "engine/connectors/delta_columns.py": (
+    "engine/connectors/delta/columns.py": (
         "session.read.format('delta').load(place.spark).limit(0).collect()",
     ),
-    "engine/connectors/delta_tables.py": (
+    "engine/connectors/delta/sink/tables.py": (
         "session.sql(f'DESCRIBE DETAIL {delta_name(url)}').toArrow().to_pylist()",
         "session.sql(f'DESCRIBE HISTORY {delta_name(url)} LIMIT 1').toArrow().to_pylist()",
         "session.sql(f'SHOW TBLPROPERTIES {delta_name(url)}').toArrow().to_pylist()",
     ),
-    "engine/connectors/landing_commit.py": ("found.to_pylist()",),
-    "engine/connectors/landing_rows.py": (
+    "engine/connectors/landing/commits.py": ("found.to_pylist()",),
+    "engine/connectors/landing/rows.py": (
         "encoded.dictionary.to_pylist()",
         "given[index].as_py()",
     ),
-    "engine/connectors/landing_tables.py": ("found.to_pylist()",),
-    "engine/connectors/offsets.py": ("found.to_pylist()",),
-    "engine/connectors/parquet_files.py": (
+    "engine/connectors/landing/tables.py": ("found.to_pylist()",),
+    "engine/connectors/contract/offsets.py": ("found.to_pylist()",),
+    "engine/connectors/formats/parquet_reader.py": (
         "column[index].as_py()",
         "column.offsets[0].as_py()",
         "column.offsets[-1].as_py()",
     ),
-    "engine/connectors/parquet_process.py": ("numbers[index].as_py()",),
-    "engine/connectors/sinks/delta.py": ("done.toArrow().to_pylist()",),
-    "engine/connectors/sinks/delta_upkeep.py": ("column[0].as_py()",),
-    "engine/hummock/claims.py": ("pc.min(rows.column(ROW_EPOCH)).as_py()",),
+    "engine/connectors/formats/parquet_process.py": ("numbers[index].as_py()",),
+    "engine/connectors/delta/sink/target.py": ("done.toArrow().to_pylist()",),
+    "engine/connectors/delta/sink/maintenance.py": ("column[0].as_py()",),
+    "engine/hummock/sorted_files/assumption_checks.py": ("pc.min(rows.column(ROW_EPOCH)).as_py()",),
     "engine/hummock/compaction/merging.py": (
         "pc.min(rows.column(ROW_EPOCH)).as_py()",
         "pc.min(numbers).as_py()",
         "pc.max(numbers).as_py()",
     ),
-    "engine/hummock/lookup.py": ("column.take(positions(order)).to_pylist()",),
-    "engine/hummock/shared_buffer.py": (
+    "engine/hummock/reads/lookup.py": ("column.take(positions(order)).to_pylist()",),
+    "engine/hummock/writes/shared_buffer.py": (
         "hashes[0].as_py()",
         "hashes[-1].as_py()",
     ),
-    "engine/hummock/sst.py": (
+    "engine/hummock/sorted_files/sst.py": (
         "hashes[0].as_py()",
         "hashes[-1].as_py()",
     ),
     "engine/jsonb/functions.py": ("kinds[0].as_py()",),
     "engine/log_store/fan_out.py": ("message.value.as_py()",),
     "engine/log_store/log_table.py": ("batch.column(name).to_pylist()",),
-    "engine/meta/crossing.py": ("pc.min(rows.column(TIME_AT).filter(ahead)).as_py()",),
-    "engine/meta/source_notes.py": ("batch.to_pylist()",),
-    "engine/meta/watermarks.py": ("found.column(LATE)[0].as_py()",),
-    "engine/operators/arrow_folds.py": (
+    "engine/meta/epochs/time_boundary.py": ("pc.min(rows.column(TIME_AT).filter(ahead)).as_py()",),
+    "engine/meta/status/source_notes.py": ("batch.to_pylist()",),
+    "engine/meta/status/watermarks.py": ("found.column(LATE)[0].as_py()",),
+    "engine/operators/arrow/folds.py": (
         "pc.min(column).as_py()",
         "pc.max(column).as_py()",
     ),
@@ -75,7 +75,7 @@ OF_NUMBERS_AND_TEXTS = {
         "log.column('_op').to_pylist()",
     ),
     "engine/operators/skew.py": ("pc.max(counted.column('hash_count')).as_py()",),
-    "engine/runtime/epoch/claims.py": (
+    "engine/runtime/epoch/assumption_checks.py": (
         "pc.min(as_numbers(rows.column(expiry.column).combine_chunks())).as_py()",
     ),
     "engine/runtime/epoch/row_checks.py": (
@@ -96,8 +96,8 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/runtime/reads/local_read.py": ("scalar.as_py()",),
     "engine/runtime/rows.py": ("pc.min(found.long).as_py()",),
     "engine/runtime/spark/probe.py": ("frame.collect()",),
-    "engine/runtime/statements/alter.py": ("value.as_py()",),
-    "engine/runtime/writes/late_frames.py": (
+    "engine/runtime/statements/alter/alter.py": ("value.as_py()",),
+    "engine/runtime/writes/late_rows.py": (
         "rows.selectExpr(f'max({number})', f'count_if({late})').collect()",
     ),
     "engine/runtime/writes/watermarks.py": ("pc.max(times).as_py()", "numbers.to_pylist()"),
@@ -106,9 +106,9 @@ OF_NUMBERS_AND_TEXTS = {
         "frame.collect()",
         "column.to_pylist()",
     ),
-    "engine/sql/typing/converted.py": ("texts.to_pylist()", "value.as_py()", "one.as_py()"),
-    "engine/sql/typing/documents.py": ("values.to_pylist()",),
-    "engine/sql/typing/exact_values.py": ("values.to_pylist()",),
+    "engine/sql/typing/column_conversion.py": ("texts.to_pylist()", "value.as_py()", "one.as_py()"),
+    "engine/sql/typing/json_documents.py": ("values.to_pylist()",),
+    "engine/sql/typing/exact_casts.py": ("values.to_pylist()",),
     "engine/sql/typing/json_values.py": ("texts.to_pylist()",),
     "engine/sql/typing/spark_texts.py": ("texts.to_pylist()", "micros.to_pylist()", "values.to_pylist()"),
     "engine/sql/typing/text_values.py": (
@@ -117,7 +117,7 @@ OF_NUMBERS_AND_TEXTS = {
         "pc.less_equal(found['max'], pa.scalar(last, kind)).as_py()",
         "text.to_pylist()",
     ),
-    "dagster_tideline/io_manager.py": ("found.to_pandas(types_mapper=pd.ArrowDtype)",),
+    "dagster_tideline/io/io_manager.py": ("found.to_pandas(types_mapper=pd.ArrowDtype)",),
 }
 """By file: what is taken apart there and holds numbers, texts, bytes or truths, times that were looked at before, or the store's
 own times."""
@@ -170,7 +170,7 @@ def test_times_that_python_has_not_are_texts_wherever_they_stand(zone: str | Non
     assert as_rows(pa.table({"s": nested})) == [{"s": {"at": text}}, {"s": {"at": plain}}]
     assert as_values(pa.ListArray.from_arrays([0, 2], far)) == [[text, plain]]
     assert has_far_times(far) and not has_far_times(far.slice(1)) and not has_far_times(far.slice(0, 0))
-    assert as_documents(far, "timestamp", sort=True)[0] == f'"10000-01-01T00:00:00{end}"'
+    assert render_documents(far, "timestamp", sort=True)[0] == f'"10000-01-01T00:00:00{end}"'
 
 
 def test_dates_of_any_year_are_texts() -> None:

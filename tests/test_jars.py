@@ -22,7 +22,7 @@ def fake_java(folder: Path, told: str) -> Path:
 def test_missing_jars_are_named_with_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDELINE_JARS", str(tmp_path))
     with pytest.raises(EnvironmentNotReady, match="run `make setup`") as caught:
-        jars.jar_paths()
+        jars.find_jar_paths()
     assert "\n" not in str(caught.value)
     assert "delta-storage" in str(caught.value)
 
@@ -32,7 +32,7 @@ def test_a_page_of_a_proxy_is_no_jar(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in jars.JARS:
         (tmp_path / name).write_bytes(b"<html>")
     with pytest.raises(EnvironmentNotReady):
-        jars.jar_paths()
+        jars.find_jar_paths()
 
 
 def fetched(folder: Path, names: Iterable[str]) -> None:
@@ -47,13 +47,13 @@ def test_the_jars_of_s3a_are_used_where_all_of_them_are(
     fetched(tmp_path, jars.JARS)
     *most, last = [one.jar for one in jars.S3A]
     fetched(tmp_path, most)
-    assert not jars.has_s3a() and [Path(path).name for path in jars.jar_paths()] == list(jars.JARS)
+    assert not jars.has_s3a() and [Path(path).name for path in jars.find_jar_paths()] == list(jars.JARS)
     fetched(tmp_path, [last])
-    assert jars.has_s3a() and [Path(path).name for path in jars.jar_paths()] == [*jars.JARS, *most, last]
+    assert jars.has_s3a() and [Path(path).name for path in jars.find_jar_paths()] == [*jars.JARS, *most, last]
 
 
 def test_hadoop_aws_is_of_the_hadoop_that_spark_has() -> None:
-    spark = jars.pyspark_folder() / "jars"
+    spark = jars.find_pyspark_folder() / "jars"
     assert (spark / f"hadoop-client-api-{jars.HADOOP_VERSION}.jar").is_file()
 
 
@@ -73,6 +73,6 @@ def test_an_old_java_is_refused_with_its_version(tmp_path: Path, monkeypatch: py
 def test_no_java_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    jars._java_told.cache_clear()
+    jars._read_java_output.cache_clear()
     with pytest.raises(EnvironmentNotReady, match="there is none on the PATH"):
         jars.check_java()

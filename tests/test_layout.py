@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from tools.shape import MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_PARAMETERS, Module, circle, read_modules
+from tools.shape import (
+    MOST_LINES,
+    MOST_LINES_OF_A_FUNCTION,
+    MOST_PARAMETERS,
+    Module,
+    find_circle,
+    read_modules,
+)
 
 PACKAGES = ("engine", "dagster_tideline", "tideline", "dagster_project", "resources", "assets")
 
@@ -51,7 +58,7 @@ def test_functions_take_few_parameters(modules: dict[str, Module]) -> None:
 
 
 def test_no_modules_import_each_other(modules: dict[str, Module]) -> None:
-    found = circle(modules)
+    found = find_circle(modules)
     assert not found, f"modules import each other: {' <- '.join(found)}"
 
 

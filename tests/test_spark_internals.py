@@ -18,12 +18,12 @@ from engine import spark_internals
 from engine.spark_internals import (
     RUNS_ANEW,
     activate,
-    arrow_schema,
-    arrow_type,
+    derive_arrow_schema,
+    derive_arrow_type,
+    derive_spark_schema,
+    has_own_spark,
     is_in_process,
-    runs_anew,
-    runs_in_this_process,
-    spark_schema,
+    is_recomputed,
 )
 
 PRIVATE = ("_jdf", "_jsc", "_jvm", "_jsparkSession", "_jschema", "_jconf", "_active_spark_context")
@@ -58,7 +58,7 @@ def test_a_session_of_this_process_is_told_by_its_java_context(spark: SparkSessi
 
 
 def test_a_spark_of_this_process_is_told_by_its_active_context(spark: SparkSession) -> None:
-    assert runs_in_this_process(), "SparkContext._active_spark_context is not set any more by a running Spark"
+    assert has_own_spark(), "SparkContext._active_spark_context is not set any more by a running Spark"
     told = "from engine.spark_internals import runs_in_this_process as told; print(told())"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -84,7 +84,7 @@ def test_a_frame_of_operators_without_a_memory_computes_everything_anew(spark: S
     frame = (
         spark.range(0, 4, 1, 1).selectExpr("id", "'Exchange of a Subquery, InMemory' AS note").where("id > 1")
     )
-    assert runs_anew(frame), "the plan of a filter holds operators that RUNS_ANEW does not know"
+    assert is_recomputed(frame), "the plan of a filter holds operators that RUNS_ANEW does not know"
 
 
 @pytest.mark.parametrize("kept", ["shuffled", "cached", "subquery"])
@@ -101,7 +101,7 @@ def test_a_frame_that_keeps_its_first_result_does_not_compute_everything_anew(
         ),
     }
     try:
-        assert not runs_anew(frames[kept])
+        assert not is_recomputed(frames[kept])
     finally:
         cached.unpersist()
 
@@ -130,15 +130,17 @@ def test_types_go_to_arrow_and_back() -> None:
             StructField("local", TimestampNTZType()),
         ]
     )
-    shown = arrow_schema(schema)
+    shown = derive_arrow_schema(schema)
     assert [field.type for field in shown] == [pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("us")]
-    assert [arrow_type(field.dataType) for field in schema.fields] == [field.type for field in shown]
-    assert spark_schema(shown) == schema, "moments without a zone do not stay without one any more"
+    assert [derive_arrow_type(field.dataType) for field in schema.fields] == [field.type for field in shown]
+    assert derive_spark_schema(shown) == schema, "moments without a zone do not stay without one any more"
 
 
 def test_moments_come_in_utc_whatever_the_zone_of_the_session(spark: SparkSession) -> None:
     rows = spark.sql("SELECT TIMESTAMP'2024-01-01 00:00:00' AS at").toArrow()
-    assert rows.schema.types == list(arrow_schema(spark.sql("SELECT current_timestamp() AS at").schema).types)
+    assert rows.schema.types == list(
+        derive_arrow_schema(spark.sql("SELECT current_timestamp() AS at").schema).types
+    )
     assert rows.column("at")[0].as_py() == datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from engine.sql.typing.conversions import FAMILIES, REMEDIES, TABLE, Verdict, family_of
+from engine.sql.typing.conversions import FAMILIES, REMEDIES, TABLE, ConversionVerdict, find_family
 from engine.sql.typing.types import to_arrow
-from tools.wrap import wrapped
+from tools.wrap import wrap_page
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "conversions.md"
 NAMES = {
@@ -30,7 +30,7 @@ HEAD = """\
 
 What becomes of a value of one type in a column of another, whatever door it comes by: `write`, files of
 landing folders, sources, sinks INTO a table (which take what is *taken* alone). It is one table
-(`sql/typing/conversions.py`, done by `converted.py`), and it recurses: elements of arrays, keys and values of maps and fields of
+(`sql/typing/conversions.py`, done by `column_conversion.py`), and it recurses: elements of arrays, keys and values of maps and fields of
 structs follow it as whole columns do. A column of the same type is taken as it is.
 
 - **taken**: always.
@@ -98,40 +98,46 @@ changes the value, `value` where both take it as different ones.
 """
 
 
-def reason_of(given: str, wanted: str, what: str) -> str:
+def find_reason(given: str, wanted: str, what: str) -> str:
     """Return why a pair of SQL types is not converted as Spark does it, "" where no reason stands here; parts count as wholes."""
     if given == "string" and "<" in wanted:
         return DIFFERENCES.get(("string", "nested", what), "")
-    pairs = [(one, other) for one in _families(given) for other in _families(wanted)]
+    pairs = [(one, other) for one in _list_families(given) for other in _list_families(wanted)]
     return next((DIFFERENCES[*pair, what] for pair in pairs if (*pair, what) in DIFFERENCES), "")
 
 
-def _families(kind: str) -> list[str]:
+def _list_families(kind: str) -> list[str]:
     words = re.findall(r"[a-z_]+(?:\([\d, ]+\))?(?: day to second)?", kind)
     known = [word for word in words if word not in ("array", "map") and not re.fullmatch("[a-z]", word)]
-    return ["struct" if word == "struct" else family_of(to_arrow(word)) for word in known]
+    return ["struct" if word == "struct" else find_family(to_arrow(word)) for word in known]
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the page's text."""
-    return wrapped(
-        "\n".join([HEAD.rstrip("\n"), *_table(), *_remedies(), STATEMENTS, *_differences()]) + "\n"
+    return wrap_page(
+        "\n".join(
+            [HEAD.rstrip("\n"), *_render_table(), *_render_remedies(), STATEMENTS, *_render_differences()]
+        )
+        + "\n"
     )
 
 
-def _table() -> Iterator[str]:
+def _render_table() -> Iterator[str]:
     for given in FAMILIES:
-        cells = [_cell(given, found) for found in (Verdict.TAKEN, Verdict.NEAREST, Verdict.EXACT)]
+        cells = [
+            _render_cell(given, found)
+            for found in (ConversionVerdict.TAKEN, ConversionVerdict.NEAREST, ConversionVerdict.EXACT)
+        ]
         yield f"| {NAMES[given]} | {' | '.join(cells)} |"
     yield ""
 
 
-def _cell(given: str, found: Verdict) -> str:
+def _render_cell(given: str, found: ConversionVerdict) -> str:
     names = [NAMES[wanted] for wanted in FAMILIES if TABLE[given].get(wanted) is found]
     return "any other type" if len(names) == len(FAMILIES) - 1 else ", ".join(names)
 
 
-def _remedies() -> Iterator[str]:
+def _render_remedies() -> Iterator[str]:
     yield "Of the pairs that are refused these have a remedy that the error names:\n"
     for remedy in dict.fromkeys(REMEDIES.values()):
         pairs = [
@@ -140,7 +146,7 @@ def _remedies() -> Iterator[str]:
         yield f"- {', '.join(pairs)}: {remedy}."
 
 
-def _differences() -> Iterator[str]:
+def _render_differences() -> Iterator[str]:
     yield "## Where Spark's store assignment differs\n"
     yield (
         "All pairs of types are held against Spark's ANSI store assignment with the values at their edges "
@@ -170,7 +176,7 @@ def main() -> None:
     asked.add_argument(
         "--check", action="store_true", help="write nothing; end with 1 where the page is stale"
     )
-    text = page()
+    text = render_page()
     if asked.parse_args().check:
         sys.exit(0 if PAGE.exists() and PAGE.read_text() == text else f"{PAGE} is stale: run make pages")
     PAGE.write_text(text)

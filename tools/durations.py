@@ -44,12 +44,17 @@ def read_report(path: Path) -> list[Test]:
         for one in case.iter("property"):
             starts[one.get("name", "")] += int(one.get("value", "0"))
         found.append(
-            Test(_file(case.get("classname", "")), case.get("name", ""), float(case.get("time", 0)), starts)
+            Test(
+                _find_file(case.get("classname", "")),
+                case.get("name", ""),
+                float(case.get("time", 0)),
+                starts,
+            )
         )
     return found
 
 
-def _file(classname: str) -> str:
+def _find_file(classname: str) -> str:
     """Return the path of a module; what follows the module in a class's name is the class."""
     parts = classname.split(".")
     while len(parts) > 1 and not parts[-1].startswith("test_"):
@@ -57,7 +62,7 @@ def _file(classname: str) -> str:
     return "/".join(parts) + ".py"
 
 
-def totals(tests: Iterable[Test], key: Callable[[Test], str]) -> dict[str, tuple[int, float]]:
+def sum_by_key(tests: Iterable[Test], key: Callable[[Test], str]) -> dict[str, tuple[int, float]]:
     """Return the number of tests and their seconds by a key, most seconds first."""
     sums: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for test in tests:
@@ -66,14 +71,14 @@ def totals(tests: Iterable[Test], key: Callable[[Test], str]) -> dict[str, tuple
     return dict(sorted(sums.items(), key=lambda item: -item[1][1]))
 
 
-def by_start(tests: Sequence[Test]) -> dict[str, tuple[int, float]]:
+def sum_by_start(tests: Sequence[Test]) -> dict[str, tuple[int, float]]:
     """Return the number of tests and their seconds by the kind of start."""
     named = {kind: [test for test in tests if test.starts[kind]] for kind in KINDS}
     named["none of these"] = [test for test in tests if not any(test.starts[kind] for kind in KINDS)]
     return {kind: (len(found), sum(test.seconds for test in found)) for kind, found in named.items()}
 
 
-def by_length(tests: Sequence[Test]) -> dict[str, tuple[int, float]]:
+def sum_by_length(tests: Sequence[Test]) -> dict[str, tuple[int, float]]:
     """Return the number of tests and their seconds that take longer than a bound."""
     bounds = {f"over {bound} s": [test for test in tests if test.seconds > bound] for bound in (10, 5, 1)}
     return {
@@ -82,7 +87,7 @@ def by_length(tests: Sequence[Test]) -> dict[str, tuple[int, float]]:
     }
 
 
-def table(
+def build_table(
     title: str, now: dict[str, tuple[int, float]], before: dict[str, tuple[int, float]] | None, most: int = 0
 ) -> Table:
     """Return a table of counts and seconds, with the state before where it is given."""
@@ -116,18 +121,18 @@ def main() -> None:
     now, before = read(given.report), None if given.before is None else read(given.before)
     console = Console()
     ways: list[tuple[str, Callable[[list[Test]], dict[str, tuple[int, float]]], int]] = [
-        ("by folder", lambda tests: totals(tests, lambda test: test.folder), 0),
-        ("longest files", lambda tests: totals(tests, lambda test: test.file), given.longest),
+        ("by folder", lambda tests: sum_by_key(tests, lambda test: test.folder), 0),
+        ("longest files", lambda tests: sum_by_key(tests, lambda test: test.file), given.longest),
         (
             "longest tests",
-            lambda tests: totals(tests, lambda test: f"{test.file}::{test.name}"),
+            lambda tests: sum_by_key(tests, lambda test: f"{test.file}::{test.name}"),
             given.longest,
         ),
-        ("by what they start", by_start, 0),
-        ("by length", by_length, 0),
+        ("by what they start", sum_by_start, 0),
+        ("by length", sum_by_length, 0),
     ]
     for title, sums, most in ways:
-        console.print(table(title, sums(now), None if before is None else sums(before), most))
+        console.print(build_table(title, sums(now), None if before is None else sums(before), most))
 
 
 if __name__ == "__main__":

@@ -37,56 +37,56 @@ class Bug:
 BUGS = (
     Bug(
         "a zombie of the last generation may commit",
-        "engine/hummock/invariants.py",
+        "engine/hummock/manifests/invariants.py",
         "if commit.generation < newest:",
         "if commit.generation < newest - 1:",
         ("tests/hummock",),
     ),
     Bug(
         "garbage collection deletes what is too young",
-        "engine/hummock/gc.py",
+        "engine/hummock/upkeep/gc.py",
         "return created_ms(info.path) < horizon_ms\n",
         "return created_ms(info.path) < horizon_ms + (1 << 40)\n",
         ("tests/hummock",),
     ),
     Bug(
         "of two runs the older one wins",
-        "engine/hummock/merge.py",
+        "engine/hummock/reads/merge.py",
         "return [sst for run in runs for sst in reversed(run)]",
         "return [sst for run in reversed(runs) for sst in reversed(run)]",
         ("tests/hummock",),
     ),
     Bug(
         "a view waits although all of its inputs have its next epoch",
-        "engine/meta/frontier.py",
+        "engine/meta/epochs/frontier.py",
         "(first is not None and first <= reach)",
         "(first is not None and first < reach)",
         ("tests/meta", "tests/runtime/domains"),
     ),
     Bug(
         "the moment at which a filter on the clock turns is passed over",
-        "engine/meta/crossing.py",
+        "engine/meta/epochs/time_boundary.py",
         "own.committed_epoch < at <= epoch",
         "own.committed_epoch < at < epoch - 1",
         ("tests/meta", "tests/runtime/clock"),
     ),
     Bug(
         "joins take nulls for equal",
-        "engine/operators/join.py",
+        "engine/operators/joins/join.py",
         'equal = "<=>" if node.null_safe else "="',
         'equal = "<=>"',
         ("tests/operators", "tests/runtime/test_incremental_views.py"),
     ),
     Bug(
         "the first rows of a group lack the last one",
-        "engine/operators/top_n.py",
+        "engine/operators/grouping/top_n.py",
         'upto = Comparison("<=",',
         'upto = Comparison("<",',
         ("tests/operators", "tests/runtime/windows"),
     ),
     Bug(
         "a comparison with a row number is turned wrongly",
-        "engine/sql/rewrites/first_by_number.py",
+        "engine/sql/rewrites/plans/convert_to_top_n.py",
         '_TURNED = {"<": ">",',
         '_TURNED = {"<": ">=",',
         ("tests/sql",),
@@ -107,7 +107,7 @@ BUGS = (
     ),
     Bug(
         "a sink that is behind asks for no run",
-        "dagster_tideline/pending.py",
+        "dagster_tideline/runs/pending.py",
         "        if at.is_due:\n",
         "        if at.is_due and lagging:\n",
         ("tests/dagster",),
@@ -121,7 +121,7 @@ BUGS = (
     ),
     Bug(
         "to an INSERT -0.0 and 0.0 are two keys",
-        "engine/hummock/one_key.py",
+        "engine/hummock/rows/key_numbers.py",
         "normal: Any = normalized_key(pa.chunked_array(chunks))",
         "normal: Any = pa.chunked_array(chunks)",
         ("tests/hummock", "tests/runtime/writes", "tests/connectors/conformance"),
@@ -138,7 +138,7 @@ def plant(bug: Bug, tree: Path) -> None:
     path.write_text(text.replace(bug.text, bug.planted))
 
 
-def caught_by(bug: Bug, tree: Path) -> str | None:
+def find_catching_test(bug: Bug, tree: Path) -> str | None:
     """Return the first test that fails with a bug planted, None if none does."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "TIDELINE_JARS": str(ROOT / "jars")}
     without = " and ".join(f"not {marker}" for marker in LEFT_OUT)
@@ -182,7 +182,7 @@ def main() -> int:
             _copy(Path(folder))
             plant(bug, Path(folder))
             begun = time.monotonic()
-            test = caught_by(bug, Path(folder))
+            test = find_catching_test(bug, Path(folder))
         missed += test is None
         table.add_row(str(number), bug.what, test or "nothing", f"{time.monotonic() - begun:.0f}")
     console.print(table)

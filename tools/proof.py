@@ -54,7 +54,7 @@ class Outcome:
     last_line: str
 
 
-def run(target: str, commit: str) -> Outcome:
+def run_target(target: str, commit: str) -> Outcome:
     """Run a target of the Makefile; its output goes to build/proof-TARGET.log."""
     log = KEPT.with_name(f"proof-{target}.log")
     begun = time.monotonic()
@@ -68,7 +68,7 @@ def run(target: str, commit: str) -> Outcome:
     return Outcome(target, commit, done.returncode, time.monotonic() - begun, lines[-1] if lines else "")
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
+def build_table(outcomes: Sequence[Outcome]) -> Table:
     """Return a table of outcomes."""
     made = Table("target", "result", "minutes", "its last line")
     for one in outcomes:
@@ -77,7 +77,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     return made
 
 
-def kept(commit: str) -> dict[str, Outcome]:
+def read_outcomes(commit: str) -> dict[str, Outcome]:
     """Return what was run on a commit by earlier calls, by target."""
     if not KEPT.is_file():
         return {}
@@ -85,7 +85,7 @@ def kept(commit: str) -> dict[str, Outcome]:
     return {one.target: one for one in found if one.commit == commit}
 
 
-def commit_of_tree() -> str:
+def find_commit() -> str:
     """Return the commit that is checked out, with a mark where files differ from it."""
     found = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=40"],
@@ -103,16 +103,16 @@ def main() -> int:
     options.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="these alone")
     options.add_argument("--again", action="store_true", help="run also what has passed on this commit")
     given = options.parse_args()
-    console, commit = Console(), commit_of_tree()
+    console, commit = Console(), find_commit()
     KEPT.parent.mkdir(exist_ok=True)
-    known = {} if given.again else kept(commit)
+    known = {} if given.again else read_outcomes(commit)
     for number, target in enumerate(given.targets or TARGETS, 1):
         if target in known and known[target].status == 0 and not commit.endswith("-dirty"):
             continue
         console.print(f"[{number}/{len(given.targets or TARGETS)}] make {target} …")
-        known[target] = run(target, commit)
+        known[target] = run_target(target, commit)
         KEPT.write_text(json.dumps([asdict(one) for one in known.values()], indent=1))
-    console.print(table(list(known.values())))
+    console.print(build_table(list(known.values())))
     return int(any(one.status for one in known.values()))
 
 

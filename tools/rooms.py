@@ -52,48 +52,48 @@ class Drawing:
         return f"{parents.pop()}." if len(parents) == 1 else "engine."
 
 
-def _contracts() -> list[dict[str, Any]]:
+def _read_contracts() -> list[dict[str, Any]]:
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     return [contract for contract in told if contract["type"] == "layers"]
 
 
-def imports() -> grimp.ImportGraph:
+def build_import_graph() -> grimp.ImportGraph:
     """Return the imports of all packages, without those that the contracts leave out."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
-    for contract in _contracts():
+    for contract in _read_contracts():
         for left_out in contract.get("ignore_imports", ()):
             importer, imported = left_out.split(" -> ")
             graph.remove_import(importer=importer, imported=imported)
     return graph
 
 
-def drawings() -> list[Drawing]:
+def list_drawings() -> list[Drawing]:
     """Return the contracts that order layers."""
     return [
         Drawing(contract["name"], tuple(re.findall(r"[\w.]+", " ".join(contract["layers"]))))
-        for contract in _contracts()
+        for contract in _read_contracts()
     ]
 
 
-def arrows(graph: grimp.ImportGraph, rooms: Sequence[str]) -> dict[tuple[str, str], int]:
+def count_arrows(graph: grimp.ImportGraph, rooms: Sequence[str]) -> dict[tuple[str, str], int]:
     """Return how many imports lead from each room into each other one."""
     found: dict[tuple[str, str], int] = {}
     for module in graph.modules:
-        if (source := room_of(module, rooms)) is None:
+        if (source := find_room(module, rooms)) is None:
             continue
         for imported in graph.find_modules_directly_imported_by(module):
-            target = room_of(imported, rooms)
+            target = find_room(imported, rooms)
             if target is not None and target != source:
                 found[source, target] = found.get((source, target), 0) + 1
     return found
 
 
-def room_of(module: str, rooms: Sequence[str]) -> str | None:
+def find_room(module: str, rooms: Sequence[str]) -> str | None:
     """Return the room that a module is in, or None."""
     return next((room for room in rooms if f"{module}.".startswith(f"{room}.")), None)
 
 
-def not_implied(arrows: Arrows) -> list[tuple[str, str]]:
+def reduce_arrows(arrows: Arrows) -> list[tuple[str, str]]:
     """Return the arrows to whose ends no other way leads."""
     after: dict[str, set[str]] = {}
     for source, target in arrows:
@@ -110,20 +110,20 @@ def not_implied(arrows: Arrows) -> list[tuple[str, str]]:
     ]
 
 
-def page(graph: grimp.ImportGraph) -> str:
+def render_page(graph: grimp.ImportGraph) -> str:
     """Return the page's text."""
-    sections = (line for drawing in drawings() for line in _section(graph, drawing))
+    sections = (line for drawing in list_drawings() for line in _render_section(graph, drawing))
     return "\n".join([HEAD, *sections]).rstrip() + "\n"
 
 
-def _section(graph: grimp.ImportGraph, drawing: Drawing) -> Iterator[str]:
-    found = arrows(graph, drawing.rooms)
+def _render_section(graph: grimp.ImportGraph, drawing: Drawing) -> Iterator[str]:
+    found = count_arrows(graph, drawing.rooms)
     order = {room: place for place, room in enumerate(drawing.rooms)}
     names = {room: room.removeprefix(drawing.stem) for room in drawing.rooms}
     yield f"## {drawing.title}\n"
     yield "```mermaid\nflowchart TD"
-    for source, target in sorted(not_implied(found), key=lambda arrow: (order[arrow[0]], order[arrow[1]])):
-        yield f"    {_box(names[source])} -->|{found[source, target]}| {_box(names[target])}"
+    for source, target in sorted(reduce_arrows(found), key=lambda arrow: (order[arrow[0]], order[arrow[1]])):
+        yield f"    {_render_box(names[source])} -->|{found[source, target]}| {_render_box(names[target])}"
     yield "```\n"
     yield "```text"
     width = max(map(len, names.values())) + 3
@@ -134,11 +134,11 @@ def _section(graph: grimp.ImportGraph, drawing: Drawing) -> Iterator[str]:
     yield "```\n"
 
 
-def _box(name: str) -> str:
+def _render_box(name: str) -> str:
     return f"{name.replace('.', '_')}[{name}]"
 
 
-def arrows_of(text: str) -> str:
+def strip_counts(text: str) -> str:
     """Return a page without its counts: what stays the same as long as no arrow comes or goes."""
     return re.sub(r"\d+", "#", re.sub(r" +", " ", text))
 
@@ -149,9 +149,9 @@ def main() -> None:
     asked.add_argument(
         "--check", action="store_true", help="write nothing; end with 1 where the page is stale"
     )
-    text = page(imports())
+    text = render_page(build_import_graph())
     if asked.parse_args().check:
-        same = PAGE.exists() and arrows_of(PAGE.read_text()) == arrows_of(text)
+        same = PAGE.exists() and strip_counts(PAGE.read_text()) == strip_counts(text)
         sys.exit(0 if same else f"{PAGE} is stale: run make pages")
     PAGE.write_text(text)
 

@@ -54,7 +54,10 @@ def _read(tree: ast.AST, name: str, module: Module, in_class: bool = False, late
         if isinstance(child, Function):
             inner = f"{name}.{child.name}"
             assert child.end_lineno is not None
-            module.functions[inner] = (child.end_lineno - child.lineno + 1, _parameters(child, in_class))
+            module.functions[inner] = (
+                child.end_lineno - child.lineno + 1,
+                _count_parameters(child, in_class),
+            )
             _read(child, inner, module, late=True)
         elif isinstance(child, ast.ClassDef):
             _read(child, f"{name}.{child.name}", module, True, late)
@@ -68,13 +71,13 @@ def _read(tree: ast.AST, name: str, module: Module, in_class: bool = False, late
                 _read(child, name, module, in_class, late)
 
 
-def _parameters(function: Function, is_method: bool) -> int:
+def _count_parameters(function: Function, is_method: bool) -> int:
     given = function.args
     static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in function.decorator_list)
     return len([*given.posonlyargs, *given.args, *given.kwonlyargs]) - (is_method and not static)
 
 
-def circle(modules: Mapping[str, Module]) -> list[str]:
+def find_circle(modules: Mapping[str, Module]) -> list[str]:
     """Return modules that import each other at the top of their files, the first again at the end; none: an empty list."""
     try:
         TopologicalSorter({name: module.imports for name, module in modules.items()}).prepare()
@@ -83,17 +86,17 @@ def circle(modules: Mapping[str, Module]) -> list[str]:
     return []
 
 
-def circles(modules: Mapping[str, Module]) -> int:
+def count_circles(modules: Mapping[str, Module]) -> int:
     """Return how many imports have to go, one after the other, until no modules import each other."""
     left = {name: Module(0, imports=set(module.imports)) for name, module in modules.items()}
     count = 0
-    while found := circle(left):
+    while found := find_circle(left):
         count += 1
         left[found[1]].imports.discard(found[0])
     return count
 
 
-def measures(modules: Mapping[str, Module]) -> dict[str, str]:
+def measure_modules(modules: Mapping[str, Module]) -> dict[str, str]:
     """Return the measures of modules, each with its name."""
     functions = {name: size for module in modules.values() for name, size in module.functions.items()}
     lengths = [lines for lines, _ in functions.values()]
@@ -109,7 +112,7 @@ def measures(modules: Mapping[str, Module]) -> dict[str, str]:
         "longest function": f"{functions[long_function][0]} lines, {long_function}",
         f"functions over {MOST_LINES_OF_A_FUNCTION} lines": f"{sum(n > MOST_LINES_OF_A_FUNCTION for n in lengths)}",
         f"functions with over {MOST_PARAMETERS} parameters": f"{sum(n > MOST_PARAMETERS for _, n in functions.values())}",
-        "circles of imports": f"{circles(modules)}",
+        "circles of imports": f"{count_circles(modules)}",
     }
 
 
@@ -117,7 +120,7 @@ def main() -> None:
     """Print the measures of packages, by default of the engine."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("packages", nargs="*", default=["engine"], help="packages of the repository")
-    found = measures(read_modules(asked.parse_args().packages))
+    found = measure_modules(read_modules(asked.parse_args().packages))
     width = max(map(len, found))
     for name, value in found.items():
         print(f"{name:<{width}}  {value}")

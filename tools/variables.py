@@ -23,152 +23,170 @@ OF_THE_SYSTEM = {"PATH", "PYTHONPATH", "USERNAME"}
 READ_BY_SPARK = {"SPARK_CONNECT_AUTHENTICATE_TOKEN"}
 
 
-class Variable(NamedTuple):
+class EnvironmentVariable(NamedTuple):
     """What an environment variable means, and what holds where it is not set."""
 
     meaning: str
     default: str
 
 
-OF_A_PROJECT: Mapping[str, Variable] = {
-    "TIDELINE_HOME": Variable("where landing folders and `.tideline/` are", "the project's folder"),
-    "TIDELINE_STORE": Variable(
+OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
+    "TIDELINE_HOME": EnvironmentVariable(
+        "where landing folders and `.tideline/` are", "the project's folder"
+    ),
+    "TIDELINE_STORE": EnvironmentVariable(
         "the store's address, `file:///…` or `s3://bucket/prefix`", "`.tideline/store` of the home"
     ),
-    "TIDELINE_ASSETS": Variable("the folder of the models", "`assets/` of the home"),
-    "TIDELINE_ALLOWED_PATHS": Variable(
+    "TIDELINE_ASSETS": EnvironmentVariable("the folder of the models", "`assets/` of the home"),
+    "TIDELINE_ALLOWED_PATHS": EnvironmentVariable(
         "folders outside of the home, and buckets or prefixes (`s3://bucket/prefix`), that landing and Delta tables and sinks "
         "may name too, separated by `:`",
         "none",
     ),
-    "TIDELINE_ALLOWED_MODULES": Variable(
+    "TIDELINE_ALLOWED_MODULES": EnvironmentVariable(
         "modules outside of the home from which a view's pandera schema may be imported, by comma; "
         "a package stands for all in it",
         "none",
     ),
-    "TIDELINE_RUNS": Variable(
+    "TIDELINE_RUNS": EnvironmentVariable(
         "`tick`: a run takes what is pending and ends; `driver`: one run stays and commits as rows come in",
         "`tick`",
     ),
-    "TIDELINE_DRIVER_SECONDS": Variable(
+    "TIDELINE_DRIVER_SECONDS": EnvironmentVariable(
         "seconds that a driver works before its successor takes over", "`3600`"
     ),
-    "TIDELINE_EVENT_SECONDS": Variable(
+    "TIDELINE_EVENT_SECONDS": EnvironmentVariable(
         "seconds between two events of an asset that a driver tells of", "`30`"
     ),
-    "TIDELINE_EPOCHS_IN_FLIGHT": Variable(
+    "TIDELINE_EPOCHS_IN_FLIGHT": EnvironmentVariable(
         "epochs of a driver that may be on their way to the store while it computes the next", "`4`"
     ),
-    "TIDELINE_MAX_LAG_SECONDS": Variable(
+    "TIDELINE_MAX_LAG_SECONDS": EnvironmentVariable(
         "seconds that a view may lag before the job `freshness` fails with its name", "`900`"
     ),
-    "TIDELINE_SENSOR_WAIT": Variable("seconds for which the sensor watches at each evaluation", "`4.7`"),
+    "TIDELINE_SENSOR_WAIT": EnvironmentVariable(
+        "seconds for which the sensor watches at each evaluation", "`4.7`"
+    ),
 }
-OF_A_PROCESS: Mapping[str, Variable] = {
-    "TIDELINE_STORE_DELAY_MS": Variable(
+OF_A_PROCESS: Mapping[str, EnvironmentVariable] = {
+    "TIDELINE_STORE_DELAY_MS": EnvironmentVariable(
         "milliseconds that each request to the store takes longer, to measure what a bucket's latency costs",
         "`0`",
     ),
-    "TIDELINE_CACHE_DIR": Variable(
+    "TIDELINE_CACHE_DIR": EnvironmentVariable(
         "where decoded files are kept, a folder that is its user's alone: 8 GiB for all stores together, least recently used "
         "first out; those of a store to which nothing was added for 14 days go",
         "`tideline-cache-<user>` of the temporary folder",
     ),
-    "TIDELINE_SPARK_UI": Variable(
+    "TIDELINE_SPARK_UI": EnvironmentVariable(
         "`1`: a Spark that is started here shows its page on loopback, which each run names in its log",
         "`1` in `tideline up`, else `0`",
     ),
-    "TIDELINE_DRIVER_HOST": Variable(
+    "TIDELINE_DRIVER_HOST": EnvironmentVariable(
         "the address of this machine at which executors of a cluster reach a driver that is started here",
         "none: only a master on loopback needs none",
     ),
-    "TIDELINE_DRIVER_BIND": Variable(
+    "TIDELINE_DRIVER_BIND": EnvironmentVariable(
         "the address that such a driver binds to, where it is another one", "that of TIDELINE_DRIVER_HOST"
     ),
-    "TIDELINE_PACKED": Variable(
+    "TIDELINE_PACKED": EnvironmentVariable(
         "an archive of `tideline cluster pack`, a path or an address that Spark fetches, for executors to unpack",
         "none: they have Python and engine",
     ),
-    "TIDELINE_EXECUTOR_SECONDS": Variable(
+    "TIDELINE_EXECUTOR_SECONDS": EnvironmentVariable(
         "seconds within which an executor of a cluster has to run a first task", "`120`"
     ),
-    "TIDELINE_DRIVER_MEMORY": Variable("memory of a Spark that is started here", "`4g`"),
-    "TIDELINE_DRIVER_ROWS_MB": Variable(
+    "TIDELINE_DRIVER_MEMORY": EnvironmentVariable("memory of a Spark that is started here", "`4g`"),
+    "TIDELINE_DRIVER_ROWS_MB": EnvironmentVariable(
         "MiB of rows of one UPDATE, DELETE, INSERT … SELECT or CREATE TABLE AS that the process holds; "
         "Spark's tasks write those of larger statements",
         "`64`",
     ),
-    "TIDELINE_LANDING_MEMORY": Variable(
+    "TIDELINE_LANDING_MEMORY": EnvironmentVariable(
         "MiB of a landing file that are held before they are committed", "`256`"
     ),
-    "TIDELINE_LANDING_TASKS_MB": Variable(
+    "TIDELINE_LANDING_TASKS_MB": EnvironmentVariable(
         "MiB of files that are pending of a landing table from which on Spark's tasks read them, not the process that polls",
         "`1024`",
     ),
-    "TIDELINE_COMPACTION_TASKS_MB": Variable(
+    "TIDELINE_COMPACTION_TASKS_MB": EnvironmentVariable(
         "MiB of rows, as they are in memory, that one compaction merges from which on Spark's tasks do it, where a Spark is at "
         "hand that runs several at once",
         "`512`",
     ),
-    "TIDELINE_VERIFY": Variable("the share of claims that are checked against the data, 0 to 1", "`0`"),
-    "TIDELINE_CLASS_ARCHIVE": Variable(
+    "TIDELINE_VERIFY": EnvironmentVariable(
+        "the share of claims that are checked against the data, 0 to 1", "`0`"
+    ),
+    "TIDELINE_CLASS_ARCHIVE": EnvironmentVariable(
         "a file to which Spark's Java writes the classes that it has loaded", "none"
     ),
-    "TIDELINE_JARS": Variable(
+    "TIDELINE_JARS": EnvironmentVariable(
         "the folder of the jars of Delta and s3a", "`jars/` of the home, else beside the engine"
     ),
 }
-OF_OTHERS: Mapping[str, Variable] = {
-    "SPARK_REMOTE": Variable(
+OF_OTHERS: Mapping[str, EnvironmentVariable] = {
+    "SPARK_REMOTE": EnvironmentVariable(
         "the Spark to run on: a Spark Connect server, `sc://host:port`, or a master, `spark://host:port`, `k8s://…`",
         "`make up` starts a server, and `tideline` finds it",
     ),
-    "PYSPARK_PYTHON": Variable(
+    "PYSPARK_PYTHON": EnvironmentVariable(
         "the Python of a cluster's executors",
         "that of the archive in TIDELINE_PACKED, else the same path as here",
     ),
-    "SPARK_CONNECT_AUTHENTICATE_TOKEN": Variable("the token that this server wants", "made by `make up`"),
-    "SPARK_LOCAL_IP": Variable("the address that a Spark started here binds to", "`127.0.0.1`"),
-    "DAGSTER_IS_DEFS_VALIDATION_CLI": Variable(
+    "SPARK_CONNECT_AUTHENTICATE_TOKEN": EnvironmentVariable(
+        "the token that this server wants", "made by `make up`"
+    ),
+    "SPARK_LOCAL_IP": EnvironmentVariable("the address that a Spark started here binds to", "`127.0.0.1`"),
+    "DAGSTER_IS_DEFS_VALIDATION_CLI": EnvironmentVariable(
         "wrong models stop the loading of definitions, instead of being assets that say why",
         "set by `dg check defs` and `dagster definitions validate`",
     ),
-    "JAVA_HOME": Variable("the Java that Spark runs on", "the one on PATH"),
-    "JDK_JAVA_OPTIONS": Variable("options of that Java; tests set those that start it fast", "none"),
-    "JAVA_TOOL_OPTIONS": Variable(
+    "JAVA_HOME": EnvironmentVariable("the Java that Spark runs on", "the one on PATH"),
+    "JDK_JAVA_OPTIONS": EnvironmentVariable(
+        "options of that Java; tests set those that start it fast", "none"
+    ),
+    "JAVA_TOOL_OPTIONS": EnvironmentVariable(
         "the same of any Java; a garbage collector named here or there is kept", "none"
     ),
-    "SPARK_SUBMIT_OPTS": Variable("the same of Spark's Java alone", "none"),
-    "DEFAULT_ARTIFACT_REPOSITORY": Variable(
+    "SPARK_SUBMIT_OPTS": EnvironmentVariable("the same of Spark's Java alone", "none"),
+    "DEFAULT_ARTIFACT_REPOSITORY": EnvironmentVariable(
         "a mirror of Maven's repository, for `make setup`", "Maven's own"
     ),
-    "grpc_proxy": Variable("the proxy through which gRPC reaches a Spark Connect server elsewhere", "none"),
-    "https_proxy": Variable("the same, taken after that", "none"),
-    "http_proxy": Variable("the same, taken last", "none"),
-    "COLUMNS": Variable("how many columns printed tables may take", "the terminal's; 160 in a pipe"),
-    "LESS": Variable("how `less` shows results that are longer than the screen", "`-FRSX`"),
-    "AWS_ACCESS_KEY_ID": Variable("the key to a bucket", "as boto3 finds one"),
-    "AWS_SECRET_ACCESS_KEY": Variable("what belongs to that key", "as boto3 finds it"),
-    "AWS_SESSION_TOKEN": Variable("what belongs to a key that is lent for some time", "none"),
-    "MIMALLOC_PURGE_DELAY": Variable(
+    "grpc_proxy": EnvironmentVariable(
+        "the proxy through which gRPC reaches a Spark Connect server elsewhere", "none"
+    ),
+    "https_proxy": EnvironmentVariable("the same, taken after that", "none"),
+    "http_proxy": EnvironmentVariable("the same, taken last", "none"),
+    "COLUMNS": EnvironmentVariable(
+        "how many columns printed tables may take", "the terminal's; 160 in a pipe"
+    ),
+    "LESS": EnvironmentVariable("how `less` shows results that are longer than the screen", "`-FRSX`"),
+    "AWS_ACCESS_KEY_ID": EnvironmentVariable("the key to a bucket", "as boto3 finds one"),
+    "AWS_SECRET_ACCESS_KEY": EnvironmentVariable("what belongs to that key", "as boto3 finds it"),
+    "AWS_SESSION_TOKEN": EnvironmentVariable("what belongs to a key that is lent for some time", "none"),
+    "MIMALLOC_PURGE_DELAY": EnvironmentVariable(
         "milliseconds after which Arrow's allocator gives memory back, of Python workers", "`-1`: never"
     ),
-    "XDG_STATE_HOME": Variable("where the prompt keeps its history", "`~/.local/state`"),
+    "XDG_STATE_HOME": EnvironmentVariable("where the prompt keeps its history", "`~/.local/state`"),
 }
-OF_TESTS: Mapping[str, Variable] = {
-    "TIDELINE_SEEDS": Variable("how many random programs with crashes run", "1000"),
-    "TIDELINE_SPARK_SEEDS": Variable("how many of them run on Spark, in processes that are killed", "50"),
-    "TIDELINE_RANDOM_VIEWS": Variable("how many random views are kept on a cluster", "200"),
-    "TIDELINE_TPCH_SCALE": Variable("the scale of TPC-H on a cluster", "0.2"),
-    "TIDELINE_SINK_SEEDS": Variable("how many races of sinks are run", "100"),
-    "TIDELINE_TESTS_COMPILED": Variable(
+OF_TESTS: Mapping[str, EnvironmentVariable] = {
+    "TIDELINE_SEEDS": EnvironmentVariable("how many random programs with crashes run", "1000"),
+    "TIDELINE_SPARK_SEEDS": EnvironmentVariable(
+        "how many of them run on Spark, in processes that are killed", "50"
+    ),
+    "TIDELINE_RANDOM_VIEWS": EnvironmentVariable("how many random views are kept on a cluster", "200"),
+    "TIDELINE_TPCH_SCALE": EnvironmentVariable("the scale of TPC-H on a cluster", "0.2"),
+    "TIDELINE_SINK_SEEDS": EnvironmentVariable("how many races of sinks are run", "100"),
+    "TIDELINE_TESTS_COMPILED": EnvironmentVariable(
         "1: Spark compiles the plans of all tests, as it does for users; else it interprets most of them",
         "none",
     ),
-    "PGHOST": Variable("a PostgreSQL that `pytest -m oracle tests/oracle/postgres` asks anew", "none"),
-    "TIDELINE_QUERIES": Variable("which queries of `tests/sql/queries.sql` are run", "all"),
+    "PGHOST": EnvironmentVariable(
+        "a PostgreSQL that `pytest -m oracle tests/oracle/postgres` asks anew", "none"
+    ),
+    "TIDELINE_QUERIES": EnvironmentVariable("which queries of `tests/sql/queries.sql` are run", "all"),
 }
-GROUPS: Mapping[str, Mapping[str, Variable]] = {
+GROUPS: Mapping[str, Mapping[str, EnvironmentVariable]] = {
     "Of a project": OF_A_PROJECT,
     "Of each process": OF_A_PROCESS,
     "Of what it stands on": OF_OTHERS,
@@ -181,20 +199,20 @@ def read_variables() -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in READERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for name in reads(path):
+            for name in find_reads(path):
                 found.setdefault(name, path.relative_to(ROOT).as_posix())
     return {name: where for name, where in found.items() if name not in OF_THE_SYSTEM}
 
 
-def reads(path: Path) -> Iterator[str]:
+def find_reads(path: Path) -> Iterator[str]:
     """Yield the names of the variables that a module reads; raises ValueError where a name is none of its constants."""
     text = path.read_text()
     if "environ" not in text:
         return
     tree = ast.parse(text)
-    names = _constants(tree)
+    names = _collect_constants(tree)
     for node in ast.walk(tree):
-        if (asked := _asked(node)) is not None:
+        if (asked := _find_asked_name(node)) is not None:
             if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
                 yield asked.value
             elif isinstance(asked, ast.Name) and asked.id in names:
@@ -203,7 +221,7 @@ def reads(path: Path) -> Iterator[str]:
                 raise ValueError(f"{path}:{node.lineno}: which variable is read? Name it by a constant")  # type: ignore[attr-defined]
 
 
-def _asked(node: ast.AST) -> ast.expr | None:
+def _find_asked_name(node: ast.AST) -> ast.expr | None:
     """Return the name in `environ[name]`, `environ.get(name)`, `environ.setdefault(name, …)` or `name in environ`."""
     if isinstance(node, ast.Subscript) and _is_environment(node.value) and isinstance(node.ctx, ast.Load):
         return node.slice
@@ -222,7 +240,7 @@ def _is_environment(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "environ" and isinstance(node.value, ast.Name)
 
 
-def _constants(tree: ast.Module) -> dict[str, tuple[str, ...]]:
+def _collect_constants(tree: ast.Module) -> dict[str, tuple[str, ...]]:
     """Return the texts that names of a module stand for: constants, imported ones, and names that run over a tuple of texts."""
     found: dict[str, tuple[str, ...]] = {}
     for node in tree.body:
@@ -237,7 +255,7 @@ def _constants(tree: ast.Module) -> dict[str, tuple[str, ...]]:
             source = ROOT / f"{node.module.replace('.', '/')}.py"
             wanted = {alias.name: alias.asname or alias.name for alias in node.names if alias.name.isupper()}
             if wanted and source.exists():
-                theirs = _constants(ast.parse(source.read_text()))
+                theirs = _collect_constants(ast.parse(source.read_text()))
                 found |= {own: theirs[name] for name, own in wanted.items() if name in theirs}
     for inner in ast.walk(tree):
         if not isinstance(inner, ast.comprehension | ast.For) or not isinstance(inner.target, ast.Name):

@@ -19,7 +19,7 @@ _ITEM = re.compile(r"(\s*)([-*+]|\d+[.)]) +")
 _FIXED = re.compile(r"\s*(?:\||#|>|<!--|!\[)")
 
 
-def pages() -> list[Path]:
+def list_pages() -> list[Path]:
     """Return the pages of the repository: what git tracks of Markdown."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
@@ -31,16 +31,16 @@ def pages() -> list[Path]:
     return [ROOT / name for name in listed.stdout.splitlines()]
 
 
-def wrapped(text: str) -> str:
+def wrap_page(text: str) -> str:
     """Return a page's text with its long paragraphs wrapped."""
     done: list[str] = []
-    for block, is_prose in _blocks(text.splitlines()):
+    for block, is_prose in _split_blocks(text.splitlines()):
         too_long = is_prose and any(len(line) > LONGEST_LINE for line in block)
-        done += _wrapped_block(block) if too_long else block
+        done += _wrap_block(block) if too_long else block
     return "\n".join(done) + ("\n" if text.endswith("\n") else "")
 
 
-def _blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
+def _split_blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
     """Yield paragraphs and items of lists, each as its lines, and every other line by itself; and which it is."""
     block: list[str] = []
     in_code = False
@@ -59,7 +59,7 @@ def _blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
         yield block, True
 
 
-def _wrapped_block(block: list[str]) -> list[str]:
+def _wrap_block(block: list[str]) -> list[str]:
     first = block[0]
     item = _ITEM.match(first)
     indent = " " * (len(item[0]) if item else len(first) - len(first.lstrip()))
@@ -82,7 +82,9 @@ def main() -> int:
         "--check", action="store_true", help="write nothing; 1 where a page has a line too long"
     )
     check = options.parse_args().check
-    found = [(page, text, new) for page in pages() if (new := wrapped(text := page.read_text())) != text]
+    found = [
+        (page, text, new) for page in list_pages() if (new := wrap_page(text := page.read_text())) != text
+    ]
     for page, _, new in found:
         print(f"{page.relative_to(ROOT)}: {'a line is too long' if check else 'wrapped'}")
         if not check:

@@ -21,9 +21,9 @@ def pack(
     ] = "",
 ) -> None:
     """Write an archive of the engine and of the packages that its tasks import, for executors to unpack."""
-    from engine.runtime.spark.packing import pack as packed
+    from engine.runtime.spark.packing import pack_archive
 
-    size = packed(file, python or None)
+    size = pack_archive(file, python or None)
     typer.echo(f"{file}: {size / 1e6:.0f} MB; set TIDELINE_PACKED={file.resolve()}")
 
 
@@ -32,7 +32,7 @@ def settings(
     master: Annotated[str, typer.Argument(help="spark://host:port, k8s://https://host:port, local[*].")],
 ) -> None:
     """Print the settings of a Spark of a master, as a file of properties: a Spark Connect server is started with it."""
-    from engine.runtime.spark.session import server_settings
+    from engine.runtime.spark.session import build_server_settings
 
-    for key, value in server_settings(master).items():
+    for key, value in build_server_settings(master).items():
         typer.echo(f"{key} {value}")

@@ -14,13 +14,19 @@ import click
 import typer
 
 from engine.cli.cluster import cluster
-from engine.cli.opening import compacting, make_store, opened, session, tell
+from engine.cli.connections import (
+    make_store,
+    open_compaction_session,
+    open_session,
+    open_store,
+    report_progress,
+)
 from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
     Format,
-    Printing,
-    collection_line,
-    compaction_line,
+    PrintingCommand,
+    format_collection,
+    format_compaction,
     print_listing,
     print_storage,
     show,
@@ -67,7 +73,7 @@ def up() -> None:
     os.execv(sys.executable, [sys.executable, "-m", "dagster_tideline.up"])
 
 
-@app.command(cls=Printing)
+@app.command(cls=PrintingCommand)
 def sql(
     text: Annotated[
         str | None,
@@ -80,10 +86,10 @@ def sql(
 ) -> None:
     """Run SQL statements and print their results; without any, ask for them."""
     from engine.cli.prompt import Shell, run_lines, run_prompt
-    from engine.cli.statements import Statements
+    from engine.cli.statements import StatementRunner
 
     asks = text is None and sys.stdin.isatty()
-    with Statements(store, spark, dialect, tell, alone=asks) as statements:
+    with StatementRunner(store, spark, dialect, report_progress, alone=asks) as statements:
         page = asks and sys.stdout.isatty()
         shell = Shell(statements, output, page=page)
         if text is not None:
@@ -94,7 +100,7 @@ def sql(
             run_lines(shell, sys.stdin)
 
 
-@app.command(cls=Printing)
+@app.command(cls=PrintingCommand)
 def status(
     store: Store = "",
     output: Output = Format.table,
@@ -109,32 +115,32 @@ def status(
     ] = False,
 ) -> None:
     """Show where every table, view and sink stands: state, newest epoch, lag, rows, bytes, files, last error."""
-    from engine.cli.standing import standing_listing
+    from engine.cli.status_listing import build_status_listing
 
     if watch and (storage or output is not Format.table):
         raise typer.BadParameter("--watch shows a table: without --storage, --json and --format")
-    with opened(store) as found:
+    with open_store(store) as found:
         if watch:
-            from engine.cli.watching import watch_store
+            from engine.cli.watch import watch_store
 
             watch_store(found, waits=waits, wide=wide)
         elif storage:
             print_storage(found.metrics(), found.spending(), output)
         else:
-            listing = standing_listing(found.version, found.reader, time.time(), waits=waits)
+            listing = build_status_listing(found.version, found.reader, time.time(), waits=waits)
             print_listing(listing, output, wide=wide)
 
 
-@app.command(cls=Printing)
+@app.command(cls=PrintingCommand)
 def checks(store: Store = "", output: Output = Format.table, wide: Wide = False) -> None:
     """Show how the checks of views came out at their newest epoch, committed or stopped."""
-    from engine.cli.check_listing import checks_listing
+    from engine.cli.check_listing import build_checks_listing
 
-    with opened(store) as found:
-        print_listing(checks_listing(found.version, time.time()), output, wide=wide)
+    with open_store(store) as found:
+        print_listing(build_checks_listing(found.version, time.time()), output, wide=wide)
 
 
-@app.command(cls=Printing)
+@app.command(cls=PrintingCommand)
 def backfill(
     store: Store = "",
     output: Output = Format.table,
@@ -143,18 +149,18 @@ def backfill(
     spark: Spark = "",
 ) -> None:
     """Show how far the snapshot backfills of new views are: share, rows, time left, lag."""
-    from engine.cli.backfilling import run_backfills
-    from engine.cli.standing import backfills_listing
-    from engine.meta.catalog_store import load
-    from engine.meta.creation import creations
-    from engine.meta.status import statuses
+    from engine.cli.backfill_run import run_backfills
+    from engine.cli.status_listing import build_backfills_listing
+    from engine.meta.catalog.stored_catalog import load_catalog
+    from engine.meta.domains.creation import list_creations
+    from engine.meta.status.relation_status import list_statuses
 
     if run:
         run_backfills(store, spark)
-    with opened(store) as found:
+    with open_store(store) as found:
         version = found.version
-        lags = {s.name: s.lag_seconds for s in statuses(version, load(version), {}, time.time())}
-        listing = backfills_listing(creations(version), lags)
+        lags = {s.name: s.lag_seconds for s in list_statuses(version, load_catalog(version), {}, time.time())}
+        listing = build_backfills_listing(list_creations(version), lags)
     print_listing(listing, output, wide=wide)
 
 
@@ -164,7 +170,7 @@ ViewName = Annotated[str, typer.Argument(help="A materialized view; its whole do
 @app.command()
 def pause(view: ViewName, store: Store = "") -> None:
     """Let a view rest from its next barrier on; what reads it waits and says so."""
-    with session(store) as running:
+    with open_session(store) as running:
         running.pause(view)
     typer.echo(f"{view}: pause is queued, the next run takes it")
 
@@ -172,7 +178,7 @@ def pause(view: ViewName, store: Store = "") -> None:
 @app.command()
 def resume(view: ViewName, store: Store = "") -> None:
     """Let a paused view go on."""
-    with session(store) as running:
+    with open_session(store) as running:
         running.resume(view)
     typer.echo(f"{view}: resume is queued, the next run takes it")
 
@@ -186,7 +192,7 @@ def throttle(
     """Change the rate limit of a view's backfill while it runs."""
     if rows_per_second != "default" and not rows_per_second.isdecimal():
         raise typer.BadParameter(f"{rows_per_second} is neither a whole number nor the word default")
-    with session(store) as running:
+    with open_session(store) as running:
         running.throttle(view, None if rows_per_second == "default" else int(rows_per_second))
     typer.echo(f"{view}: throttle to {rows_per_second} is queued, the next step takes it")
 
@@ -198,11 +204,11 @@ def wait(
     seconds: Annotated[float, typer.Option(help="Give up after so long, with the reasons.")] = 3600.0,
 ) -> None:
     """Return when views that are being created are whole."""
-    with session(store) as running:
+    with open_session(store) as running:
         running.wait(views or (), seconds=seconds)
 
 
-@app.command(cls=Printing)
+@app.command(cls=PrintingCommand)
 def partitions(
     view: Annotated[str, typer.Argument(help="A view that is cut into partitions.")],
     store: Store = "",
@@ -210,11 +216,11 @@ def partitions(
     wide: Wide = False,
 ) -> None:
     """Show where the partitions of a view stand, those in quarantine first: epoch, error, attempts, next try."""
-    from engine.cli.standing import partitions_listing
+    from engine.cli.status_listing import build_partitions_listing
 
-    with session(store) as running:
+    with open_session(store) as running:
         found = running.partitions(view)
-    print_listing(partitions_listing(found, time.time()), output, wide=wide)
+    print_listing(build_partitions_listing(found, time.time()), output, wide=wide)
 
 
 @app.command()
@@ -228,16 +234,16 @@ def materialize(
     spark: Spark = "",
 ) -> None:
     """Bring a view up to date; with --partition compute just those partitions again and commit the difference."""
-    from engine.hummock.epoch import epoch_time
+    from engine.hummock.epoch import format_epoch_time
 
-    with session(store, spark) as running:
+    with open_session(store, spark) as running:
         name = running.catalog.get(view).name
         report = running.materialize(name, partition or None)
     done = next((one for one in report.views if one.view == name), None)
     if done is None:
         hint = "name a view that reads it"
         raise SqlError(f"{name} is no materialized view: it holds what was written", hint=hint)
-    at = "without content" if done.epoch is None else f"at epoch {epoch_time(done.epoch)} UTC"
+    at = "without content" if done.epoch is None else f"at epoch {format_epoch_time(done.epoch)} UTC"
     typer.echo(
         f"{done.view} {at}: {done.inserted:,} rows inserted, {done.updated:,} updated, {done.deleted:,} deleted"
     )
@@ -260,9 +266,9 @@ def compact(
     ] = "",
 ) -> None:
     """Merge the files of one table, or of all, to one sorted run."""
-    with compacting(store, spark) as (running, has_spark):
+    with open_compaction_session(store, spark) as (running, has_spark):
         for report in running.compact(table or None, start_spark=has_spark):
-            typer.echo(compaction_line(report))
+            typer.echo(format_compaction(report))
 
 
 @app.command()
@@ -272,16 +278,16 @@ def gc(
     grace_seconds: Annotated[float, typer.Option(help="Objects younger than this stay.")] = 3600,
 ) -> None:
     """Delete objects that no retained version, pin or change log needs."""
-    with opened(store) as found:
+    with open_store(store) as found:
         report = found.gc(dry_run=dry_run, grace_seconds=grace_seconds)
-    typer.echo(collection_line(report))
+    typer.echo(format_collection(report))
 
 
 explainer = typer.Typer(no_args_is_help=True, help="Say what would be done, and do nothing.")
 app.add_typer(explainer, name="explain")
 
 
-@explainer.command("flush", cls=Printing)
+@explainer.command("flush", cls=PrintingCommand)
 def explain_flush(
     views: Annotated[
         list[str] | None, typer.Argument(help="Materialized views, with all that they read; default all.")
@@ -298,15 +304,15 @@ def explain_flush(
     ] = False,
 ) -> None:
     """Show what FLUSH would do now, step by step: which work, up to which epoch, over how many rows, and what waits for what."""
-    from engine.cli.plans import flush_listing
-    from engine.meta.flush_plan import FlushRequest
-    from engine.runtime.backfill.due import BACKFILL_ROWS
+    from engine.cli.flush_listing import build_flush_listing
+    from engine.meta.epochs.flush_plan import FlushRequest
+    from engine.runtime.backfill.eligibility import BACKFILL_ROWS
     from engine.runtime.domains.flush_planning import plan_flush
 
-    with opened(store) as found:
+    with open_store(store) as found:
         now, named = found.clock(), tuple(views) if views else None
         plan = plan_flush(found.version, FlushRequest(now, BACKFILL_ROWS, named, eager=not scheduled))
-    print_listing(flush_listing(plan, now), output, wide=wide)
+    print_listing(build_flush_listing(plan, now), output, wide=wide)
 
 
 app.add_typer(sources, name="sources")
@@ -320,9 +326,9 @@ app.add_typer(inspector, name="inspect")
 @inspector.command("version")
 def inspect_version(store: Store = "") -> None:
     """Show the newest version: tables, sub-levels, generations, files, writers."""
-    from engine.hummock.inspect import describe_version
+    from engine.hummock.monitoring.inspect import describe_version
 
-    with opened(store) as found:
+    with open_store(store) as found:
         show(describe_version(found.version))
 
 
@@ -331,9 +337,9 @@ def inspect_manifest(
     number: Annotated[int, typer.Argument(help="The manifest's number.")], store: Store = ""
 ) -> None:
     """Show what one manifest added."""
-    from engine.hummock.inspect import describe_manifest
+    from engine.hummock.monitoring.inspect import describe_manifest
 
-    with opened(store) as found:
+    with open_store(store) as found:
         show(describe_manifest(found.objects, number))
 
 
@@ -342,9 +348,9 @@ def inspect_sst(
     path: Annotated[str, typer.Argument(help="The object below the store, sst/...")], store: Store = ""
 ) -> None:
     """Show a sorted file: who refers to it, columns, row groups, first rows."""
-    from engine.hummock.inspect import describe_sst
+    from engine.hummock.monitoring.inspect import describe_sst
 
-    with opened(store) as found:
+    with open_store(store) as found:
         show(describe_sst(found.objects, found.version, path))
 
 
@@ -356,10 +362,10 @@ def metrics(
     ] = 0,
 ) -> None:
     """Print the store's metrics, and those of its views, in Prometheus' text format, or serve them on loopback."""
-    from engine.hummock import prometheus
+    from engine.hummock.monitoring import prometheus
     from engine.runtime.domains.view_metrics import ViewCollector
 
-    with opened(store) as found:
+    with open_store(store) as found:
 
         def read() -> Metrics:
             found.refresh()
@@ -367,7 +373,7 @@ def metrics(
 
         views = ViewCollector(lambda: found.version, time.time)
         if not port:
-            typer.echo(prometheus.text(read, views), nl=False)
+            typer.echo(prometheus.render_metrics(read, views), nl=False)
             return
         stop = prometheus.serve(read, port, views)
         typer.echo(f"metrics at http://{prometheus.LOOPBACK}:{port}/metrics; Ctrl-C ends it", err=True)

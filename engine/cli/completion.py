@@ -34,13 +34,13 @@ class NameCompleter(Completer):
         """Yield what the word before the cursor may become."""
         before = document.text_before_cursor
         if before.lstrip().startswith("\\") and " " not in before.lstrip():
-            yield from _matching(COMMANDS, before.strip())
+            yield from _find_matches(COMMANDS, before.strip())
             return
         found = _WORD.search(before)
         word = found[0].rpartition(".")[2] if found else ""
         relations = {n: r for n, r in self._catalog().relations.items() if not n.startswith("_")}
         if _RELATION_FOLLOWS.search(before):
-            yield from _matching(sorted(relations), word)
+            yield from _find_matches(sorted(relations), word)
             return
         named = {text.lower() for text in re.findall(r"\w+", document.text)}
         columns = {
@@ -50,14 +50,14 @@ class NameCompleter(Completer):
             for column in relation.columns
             if not column.hidden
         }
-        yield from _matching(sorted(columns), word)
+        yield from _find_matches(sorted(columns), word)
         if found is None or "." not in found[0]:
-            yield from _matching(sorted(relations), word)
+            yield from _find_matches(sorted(relations), word)
             if word:
-                yield from _matching(KEYWORDS if word.isupper() else [k.lower() for k in KEYWORDS], word)
+                yield from _find_matches(KEYWORDS if word.isupper() else [k.lower() for k in KEYWORDS], word)
 
 
-def _matching(candidates: Iterable[str], word: str) -> Iterable[Completion]:
+def _find_matches(candidates: Iterable[str], word: str) -> Iterable[Completion]:
     for candidate in candidates:
         if candidate.lower().startswith(word.lower()):
             yield Completion(candidate, start_position=-len(word))

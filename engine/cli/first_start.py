@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from engine.errors import EnvironmentNotReady
-from engine.runtime.spark.local_java import record
+from engine.runtime.spark.local_java import record_archive
 
 PROJECT = Path(__file__).resolve().parents[2]
 STATEMENTS = """
@@ -61,7 +61,7 @@ def compile_modules(project: Path = PROJECT) -> None:
 def write_archive() -> None:
     """Write the archive of a first start, or tell in one sentence why there is none, which is no error."""
     try:
-        why = "" if record(("-m", "engine.cli.first_start", "--run")) else "Java wrote none"
+        why = "" if record_archive(("-m", "engine.cli.first_start", "--run")) else "Java wrote none"
     except (EnvironmentNotReady, OSError) as error:
         why = str(error)
     if why:

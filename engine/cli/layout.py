@@ -16,7 +16,7 @@ WIDE_ONLY = 9
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     """One column: of those that do not fit together the one of the highest rank is left out first, rank 0 never."""
 
     name: str
@@ -30,34 +30,36 @@ class Column:
         return max(cell_len(text) for text in (self.name, *self.values))
 
 
-def lay_out(columns: Sequence[Column], width: int | None, notes: Sequence[str] = ()) -> Iterator[str]:
+def render_columns(
+    columns: Sequence[TextColumn], width: int | None, notes: Sequence[str] = ()
+) -> Iterator[str]:
     """Yield the lines of a table that is `width` cells wide at most, None for any width.
 
     Each row is followed by its note, wrapped between words. Where not even the columns of rank 0 and 1 fit beside each other the
     first stands on a line of its own.
     """
-    shown = _fitting(columns, width)
+    shown = _fit_columns(columns, width)
     head = shown[0]
-    alone = width is not None and _width(shown) > width and len(shown) > 1
+    alone = width is not None and _compute_width(shown) > width and len(shown) > 1
     if alone:
-        shown = _fitting((Column("", [""] * len(head.values)), *columns[1:]), width)
-    yield head.name if alone else _line(shown, [column.name for column in shown])
+        shown = _fit_columns((TextColumn("", [""] * len(head.values)), *columns[1:]), width)
+    yield head.name if alone else _format_line(shown, [column.name for column in shown])
     yield GAP.join("─" * column.width for column in shown if column.width) if not alone else "─" * head.width
     for at in range(len(head.values)):
         if alone:
             yield head.values[at]
-        yield _line(shown, [column.values[at] for column in shown])
+        yield _format_line(shown, [column.values[at] for column in shown])
         if notes and notes[at]:
             room = max(LEAST_NOTE, width) if width is not None else 10**6
             for line in notes[at].splitlines():
-                yield from _wrapped(line, room)
+                yield from _wrap_line(line, room)
     left_out = [column.name for column in columns[1:] if column.name not in {one.name for one in shown}]
     if left_out:
         yield ""
         yield from textwrap.wrap(f"--wide shows {', '.join(left_out)} too", width or 10**6)
 
 
-def _wrapped(line: str, room: int) -> list[str]:
+def _wrap_line(line: str, room: int) -> list[str]:
     """Return a line of a note between words, all of it indented as it was."""
     indent = INDENT + line[: len(line) - len(line.lstrip())]
     return textwrap.wrap(
@@ -70,7 +72,7 @@ def _wrapped(line: str, room: int) -> list[str]:
     )
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a span of time in its largest unit, e.g. `3 s`, `12 min`, `5 h`, `4 d`."""
     if seconds < 1:
         return f"{seconds:.1f} s"
@@ -80,12 +82,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86_400:.0f} d"
 
 
-def ago(seconds: float) -> str:
+def format_ago(seconds: float) -> str:
     """Return how long ago something was."""
-    return f"{duration(max(seconds, 0.0))} ago"
+    return f"{format_duration(max(seconds, 0.0))} ago"
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Return bytes in their largest unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
@@ -94,9 +96,9 @@ def size(count: float) -> str:
     return f"{count:,.1f} TiB"
 
 
-def _fitting(columns: Sequence[Column], width: int | None) -> list[Column]:
+def _fit_columns(columns: Sequence[TextColumn], width: int | None) -> list[TextColumn]:
     shown = list(columns)
-    while width is not None and _width(shown) > width:
+    while width is not None and _compute_width(shown) > width:
         worst = max(shown, key=lambda column: (column.rank, shown.index(column)))
         if worst.rank == 0:
             break
@@ -104,11 +106,11 @@ def _fitting(columns: Sequence[Column], width: int | None) -> list[Column]:
     return shown
 
 
-def _width(columns: Sequence[Column]) -> int:
+def _compute_width(columns: Sequence[TextColumn]) -> int:
     return sum(column.width for column in columns) + len(GAP) * (len(columns) - 1)
 
 
-def _line(columns: Sequence[Column], texts: Sequence[str]) -> str:
+def _format_line(columns: Sequence[TextColumn], texts: Sequence[str]) -> str:
     parts = []
     for column, text in zip(columns, texts, strict=True):
         space = " " * (column.width - cell_len(text))

@@ -14,17 +14,17 @@ import click
 import msgspec
 import typer
 
-from engine.cli.layout import WIDE_ONLY, Column, lay_out, size
+from engine.cli.layout import WIDE_ONLY, TextColumn, format_size, render_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import RenderableType
 
-    from engine.cli.standing import Listing
+    from engine.cli.status_listing import Listing
     from engine.hummock.compaction import CompactionReport
-    from engine.hummock.gc import GcReport
     from engine.hummock.metrics import Metrics
-    from engine.hummock.prices import Spending
+    from engine.hummock.monitoring.prices import Spending
+    from engine.hummock.upkeep.gc import GcReport
 
 UNKNOWN_WIDTH = 160  # columns of a listing that goes to a file or a pipe
 RICH_WIDTH = 200
@@ -41,7 +41,7 @@ class Format(StrEnum):
     json = "json"
 
 
-class Printing(typer.core.TyperCommand):
+class PrintingCommand(typer.core.TyperCommand):
     """A command that knows --json as another word for --format json."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -51,7 +51,7 @@ class Printing(typer.core.TyperCommand):
         return super().parse_args(ctx, [*options, *args[end:]])
 
 
-def width_of_output() -> int | None:
+def find_output_width() -> int | None:
     """Return the cells of a line: COLUMNS, else the terminal's; None where the output is none."""
     if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]):
         return int(os.environ["COLUMNS"])
@@ -61,21 +61,21 @@ def width_of_output() -> int | None:
 def print_listing(listing: Listing, output: Format, *, wide: bool = False) -> None:
     """Print a listing: as much of it as fits, all of it with `wide`, its numbers as CSV or JSON."""
     if output is Format.json:
-        typer.echo(_json(listing.records))
+        typer.echo(_format_json(listing.records))
     elif output is Format.csv:
         _write_csv(list(listing.records[0]) if listing.records else [], (r.values() for r in listing.records))
     else:
-        for line in listing_lines(listing, None if wide else width_of_output() or UNKNOWN_WIDTH):
+        for line in format_listing(listing, None if wide else find_output_width() or UNKNOWN_WIDTH):
             typer.echo(line)
 
 
-def listing_lines(listing: Listing, width: int | None) -> list[str]:
+def format_listing(listing: Listing, width: int | None) -> list[str]:
     """Return the lines of a listing: as much of it as fits in `width`, all of it where that is None."""
     if not listing.records:
         return [listing.empty]
     columns = listing.columns if width is None else [c for c in listing.columns if c.rank < WIDE_ONLY]
     footer = [listing.footer] if listing.footer else []
-    return [*lay_out(columns, width, listing.notes), *footer]
+    return [*render_columns(columns, width, listing.notes), *footer]
 
 
 def print_table(result: pa.Table, output: Format) -> None:
@@ -83,16 +83,16 @@ def print_table(result: pa.Table, output: Format) -> None:
     from engine.arrow import as_rows, as_values
 
     if output is Format.csv:
-        columns = [[_flat(value) for value in as_values(column)] for column in result.columns]
+        columns = [[_flatten(value) for value in as_values(column)] for column in result.columns]
         _write_csv(result.column_names, zip(*columns, strict=True))  # by place: two may have one name
     elif output is Format.json:
-        typer.echo(_json(as_rows(result)))
+        typer.echo(_format_json(as_rows(result)))
     else:
-        for line in result_lines(result, width_of_output()):
+        for line in format_result(result, find_output_width()):
             typer.echo(line)
 
 
-def result_lines(result: pa.Table, width: int | None) -> Iterator[str]:
+def format_result(result: pa.Table, width: int | None) -> Iterator[str]:
     """Yield a result as lines: a row a line if the rows fit in `width`, else a value a line."""
     import pyarrow as pa
 
@@ -105,10 +105,10 @@ def result_lines(result: pa.Table, width: int | None) -> Iterator[str]:
     for at, field in enumerate(result.schema):
         kind = field.type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        values = [_cell(value) for value in as_values(result.column(at))]
-        columns.append(Column(field.name, values, right=numeric))
+        values = [_format_cell(value) for value in as_values(result.column(at))]
+        columns.append(TextColumn(field.name, values, right=numeric))
     if width is None or sum(c.width for c in columns) + 2 * (len(columns) - 1) <= width:
-        yield from lay_out(columns, None)
+        yield from render_columns(columns, None)
         return
     label = max(len(column.name) for column in columns)
     for row in range(result.num_rows):
@@ -126,10 +126,10 @@ def show(what: RenderableType) -> None:
 
 def print_storage(now: Metrics, spent: Spending | None, output: Format) -> None:
     """Print files by level, bytes, history and requests of a store, and what its newest commits have cost."""
-    from engine.hummock.inspect import describe_metrics, told_spending
+    from engine.hummock.monitoring.inspect import describe_metrics, report_spending
 
     if output is Format.json:
-        told = {**msgspec.to_builtins(now), "spending": None if spent is None else told_spending(spent)}
+        told = {**msgspec.to_builtins(now), "spending": None if spent is None else report_spending(spent)}
         typer.echo(msgspec.json.encode(told).decode())
     elif output is Format.csv:
         names = ("level", "sub_levels", "files", "rows", "tombstones", "bytes")
@@ -143,38 +143,38 @@ def print_storage(now: Metrics, spent: Spending | None, output: Format) -> None:
         show(describe_metrics(now, spent))
 
 
-def compaction_line(report: CompactionReport) -> str:
+def format_compaction(report: CompactionReport) -> str:
     """Return what a compaction did, as a sentence."""
     if not report.done:
         return f"{report.table}: there is nothing to merge"
     return (
-        f"{report.table}: {_count(report.files_before, 'file')} of {size(report.bytes_before)} became "
-        f"{_count(report.files_after, 'file')} of "
-        f"{size(report.bytes_after)} in {report.seconds:.1f} s"
+        f"{report.table}: {_format_count(report.files_before, 'file')} of {format_size(report.bytes_before)} became "
+        f"{_format_count(report.files_after, 'file')} of "
+        f"{format_size(report.bytes_after)} in {report.seconds:.1f} s"
     )
 
 
-def collection_line(report: GcReport) -> str:
+def format_collection(report: GcReport) -> str:
     """Return what a garbage collection did, or would do, as a sentence."""
     objects, manifests = (
-        _count(report.deleted_objects, "object"),
-        _count(report.deleted_manifests, "manifest"),
+        _format_count(report.deleted_objects, "object"),
+        _format_count(report.deleted_manifests, "manifest"),
     )
     what = "would be deleted" if report.dry_run else "deleted"
-    kept = _count(report.kept_objects, "object")
-    return f"{objects} of {size(report.deleted_bytes)} and {manifests} {what}; {kept} kept"
+    kept = _format_count(report.kept_objects, "object")
+    return f"{objects} of {format_size(report.deleted_bytes)} and {manifests} {what}; {kept} kept"
 
 
-def _count(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _write_csv(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     for row in (names, *rows):
-        typer.echo(",".join(_field(value) for value in row))
+        typer.echo(",".join(_format_csv_field(value) for value in row))
 
 
-def _field(value: object) -> str:
+def _format_csv_field(value: object) -> str:
     """Return a value of CSV: texts in quotes, so that the empty one differs from null, which is nothing."""
     if value is None:
         return ""
@@ -190,15 +190,15 @@ def _field(value: object) -> str:
     )
 
 
-def _json(rows: Sequence[Mapping[str, Any]]) -> str:
+def _format_json(rows: Sequence[Mapping[str, Any]]) -> str:
     return msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode(rows).decode()
 
 
-def _flat(value: object) -> object:
+def _flatten(value: object) -> object:
     return msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, list | dict) else value
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     match value:
         case None:
             return NULL
@@ -207,7 +207,7 @@ def _cell(value: object) -> str:
         case bytes():
             return value.hex()
         case list() | dict():
-            text = str(_flat(value))
+            text = str(_flatten(value))
         case _:
             text = str(value)
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from engine.cli.layout import Column, lay_out
-from engine.cli.printing import Format, print_table, result_lines, width_of_output
-from engine.cli.statements import Statements
+from engine.cli.layout import TextColumn, render_columns
+from engine.cli.printing import Format, find_output_width, format_result, print_table
+from engine.cli.statements import StatementRunner
 from engine.errors import SqlError, TidelineError
 from engine.sql.dialect import Dialect
 
@@ -33,19 +33,19 @@ A statement ends with ; and may go over several lines. Ctrl-C drops what is type
 class Shell:
     """Takes lines and runs what they say; the same for a person and for a pipe."""
 
-    def __init__(self, statements: Statements, output: Format, *, page: bool) -> None:
+    def __init__(self, statements: StatementRunner, output: Format, *, page: bool) -> None:
         self.statements, self.output, self.page = statements, output, page
         self.timing = False
         self.ended = False
 
     def run(self, text: str) -> None:
         """Run a backslash command, or one or more statements; raises TidelineError for what is wrong."""
-        from engine.sql.statements.reader import split
+        from engine.sql.statements.reader import split_statements
 
         if text.lstrip().startswith("\\"):
-            self._command(text.strip().rstrip(";").rstrip())
+            self._run_command(text.strip().rstrip(";").rstrip())
             return
-        for statement in split(text, self.statements.dialect):
+        for statement in split_statements(text, self.statements.dialect):
             began = time.monotonic()
             result = self.statements.run(statement)
             if result is not None:
@@ -53,7 +53,7 @@ class Shell:
             if self.timing:
                 typer.echo(f"{time.monotonic() - began:.3f} s")
 
-    def _command(self, text: str) -> None:
+    def _run_command(self, text: str) -> None:
         word, _, name = text.partition(" ")
         match word, name.strip():
             case ("\\q", ""):
@@ -64,20 +64,20 @@ class Shell:
                 self.timing = not self.timing
                 typer.echo(f"timing is {'on' if self.timing else 'off'}")
             case ("\\d", ""):
-                for line in self._relations():
+                for line in self._list_relations():
                     typer.echo(line)
             case ("\\d", relation):
                 self._describe(relation)
             case _:
                 raise SqlError(f"there is no command {text}", hint="\\? lists them")
 
-    def _relations(self) -> Iterator[str]:
+    def _list_relations(self) -> Iterator[str]:
         found = self.statements.stored.catalog.relations
         shown = [(n, r.kind) for n, r in sorted(found.items()) if not n.startswith("_") and r.kind != "index"]
         if not shown:
             return iter(["the store is empty"])
         names, kinds = [n for n, _ in shown], [k for _, k in shown]
-        return lay_out((Column("name", names), Column("kind", kinds)), width_of_output())
+        return render_columns((TextColumn("name", names), TextColumn("kind", kinds)), find_output_width())
 
     def _describe(self, name: str) -> None:
         described = self.statements.run(f"DESCRIBE {name}")
@@ -92,7 +92,7 @@ class Shell:
         if self.output is not Format.table:
             print_table(result, self.output)
             return
-        lines = [*result_lines(result, width_of_output())]
+        lines = [*format_result(result, find_output_width())]
         if self.page:
             lines += [f"({result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'})"]
             if len(lines) >= os.get_terminal_size().lines:
@@ -109,12 +109,12 @@ def is_complete(text: str, dialect: Dialect) -> bool:
     from sqlglot import TokenType
     from sqlglot.errors import TokenError
 
-    from engine.sql.parsing.tokens import tokens_of
+    from engine.sql.parsing.tokens import tokenize
 
     if not text.strip() or text.lstrip().startswith("\\"):
         return True
     try:
-        tokens = tokens_of(text, dialect)
+        tokens = tokenize(text, dialect)
     except TokenError:
         return False
     return bool(tokens) and tokens[-1].token_type == TokenType.SEMICOLON
@@ -136,7 +136,7 @@ def run_lines(shell: Shell, lines: Iterable[str]) -> None:
 
 def run_prompt(shell: Shell, read: Callable[[], str] | None = None) -> None:
     """Ask for statements until `\\q` or Ctrl-D; errors are told and the prompt goes on."""
-    ask = read or _reader(shell.statements)
+    ask = read or _make_reader(shell.statements)
     typer.echo(f"{shell.statements.url}   \\? for help", err=True)
     while not shell.ended:
         try:
@@ -149,7 +149,7 @@ def run_prompt(shell: Shell, read: Callable[[], str] | None = None) -> None:
             typer.echo(f"error: {error}", err=True)
 
 
-def history_file() -> Path:
+def prepare_history_file() -> Path:
     """Return the file of what was typed, made for this user alone: statements may name passwords."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     path = state / "tideline" / "sql_history"
@@ -159,12 +159,12 @@ def history_file() -> Path:
     return path
 
 
-def _reader(statements: Statements) -> Callable[[], str]:
-    session = _prompt_session(statements)
+def _make_reader(statements: StatementRunner) -> Callable[[], str]:
+    session = _build_prompt_session(statements)
     return lambda: session.prompt(f"{statements.dialect}> ")
 
 
-def _prompt_session(statements: Statements) -> PromptSession[str]:
+def _build_prompt_session(statements: StatementRunner) -> PromptSession[str]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import FileHistory, History, InMemoryHistory
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -185,7 +185,7 @@ def _prompt_session(statements: Statements) -> PromptSession[str]:
 
     history: History
     try:
-        history = FileHistory(history_file())
+        history = FileHistory(prepare_history_file())
     except OSError as error:
         print(f"note: what is typed is not kept: {error}", file=sys.stderr)
         history = InMemoryHistory()

@@ -18,7 +18,7 @@ PYSPARK_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 SHOWN_LINES = 5
 
 
-def start(target: str | None) -> SparkSession:
+def start_spark(target: str | None) -> SparkSession:
     """Return a session of `sc://…`, of a master, or None for local[*]; raises EnvironmentNotReady if there will be none.
 
     An error of a statement is raised, and told by whoever catches it: that Spark logs it too helps nobody at a prompt.
@@ -32,7 +32,7 @@ def start(target: str | None) -> SparkSession:
         PySparkLogger.getLogger(name).disabled = True
     if target and target.startswith("sc://"):
         return connect(target)
-    with tempfile.TemporaryFile() as log, _standard_error_to(log):
+    with tempfile.TemporaryFile() as log, _redirect_stderr(log):
         try:
             made = connect(target)
         except TidelineError:
@@ -47,7 +47,7 @@ def start(target: str | None) -> SparkSession:
 
 
 @contextmanager
-def _standard_error_to(log: IO[bytes]) -> Iterator[None]:
+def _redirect_stderr(log: IO[bytes]) -> Iterator[None]:
     """Let processes that are started within have `log` as their standard error, for as long as they live."""
     sys.stderr.flush()
     kept = os.dup(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from engine.cli.opening import opened, session
+from engine.cli.connections import open_session, open_store
 from engine.errors import SqlError, TidelineError
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from engine.hummock import Hummock
-    from engine.meta.catalog_store import StoredCatalog
+    from engine.meta.catalog.stored_catalog import StoredCatalog
     from engine.session import Session
-    from engine.sql.statements.settings import Settings
+    from engine.sql.statements.session.settings import SessionSettings
 
 
-class Statements:
+class StatementRunner:
     """Runs statements over one store, one after the other; use as a `with` block.
 
     `say` is told what takes time. With `alone` a Spark session is that of this process and ends with it, so that Ctrl-C can stop
@@ -34,12 +34,12 @@ class Statements:
             raise SqlError(f'dialect "{dialect}" is unknown: use one of {", ".join(DIALECTS)}')
         self._spark, self._dialect, self._say = spark, dialect, say
         self._alone = alone
-        self._settings: Settings | None = None
-        self._store: Hummock = opened(store)
+        self._settings: SessionSettings | None = None
+        self._store: Hummock = open_store(store)
         self._session: Session | None = None
         self._used: SparkSession | None = None
 
-    def __enter__(self) -> Statements:
+    def __enter__(self) -> StatementRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,9 +63,9 @@ class Statements:
     @property
     def stored(self) -> StoredCatalog:
         """The relations as they are now."""
-        from engine.meta.catalog_store import load
+        from engine.meta.catalog.stored_catalog import load_catalog
 
-        return load(self._store.refresh())
+        return load_catalog(self._store.refresh())
 
     @property
     def store(self) -> Hummock:
@@ -75,10 +75,10 @@ class Statements:
     def run(self, text: str) -> pa.Table | None:
         """Run one statement and return its rows, None if it has none. Ctrl-C cancels it on Spark too."""
         if self._session is None:
-            answer = self._from_store(text)
+            answer = self._try_store(text)
             if answer is not None:
                 return answer
-            self._session = self._opened()
+            self._session = self._open_session()
         try:
             answer = self._session.sql(text)
             for notice in self._session.notices:
@@ -95,17 +95,17 @@ class Statements:
             told = str(error).strip().splitlines() or [type(error).__name__]
             raise TidelineError(f"Spark: {told[0]}") from error
 
-    def _from_store(self, text: str) -> pa.Table | None:
+    def _try_store(self, text: str) -> pa.Table | None:
         from engine.runtime.reads.store_read import answer_from_store
-        from engine.sql.statements.reader import Select, parse
+        from engine.sql.statements.reader import Select, parse_statement
 
-        statement = parse(text, self._dialect)
+        statement = parse_statement(text, self._dialect)
         if not isinstance(statement, Select):
             return None
         return answer_from_store(self._store, self.stored, statement.query, statement.sql, self._dialect)
 
-    def _opened(self) -> Session:
-        made = session(self._store.url, self._spark, self._dialect, self._say, alone=self._alone)
+    def _open_session(self) -> Session:
+        made = open_session(self._store.url, self._spark, self._dialect, self._say, alone=self._alone)
         if self._settings is not None:
             made.settings = self._settings
         return made
@@ -120,4 +120,4 @@ class Statements:
             self._used.interruptAll()
         self._settings = running.settings
         running.close()
-        self._session = self._opened()
+        self._session = self._open_session()

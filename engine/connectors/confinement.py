@@ -15,14 +15,14 @@ SETTING = "TIDELINE_ALLOWED_PATHS"
 _ADDRESS = re.compile(r"s3a?://")
 
 
-def allowed_path(path: Path, home: Path) -> Path:
+def resolve_allowed_path(path: Path, home: Path) -> Path:
     """Return a path, its links resolved, if it lies in `home` or in a folder that TIDELINE_ALLOWED_PATHS names.
 
     A relative path starts at `home`; nothing of it has to exist. Raises PathNotAllowed.
     """
     base = home.resolve()
-    found = _resolved(base / path)
-    if any(found.is_relative_to(folder) for folder in (base, *_widened(base))):
+    found = _resolve(base / path)
+    if any(found.is_relative_to(folder) for folder in (base, *_list_allowed_folders(base))):
         return found
     led = "" if found == base / path else f" (it leads to {found})"
     raise PathNotAllowed(
@@ -31,22 +31,22 @@ def allowed_path(path: Path, home: Path) -> Path:
     )
 
 
-def defined_home() -> Path | None:
+def find_project_home() -> Path | None:
     """Return the project's home, or None where nobody has defined one: paths are then those of the person who typed them."""
     home = os.environ.get("TIDELINE_HOME")
     return Path(home).expanduser().resolve() if home else None
 
 
-def allowed_bucket(address: str) -> None:
+def check_bucket_allowed(address: str) -> None:
     """Raise PathNotAllowed if `s3://bucket/prefix` lies in no bucket or prefix that TIDELINE_ALLOWED_PATHS names.
 
     Where nobody has defined a home any will do. A prefix holds what lies below it: `s3://b/in` holds no `s3://b/inner`.
     """
-    if defined_home() is None:
+    if find_project_home() is None:
         return
-    asked = _parts(address)
-    for place in filter(_ADDRESS.match, _named()):
-        holds = _parts(place)
+    asked = _split_address(address)
+    for place in filter(_ADDRESS.match, _read_allowed_places()):
+        holds = _split_address(place)
         if asked[: len(holds)] == holds:
             return
     raise PathNotAllowed(
@@ -55,12 +55,12 @@ def allowed_bucket(address: str) -> None:
     )
 
 
-def is_address(path: str) -> bool:
+def is_bucket_address(path: str) -> bool:
     """Tell whether a path of an option is that of a bucket."""
     return _ADDRESS.match(path) is not None
 
 
-def _parts(address: str) -> list[str]:
+def _split_address(address: str) -> list[str]:
     """Return bucket and prefix as the names that they are made of; a prefix that climbs holds nothing, and lies nowhere."""
     found = _ADDRESS.sub("", address, count=1).rstrip("/").split("/")
     if not all(part and part not in (".", "..") for part in found):
@@ -68,17 +68,21 @@ def _parts(address: str) -> list[str]:
     return found
 
 
-def _named() -> list[str]:
+def _read_allowed_places() -> list[str]:
     """Return what the setting names; the colon of an address separates nothing."""
     texts = re.split(rf"{re.escape(os.pathsep)}(?!//)", os.environ.get(SETTING, ""))
     return [text.strip() for text in texts if text.strip()]
 
 
-def _widened(base: Path) -> list[Path]:
-    return [_resolved(base / Path(name).expanduser()) for name in _named() if not _ADDRESS.match(name)]
+def _list_allowed_folders(base: Path) -> list[Path]:
+    return [
+        _resolve(base / Path(name).expanduser())
+        for name in _read_allowed_places()
+        if not _ADDRESS.match(name)
+    ]
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     try:
         found = path.resolve()
         looped = any(part.is_symlink() for part in (found, *found.parents))

@@ -6,18 +6,18 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 
-from engine.connectors.contract import SourceReport, Spark, no_spark
-from engine.connectors.sources import pending_digest, poll_all
+from engine.connectors.contract.connector import SourceReport, Spark, no_spark
+from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.errors import TidelineError
 from engine.hummock import Hummock, Version
-from engine.meta.catalog_store import load
+from engine.meta.catalog.stored_catalog import load_catalog
 
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.05
 CLOSE_SECONDS = 30.0
 
 
-class Polling:
+class SourcePoller:
     """Polls the sources of some tables as soon as they have something, and again once somebody has taken the reports.
 
     `look` gives the version whose sources are looked at, `spark` the session that reads Delta tables. What `attempts` polls
@@ -38,7 +38,7 @@ class Polling:
         self._reports: Sequence[SourceReport] = ()
         self._closed = threading.Event()
         self._left, self._attempts, self._rests_until = "", 0, 0.0
-        self._thread = threading.Thread(target=self._poll_on, name="polling", daemon=True)
+        self._thread = threading.Thread(target=self._poll_until_closed, name="polling", daemon=True)
         self._thread.start()
 
     @property
@@ -51,7 +51,7 @@ class Polling:
         with self._changed:
             return self._changed.wait_for(lambda: self.has_news, seconds)
 
-    def take(self) -> Sequence[SourceReport]:
+    def take_reports(self) -> Sequence[SourceReport]:
         """Return what sources did since this was asked last, one report a table; the next poll may begin."""
         reports, self._reports = self._reports, ()
         return reports
@@ -61,13 +61,13 @@ class Polling:
         self._closed.set()
         self._thread.join(CLOSE_SECONDS)
 
-    def _poll_on(self) -> None:
+    def _poll_until_closed(self) -> None:
         trouble = ""
         while not self._closed.wait(LOOK_SECONDS):
             if self.has_news:
                 continue
             try:
-                self._poll()
+                self._poll_once()
                 trouble = ""
             except Exception as error:  # a store that does not answer may be well again
                 if str(error) != trouble:
@@ -75,9 +75,9 @@ class Polling:
                     expected = isinstance(error, TidelineError)
                     _LOG.warning("sources could not be polled: %s", error, exc_info=not expected)
 
-    def _poll(self) -> None:
-        catalog = load(self._look()).catalog
-        count, digest = pending_digest(catalog, self._store, self._tables)
+    def _poll_once(self) -> None:
+        catalog = load_catalog(self._look()).catalog
+        count, digest = compute_pending_digest(catalog, self._store, self._tables)
         now = self._store.clock.monotonic()
         if not count or (digest == self._left and now < self._rests_until):
             return

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.connectors.contract import Connector, Spark, connector_of
-from engine.connectors.delta_connector import DeltaConnector
-from engine.connectors.landing_connector import LandingConnector
-from engine.connectors.nexmark import NexmarkConnector
-from engine.connectors.offers import Offers
+from engine.connectors.contract.connector import Connector, Spark, get_connector_name
+from engine.connectors.delta.connector import DeltaConnector
+from engine.connectors.landing.connector import LandingConnector
+from engine.connectors.nexmark.source import NexmarkConnector
+from engine.connectors.plugins import PluginRegistry
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
 from engine.hummock.version import Run
-from engine.runtime.source_rows import offer
+from engine.runtime.source_rows import register_source_reader
 from engine.sql.catalog import Relation
 
 OWN = (LandingConnector, NexmarkConnector, DeltaConnector)
-CONNECTORS: Offers[Connector] = Offers("tideline.connectors", OWN, SourceError)
+CONNECTORS: PluginRegistry[Connector] = PluginRegistry("tideline.connectors", OWN, SourceError)
 
 
 def register(connector: Connector) -> None:
@@ -25,20 +25,26 @@ def register(connector: Connector) -> None:
     CONNECTORS.register(connector)
 
 
-class _Reader:
+class _ConnectorRowReader:
     """Reads sources where they are, each by its connector."""
 
     def rows(
         self, session: SparkSession, store: Hummock, relation: Relation, version: Version, epoch: int
     ) -> pa.Table | DataFrame:
         return (
-            CONNECTORS.named(connector_of(relation)).source(store, relation).rows_at(version, epoch, session)
+            CONNECTORS.find(get_connector_name(relation))
+            .open_source(store, relation)
+            .read_rows_at(version, epoch, session)
         )
 
     def runs(
         self, spark: Spark, store: Hummock, relation: Relation, version: Version, epoch: int
     ) -> tuple[Run, ...]:
-        return CONNECTORS.named(connector_of(relation)).source(store, relation).runs_at(version, epoch, spark)
+        return (
+            CONNECTORS.find(get_connector_name(relation))
+            .open_source(store, relation)
+            .write_runs_at(version, epoch, spark)
+        )
 
 
-offer(_Reader())
+register_source_reader(_ConnectorRowReader())

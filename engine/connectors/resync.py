@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from engine.connectors.contract import connector_of
+from engine.connectors.contract.connector import get_connector_name
 from engine.connectors.registry import CONNECTORS
 from engine.errors import SqlError
 from engine.hummock import Hummock
-from engine.hummock.driver_traffic import traffic_of
-from engine.meta.catalog_store import StoredCatalog
-from engine.runtime.relations import known, place_of
+from engine.hummock.monitoring.driver_traffic import track_traffic
+from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.runtime.relations import locate_name, resolve_relation
 from engine.sql.statements.statement_types import Alter
 
 
@@ -23,14 +23,16 @@ def resync(store: Hummock, stored: StoredCatalog, statement: Alter, spark: Calla
     """
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
-    relation = known(stored, "table", statement.name, statement.sql)
-    connector = CONNECTORS.all().get(connector_of(relation))
-    if connector is None or not connector.resyncs:
-        line, column = place_of(relation.name, statement.sql)
-        following = [f"connector = '{name}'" for name, one in CONNECTORS.all().items() if one.resyncs]
+    relation = resolve_relation(stored, "table", statement.name, statement.sql)
+    connector = CONNECTORS.list_plugins().get(get_connector_name(relation))
+    if connector is None or not connector.can_resync:
+        line, column = locate_name(relation.name, statement.sql)
+        following = [
+            f"connector = '{name}'" for name, one in CONNECTORS.list_plugins().items() if one.can_resync
+        ]
         message = f"{relation.name} follows no source that tells all its rows again"
         hint = f"RESYNC is for tables WITH ({' or '.join(following)})"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    with traffic_of(store.counters, f"source {relation.name}"):
-        report = connector.source(store, relation).resync(spark)
+    with track_traffic(store.counters, f"source {relation.name}"):
+        report = connector.open_source(store, relation).resync(spark)
     return "; ".join((f"{report.rows} rows were written", *report.warnings))

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.connectors.contract import Connector, Unfit
+from engine.connectors.contract.connector import Connector, StatementProblem
 from engine.sql.statements.statement_types import CreateTable
 
 _KEPT = "or CREATE TABLE … WITH (connector = …), which keeps the rows"
 
 
-def as_passed(statement: CreateTable, connector: Connector) -> CreateTable:
+def as_pass_through(statement: CreateTable, connector: Connector) -> CreateTable:
     """Return the statement as that of a table that its connector would feed: with rows that only come it is APPEND ONLY."""
-    return replace(statement, append_only=connector.passes == "rows") if statement.passes else statement
+    return replace(statement, append_only=connector.pass_through == "rows") if statement.passes else statement
 
 
-def wrong_source(statement: CreateTable, connector: Connector) -> Unfit | None:
+def validate_source(statement: CreateTable, connector: Connector) -> StatementProblem | None:
     """Return why a statement makes no source, None if it does."""
-    if not connector.passes:
+    if not connector.pass_through:
         message = (
             f"the connector {connector.name} needs the rows that came before, which a source does not keep"
         )
-        return Unfit("", message, "CREATE TABLE … WITH (connector = …) keeps them")
-    if connector.passes == "rows" and statement.primary_key:
+        return StatementProblem("", message, "CREATE TABLE … WITH (connector = …) keeps them")
+    if connector.pass_through == "rows" and statement.primary_key:
         message = f"{statement.name} has a PRIMARY KEY, but nothing holds the keys that have come"
-        return Unfit("", message, f"leave PRIMARY KEY out, {_KEPT}")
+        return StatementProblem("", message, f"leave PRIMARY KEY out, {_KEPT}")
     for column in statement.columns:
         if column.default is not None or column.generated is not None:
             what = "has a DEFAULT" if column.default is not None else "is generated"
             message = f"column {column.name} {what}, but the rows of a source are read as they are"
-            return Unfit("", message, f"compute it in a view over the source, {_KEPT}")
+            return StatementProblem("", message, f"compute it in a view over the source, {_KEPT}")
     return None

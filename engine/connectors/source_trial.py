@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.connectors.contract import Spark, connector_of
+from engine.connectors.contract.connector import Spark, get_connector_name
 from engine.connectors.registry import CONNECTORS
 from engine.errors import TidelineError
 from engine.hummock import Hummock
@@ -27,7 +27,7 @@ def try_source(store: Hummock, relation: Relation, spark: Spark) -> list[Finding
     found: list[Finding] = []
     left = ["connect", "read", "resume"]
     try:
-        for words in CONNECTORS.named(connector_of(relation)).trial(store, relation, spark):
+        for words in CONNECTORS.find(get_connector_name(relation)).try_source(store, relation, spark):
             found.append(Finding(left.pop(0), True, words))
     except (TidelineError, OSError) as error:
         found.append(Finding(left.pop(0), False, str(error)))

@@ -7,28 +7,28 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
-from engine.connectors.contract import Source, SourceReport, Spark, connector_of, no_spark
+from engine.connectors.contract.connector import Source, SourceReport, Spark, get_connector_name, no_spark
 from engine.connectors.registry import CONNECTORS
 from engine.errors import TidelineError
 from engine.hummock import Hummock
-from engine.hummock.driver_traffic import traffic_of
+from engine.hummock.monitoring.driver_traffic import track_traffic
 from engine.sql.catalog import Catalog, Relation
 
 _LOG = logging.getLogger(__name__)
 
 
-def fed_tables(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
+def list_fed_tables(catalog: Catalog, tables: Collection[str] | None = None) -> tuple[Relation, ...]:
     """Return the tables of the catalog (or among `tables`) that a connector feeds."""
     return tuple(
         relation
         for relation in catalog.relations.values()
-        if connector_of(relation) and (tables is None or relation.name in tables)
+        if get_connector_name(relation) and (tables is None or relation.name in tables)
     )
 
 
-def source_of(store: Hummock, relation: Relation) -> Source:
+def open_source(store: Hummock, relation: Relation) -> Source:
     """Return the source of a table that a connector feeds."""
-    return CONNECTORS.named(connector_of(relation)).source(store, relation)
+    return CONNECTORS.find(get_connector_name(relation)).open_source(store, relation)
 
 
 def poll_all(
@@ -42,16 +42,16 @@ def poll_all(
     `spark` is asked for a session only where a source that is read by Spark has something to read.
     """
     reports = []
-    for relation in fed_tables(catalog, tables):
-        with traffic_of(store.counters, f"source {relation.name}") as traffic:
-            report = _polled(store, relation, spark)
+    for relation in list_fed_tables(catalog, tables):
+        with track_traffic(store.counters, f"source {relation.name}") as traffic:
+            report = _poll_source(store, relation, spark)
         reports.append(replace(report, driver_bytes=traffic.bytes))
     return reports
 
 
-def _polled(store: Hummock, relation: Relation, spark: Spark) -> SourceReport:
+def _poll_source(store: Hummock, relation: Relation, spark: Spark) -> SourceReport:
     try:
-        return source_of(store, relation).poll(spark)
+        return open_source(store, relation).poll(spark)
     except TidelineError as error:
         return SourceReport(relation.name, error=str(error))
     except Exception as error:  # a table's fault stops no other table, even one that nobody expected
@@ -59,7 +59,7 @@ def _polled(store: Hummock, relation: Relation, spark: Spark) -> SourceReport:
         return SourceReport(relation.name, error=f"{type(error).__name__}: {error}")
 
 
-def pending_digest(
+def compute_pending_digest(
     catalog: Catalog, store: Hummock, tables: Collection[str] | None = None
 ) -> tuple[int, str]:
     """Return how many files and other splits are pending, and a digest of it that lasts until something is taken.
@@ -67,12 +67,12 @@ def pending_digest(
     A source that cannot be looked at has nothing pending.
     """
     count, digest = 0, hashlib.sha256()
-    for relation in fed_tables(catalog, tables):
+    for relation in list_fed_tables(catalog, tables):
         try:
-            waiting = source_of(store, relation).pending()
+            waiting = open_source(store, relation).list_pending()
         except (TidelineError, OSError):
             continue  # the poll of an epoch run tells it
         for split in waiting:
             count += 1
-            digest.update(f"{relation.name}\0{split.split}\0{split.then}\n".encode())
+            digest.update(f"{relation.name}\0{split.split}\0{split.token}\n".encode())
     return count, digest.hexdigest()[:16] if count else ""

@@ -16,14 +16,14 @@ class CatalogEntries(dict[str, str]):
         self._found: dict[object, Any] = {}
         self._before: dict[object, Any] = {}
 
-    def changed(self, entries: Mapping[str, str | None]) -> CatalogEntries:
+    def apply_changes(self, entries: Mapping[str, str | None]) -> CatalogEntries:
         """Return the entries after some were set, and those that are None removed."""
         merged = {**self, **entries}
         after = CatalogEntries({name: text for name, text in merged.items() if text is not None})
         after._before = {**self._before, **self._found}
         return after
 
-    def read(self, how: Callable[[Mapping[str, str], T | None], T]) -> T:
+    def derive(self, how: Callable[[Mapping[str, str], T | None], T]) -> T:
         """Return what `how` makes of the entries; it is asked once, and is given what it made of the entries before these."""
         if how not in self._found:
             self._found[how] = how(self, self._before.get(how))

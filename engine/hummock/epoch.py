@@ -11,9 +11,9 @@ from engine.hummock.clock import Clock, system_clock
 __all__ = [
     "Clock",
     "epoch_at",
-    "epoch_text",
-    "epoch_time",
     "first_epoch_from",
+    "format_epoch",
+    "format_epoch_time",
     "last_epoch_at",
     "micros_of",
     "next_epoch",
@@ -50,7 +50,7 @@ def first_epoch_from(micros: int) -> int:
     return max(-(-micros // 1000) - ORIGIN_MS, 0) << COUNTER_BITS
 
 
-def epoch_time(epoch: int) -> str:
+def format_epoch_time(epoch: int) -> str:
     """Return an epoch as its time in UTC, e.g. `2026-11-22 06:59:04.767`, with `+n` where its counter is not 0."""
     seconds, milliseconds = divmod((epoch >> COUNTER_BITS) + ORIGIN_MS, 1000)
     counter = epoch & ((1 << COUNTER_BITS) - 1)
@@ -58,9 +58,9 @@ def epoch_time(epoch: int) -> str:
     return f"{told}+{counter}" if counter else told
 
 
-def epoch_text(epoch: int) -> str:
+def format_epoch(epoch: int) -> str:
     """Return an epoch as messages name it: the time in UTC, and in brackets the number that a query takes."""
-    return f"{epoch_time(epoch)} UTC ({epoch})"
+    return f"{format_epoch_time(epoch)} UTC ({epoch})"
 
 
 def next_epoch(last: int, seconds: float) -> int:

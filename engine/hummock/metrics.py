@@ -18,16 +18,16 @@ DRIVER_BYTES = "driver_bytes."
 REQUESTS = ("put_if_absent", "put", "get", "get_range", "list", "delete", "head")
 
 
-def packed(requests: Mapping[str, int]) -> tuple[int, ...]:
+def pack_requests(requests: Mapping[str, int]) -> tuple[int, ...]:
     """Return requests by kind as numbers in the order of `REQUESTS`, without zeros at the end."""
     last = max((at for at, kind in enumerate(REQUESTS, 1) if requests.get(kind)), default=0)
     return tuple(requests.get(kind, 0) for kind in REQUESTS[:last])
 
 
-def unpacked(numbers: Sequence[int]) -> dict[str, int]:
+def unpack_requests(numbers: Sequence[int]) -> dict[str, int]:
     """Return by kind what `packed` was given.
 
-    >>> unpacked(packed({"get": 2, "put": 1}))
+    >>> unpack_requests(pack_requests({"get": 2, "put": 1}))
     {'put': 1, 'get': 2}
     """
     return {kind: number for kind, number in zip(REQUESTS, numbers, strict=False) if number}
@@ -47,11 +47,11 @@ class Counters:
         with self._lock:
             self._values[name] += amount
 
-    def passed(self, what: str, size: int) -> None:
+    def add_driver_bytes(self, what: str, size: int) -> None:
         """Count bytes that have passed through this process for `what`: a kind and mostly a name, such as "source orders"."""
         self.add(DRIVER_BYTES + what, size)
 
-    def request(
+    def count_request(
         self, kind: str, *, seconds: float, sent: int = 0, received: int = 0, failed: bool = False
     ) -> None:
         """Count one request to the object store."""
@@ -64,19 +64,19 @@ class Counters:
             if failed:
                 values[f"errors.{kind}"] += 1
 
-    def untold(self) -> dict[str, int]:
+    def count_unreported(self) -> dict[str, int]:
         """Return by kind the requests that nobody was told of."""
         with self._lock:
             made = {kind: int(self._values[f"requests.{kind}"]) - self._told[kind] for kind in REQUESTS}
         return {kind: number for kind, number in made.items() if number}
 
-    def told(self, requests: Mapping[str, int]) -> None:
+    def mark_reported(self, requests: Mapping[str, int]) -> None:
         """Take note that somebody was told of requests, or will not be."""
         with self._lock:
             for kind, number in requests.items():
                 self._told[kind] += number
 
-    def untold_bytes(self) -> dict[str, int]:
+    def count_unreported_bytes(self) -> dict[str, int]:
         """Return, by what they passed for, the bytes that nobody was told of."""
         with self._lock:
             found = {
@@ -87,7 +87,7 @@ class Counters:
             left = {what: size - self._told_bytes[what] for what, size in found.items()}
         return {what: size for what, size in left.items() if size}
 
-    def told_bytes(self, passed: Mapping[str, int]) -> None:
+    def mark_bytes_reported(self, passed: Mapping[str, int]) -> None:
         """Take note that somebody was told of bytes."""
         with self._lock:
             for what, size in passed.items():
@@ -99,7 +99,7 @@ class Counters:
             for kind, number in requests.items():
                 self._values[f"requests.{kind}"] += number
 
-    def committed(self, commit: Commit) -> None:
+    def count_commit(self, commit: Commit) -> None:
         """Count a commit that has won, and the bytes that it made visible."""
         with self._lock:
             values = self._values
@@ -123,7 +123,7 @@ _shared: dict[str, Counters] = {}
 _shared_lock = threading.Lock()
 
 
-def counters_of(url: str) -> Counters:
+def get_counters(url: str) -> Counters:
     """Return this process's counters of the store at `url`."""
     with _shared_lock:
         return _shared.setdefault(url.rstrip("/"), Counters())
@@ -256,7 +256,7 @@ COUNTED = tuple(
 )
 
 
-def snapshot(counters: Counters, version: Version) -> Metrics:
+def build_metrics(counters: Counters, version: Version) -> Metrics:
     """Return the snapshot of a process's counters and of the version that it knows."""
     values = counters.values()
     kinds: dict[str, Any] = {name: {} for name in BY_KIND}
@@ -272,16 +272,16 @@ def snapshot(counters: Counters, version: Version) -> Metrics:
         **plain,
         manifest=version.number,
         epoch=version.epoch,
-        tables={name: table_metrics(table) for name, table in version.tables.items()},
+        tables={name: measure_table(table) for name, table in version.tables.items()},
     )
 
 
-def table_metrics(table: TableVersion) -> TableMetrics:
+def measure_table(table: TableVersion) -> TableMetrics:
     """Return the files of a table by level, and its history."""
     l0 = table.l0
-    levels = [_level(0, len(l0), [sst for entry in l0 for sst in entry.ssts])]
+    levels = [_measure_level(0, len(l0), [sst for entry in l0 for sst in entry.ssts])]
     for at, run in enumerate(table.generations[-1].runs, start=1):
-        levels.append(_level(at, 1, list(run)))
+        levels.append(_measure_level(at, 1, list(run)))
     live = set(table.live_ssts) if l0 or levels[1:] else set()
     kept = {sst for entry in table.log for sst in entry.ssts}
     kept |= {sst for generation in table.generations for run in generation.runs for sst in run}
@@ -300,7 +300,7 @@ def table_metrics(table: TableVersion) -> TableMetrics:
     )
 
 
-def _level(number: int, sub_levels: int, files: list[SstInfo]) -> LevelMetrics:
+def _measure_level(number: int, sub_levels: int, files: list[SstInfo]) -> LevelMetrics:
     return LevelMetrics(
         level=number,
         sub_levels=sub_levels,

@@ -32,9 +32,11 @@ def make_private(folder: Path) -> bool:
     _check_parent(folder)
     found = os.lstat(folder)
     if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
-        raise _refused(folder, "is no folder" if not stat.S_ISLNK(found.st_mode) else "is a link")
+        raise _build_error(folder, "is no folder" if not stat.S_ISLNK(found.st_mode) else "is a link")
     if found.st_uid != os.getuid():
-        raise _refused(folder, f"belongs to user {found.st_uid}, not to user {os.getuid()}, who runs this")
+        raise _build_error(
+            folder, f"belongs to user {found.st_uid}, not to user {os.getuid()}, who runs this"
+        )
     if found.st_mode & _OTHERS:
         os.chmod(folder, 0o700)
     return True
@@ -43,17 +45,17 @@ def make_private(folder: Path) -> bool:
 def _check_parent(folder: Path) -> None:
     """What stands in a folder that others can write to is safe only where it is sticky, as the temporary folder is."""
     if os.lstat(folder.parent).st_uid not in (0, os.getuid()):
-        raise _refused(folder.parent, "is another user's, or a link that another user made")
+        raise _build_error(folder.parent, "is another user's, or a link that another user made")
     found = os.stat(folder.parent)
     if found.st_uid not in (0, os.getuid()):
-        raise _refused(
+        raise _build_error(
             folder.parent, f"belongs to user {found.st_uid}, not to user {os.getuid()}, who runs this"
         )
     if found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
-        raise _refused(folder.parent, "can be written by other users")
+        raise _build_error(folder.parent, "can be written by other users")
 
 
-def _refused(folder: Path, why: str) -> EnvironmentNotReady:
+def _build_error(folder: Path, why: str) -> EnvironmentNotReady:
     return EnvironmentNotReady(
         f"decoded rows cannot be kept below {folder}: it {why}. Give a folder of your own: set TIDELINE_CACHE_DIR, or open the "
         f"store with cache_dir=…"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.errors import EpochExpired, StorageError
-from engine.hummock.chain import ManifestChain
-from engine.hummock.epoch import Clock, epoch_at, epoch_text
-from engine.hummock.invariants import unknown_table
-from engine.hummock.reader import Reader
-from engine.hummock.shared_buffer import SharedBuffer
+from engine.hummock.epoch import Clock, epoch_at, format_epoch
+from engine.hummock.manifests.chain import ManifestChain
+from engine.hummock.manifests.invariants import unknown_table_error
+from engine.hummock.reads.reader import Reader
 from engine.hummock.version import Table, TableVersion, Version
+from engine.hummock.writes.shared_buffer import SharedBuffer
 
 
 class Snapshots:
@@ -29,52 +29,52 @@ class Snapshots:
         self._reader, self._buffer, self._clock = reader, buffer, clock
         self._retained_from = retained_from
 
-    def known(self, name: str) -> TableVersion:
+    def find_table(self, name: str) -> TableVersion:
         """Return a table of the known version; looks for newer manifests if it is not there. Raises UnknownTable."""
         found = self._chain.version.tables.get(name)
         if found is None:
             found = self._refresh().tables.get(name)
         if found is None:
-            raise unknown_table(name, self._chain.version.tables)
+            raise unknown_table_error(name, self._chain.version.tables)
         return found
 
-    def at(self, name: str, epoch: int | None) -> tuple[TableVersion, int]:
+    def resolve(self, name: str, epoch: int | None) -> tuple[TableVersion, int]:
         """Return a table's version and the epoch to read, by default the newest one; a newer epoch than known is
         looked for. Raises EpochExpired where `check` does.
         """
         if epoch is not None and epoch > self._chain.version.epoch:
             self._refresh()
-        version = self.known(name)
+        version = self.find_table(name)
         if epoch is None:
-            return version, self._newest(version)
-        self.check(version, epoch)
+            return version, self._newest_epoch(version)
+        self.check_readable(version, epoch)
         return version, epoch
 
-    def check(self, version: TableVersion, epoch: int) -> None:
+    def check_readable(self, version: TableVersion, epoch: int) -> None:
         """Raise EpochExpired if rows of a table that lived at an epoch may be deleted: they had a time to live, and nothing
         keeps the epoch. Nothing lived at epoch 0.
         """
         if version.table.options.ttl_seconds is None:
             return
-        kept = version.held_from(self._retained_from(version.table))
+        kept = version.clamp_truncation(self._retained_from(version.table))
         if 0 < epoch < kept:
             raise EpochExpired(
-                f"table {version.name} cannot be read at epoch {epoch_text(epoch)}: rows past their time to live are kept "
-                f"for the retention only, which begins at epoch {epoch_text(kept)}; name no epoch to read what lives now, or pin "
+                f"table {version.name} cannot be read at epoch {format_epoch(epoch)}: rows past their time to live are kept "
+                f"for the retention only, which begins at epoch {format_epoch(kept)}; name no epoch to read what lives now, or pin "
                 "epochs in time"
             )
 
-    def source(self, name: str, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:
+    def resolve_source(self, name: str, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:
         """Return what a read works from: the committed version, or with what the shared buffer holds above it."""
         if not pending:
-            return self._reader, *self.at(name, epoch)
+            return self._reader, *self.resolve(name, epoch)
         if epoch is not None:
             raise StorageError("a read of what is pending names no epoch: it has none before its commit")
-        self.known(name)
-        reader, version = self._buffer.over(lambda: self.known(name))
-        return reader, version, self._newest(version)
+        self.find_table(name)
+        reader, version = self._buffer.overlay_pending(lambda: self.find_table(name))
+        return reader, version, self._newest_epoch(version)
 
-    def _newest(self, version: TableVersion) -> int:
+    def _newest_epoch(self, version: TableVersion) -> int:
         """The epoch of a read that names none: the newest; of a table whose rows expire, the present."""
         newest = max(version.committed_epoch, version.safe_epoch)
         expires = version.table.options.ttl_seconds is not None

@@ -11,35 +11,42 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import StorageError, UnknownStore
-from engine.hummock import compaction, gc
-from engine.hummock.altering import altered, options_of
+from engine.hummock import compaction
 from engine.hummock.background import Background
-from engine.hummock.batch import TableRef, Writes, gather, name_of, operations_of
-from engine.hummock.cache import CACHE_BYTES, ArrowCache
-from engine.hummock.chain import ManifestChain
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
-from engine.hummock.epoch_batch import EpochBatch
-from engine.hummock.expiry import watermark_number
-from engine.hummock.keys import first_row, key_row, whole_key_row, whole_keys
-from engine.hummock.look_ahead import FETCHES
-from engine.hummock.lookup import padded
-from engine.hummock.maintenance import AutoCompact, Maintenance, StoreParts
-from engine.hummock.merge import HashRange
-from engine.hummock.metrics import Counters, Metrics, counters_of, snapshot
+from engine.hummock.manifests.alter import apply_alter, replace_options
+from engine.hummock.manifests.chain import ManifestChain
+from engine.hummock.manifests.preconditions import Precondition, require_same_tables, require_unaltered
+from engine.hummock.metrics import Counters, Metrics, build_metrics, get_counters
+from engine.hummock.monitoring.prices import Spending, sum_spending
 from engine.hummock.object_store import ObjectStore, open_object_store
-from engine.hummock.object_store.retrying import dependable
-from engine.hummock.pins import Pin, new_pin
-from engine.hummock.preconditions import Precondition, same_tables, unaltered
-from engine.hummock.prefetch import prefetch
-from engine.hummock.prices import Spending, spending
-from engine.hummock.range_scan import KeyRange, scan_range
-from engine.hummock.reader import Reader, batches, cache_folder, chosen_cache, known_columns
-from engine.hummock.row_ids import RowIds
-from engine.hummock.shared_buffer import BUFFER_BYTES, SharedBuffer
+from engine.hummock.object_store.retrying import wrap_with_retries
+from engine.hummock.reads.look_ahead import FETCHES
+from engine.hummock.reads.lookup import pad_rows
+from engine.hummock.reads.merge import HashRange
+from engine.hummock.reads.prefetch import prefetch
+from engine.hummock.reads.range_scan import ScanBounds, scan_range
+from engine.hummock.reads.reader import (
+    Reader,
+    choose_cache,
+    choose_cache_folder,
+    resolve_columns,
+    split_batches,
+)
+from engine.hummock.reads.verify_assumptions import verify_commit
+from engine.hummock.rows.expiry import encode_watermark
+from engine.hummock.rows.key_rows import build_key_row, build_whole_key_row, select_whole_keys, take_first_row
 from engine.hummock.snapshots import Snapshots
+from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
 from engine.hummock.store_clock import StoreClock
-from engine.hummock.verified import verified
+from engine.hummock.upkeep import gc
+from engine.hummock.upkeep.maintenance import AutoCompact, Maintenance, StoreParts
+from engine.hummock.upkeep.pins import Pin, create_pin
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
+from engine.hummock.writes.batch import TableRef, Writes, get_table_name, list_operations, write_operations
+from engine.hummock.writes.epoch_batch import EpochBatch
+from engine.hummock.writes.row_ids import RowIds
+from engine.hummock.writes.shared_buffer import BUFFER_BYTES, SharedBuffer
 
 
 class Hummock:
@@ -73,7 +80,12 @@ class Hummock:
         self._news_seconds = float(options["news_seconds"])
         self._row_ids = RowIds(self.claim)
         self._snapshots = Snapshots(
-            parts.chain, self.refresh, parts.reader, self.buffer, parts.clock, self.maintenance.retained_from
+            parts.chain,
+            self.refresh,
+            parts.reader,
+            self.buffer,
+            parts.clock,
+            self.maintenance.find_retention_start,
         )
 
     @classmethod
@@ -108,15 +120,15 @@ class Hummock:
         if auto_compact not in (known := get_args(AutoCompact)):
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(known)}')
         given = open_object_store(url, create=create) if object_store is None else object_store
-        counters = counters_of(url) if object_store is None else Counters()
-        objects = dependable(given, counters, clock or system_clock)
+        counters = get_counters(url) if object_store is None else Counters()
+        objects = wrap_with_retries(given, counters, clock or system_clock)
         held = StoreClock(clock or system_clock, objects)
         chain = ManifestChain(objects, held, counters)
         if chain.is_empty and not create:
             raise UnknownStore(f"no store at {url}: open it with create=True to make one")
-        folder = cache_folder(url, cache_dir)
+        folder = choose_cache_folder(url, cache_dir)
         options = {
-            "cache_dir": chosen_cache(cache_dir),
+            "cache_dir": choose_cache(cache_dir),
             "cache_bytes": cache_bytes,
             "buffer_bytes": buffer_bytes,
             "retention_seconds": retention_seconds,
@@ -154,11 +166,11 @@ class Hummock:
 
     def metrics(self) -> Metrics:
         """Return what this process did with the store, in numbers, and the files of the version it knows; no I/O."""
-        return snapshot(self.counters, self.version)
+        return build_metrics(self.counters, self.version)
 
     def spending(self) -> Spending | None:
         """Return what the newest commits have asked of the store; None where there are none."""
-        return spending(self._chain.recent())
+        return sum_spending(self._chain.list_recent_deltas())
 
     @property
     def clock(self) -> StoreClock:
@@ -200,13 +212,13 @@ class Hummock:
         Raises TableExists, and InvalidRow for keys that do not fit the schema.
         """
         keys = tuple(primary_key), tuple(distribution_key or ())
-        table = Table(name, schema, *keys, options_of(options))
+        table = Table(name, schema, *keys, replace_options(options))
         self.commit(Commit(create=(table,)))
         return table
 
     def table(self, name: str) -> Table:
         """Return a table's handle; looks for newer manifests if the name is not known yet. Raises UnknownTable."""
-        return self._snapshots.known(name).table
+        return self._snapshots.find_table(name).table
 
     def alter_table(
         self, table: TableRef, add: Sequence[pa.Field[Any]] = (), drop: Sequence[str] = (), **options: Any
@@ -215,18 +227,22 @@ class Hummock:
 
         Files stay as they are; the next compaction writes the new form. Raises InvalidRow or InvariantViolation.
         """
-        name = name_of(table)
+        name = get_table_name(table)
         self.refresh()
-        before = self._snapshots.known(name)
-        changed = altered(before.table, add, drop, options)
-        return self.commit(Commit(alter={name: changed}, precondition=unaltered(before))).tables[name].table
+        before = self._snapshots.find_table(name)
+        changed = apply_alter(before.table, add, drop, options)
+        return (
+            self.commit(Commit(alter={name: changed}, precondition=require_unaltered(before)))
+            .tables[name]
+            .table
+        )
 
     def set_watermark(self, table: TableRef, value: Any) -> int:
         """Hide the rows whose watermark column is below `value`, from the epoch on that is returned, in one commit; later
         compactions delete them. Raises InvariantViolation if the watermark would fall.
         """
-        name = name_of(table)
-        number = watermark_number(self._snapshots.known(name).table, value)
+        name = get_table_name(table)
+        number = encode_watermark(self._snapshots.find_table(name).table, value)
         return self.commit(Commit(watermarks={name: number})).epoch
 
     def pin(self, table: TableRef, epoch: int | None = None, *, seconds: float, owner: str = "pin") -> Pin:
@@ -234,9 +250,9 @@ class Hummock:
 
         Raises Conflict or EpochExpired if that epoch is not readable any more.
         """
-        version, at = self._snapshots.at(name_of(table), epoch)
+        version, at = self._snapshots.resolve(get_table_name(table), epoch)
         until = epoch_at(self._clock.stamp()) >> COUNTER_BITS
-        made = new_pin(version.name, at, owner, until + int(seconds * 1000))
+        made = create_pin(version.name, at, owner, until + int(seconds * 1000))
         self.commit(Commit(pins={made.table: {made.name: at}}))
         return made
 
@@ -246,8 +262,8 @@ class Hummock:
 
     def drop_table(self, table: TableRef) -> None:
         """Drop a table; its files go with the next collections, and what is pending of it at once."""
-        self.buffer.discard(name_of(table))
-        self.commit(Commit(drop=(name_of(table),)))
+        self.buffer.discard(get_table_name(table))
+        self.commit(Commit(drop=(get_table_name(table),)))
 
     def commit(self, commit: Commit) -> Version:
         """Make `commit` visible, all or nothing, and return the version that begins with it.
@@ -255,7 +271,7 @@ class Hummock:
         Raises Fenced, Conflict, InvariantViolation, UnknownTable, TableExists, CommitTimeout, Unavailable or ClaimBroken;
         nothing was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
-        commit = verified(commit, self.reader.files)
+        commit = verify_commit(commit, self.reader.files)
         written = [name for name, ssts in commit.writes.items() if ssts]
         return self.maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
 
@@ -269,7 +285,7 @@ class Hummock:
 
     def row_ids(self, count: int) -> np.ndarray:
         """Return ids for rows without a key, int64, ascending, that no other writer of the store ever gives."""
-        return self._row_ids.take(count)
+        return self._row_ids.allocate(count)
 
     def ingest_batch(
         self,
@@ -283,10 +299,10 @@ class Hummock:
         `precondition` is called with the version each attempt is based on, and raises to give up. `watermarks`, as numbers by
         table, hide the rows below them from the epoch on.
         """
-        named = {name_of(table): operations_of(operations) for table, operations in writes.items()}
-        tables = {name: self._snapshots.known(name) for name in named}
-        ssts = gather(self.reader, {name: table.table for name, table in tables.items()}, named)
-        same = same_tables(tables, precondition)
+        named = {get_table_name(table): list_operations(operations) for table, operations in writes.items()}
+        tables = {name: self._snapshots.find_table(name) for name in named}
+        ssts = write_operations(self.reader, {name: table.table for name, table in tables.items()}, named)
+        same = require_same_tables(tables, precondition)
         return self.commit(Commit(writes=ssts, watermarks=watermarks, precondition=same)).epoch
 
     def epoch(self, *, wait: bool = True) -> EpochBatch:
@@ -297,15 +313,15 @@ class Hummock:
         where they ask for `pending`.
         """
         queue = None if wait else self.buffer
-        return EpochBatch(self.reader, self._snapshots.known, self._commit_writes, queue)
+        return EpochBatch(self.reader, self._snapshots.find_table, self._commit_writes, queue)
 
     def get(
         self, table: TableRef, key: Mapping[str, Any], epoch: int | None = None, *, pending: bool = False
     ) -> dict[str, Any] | None:
         """Return the row with this primary key, or None; with `pending` as the shared buffer has it already."""
-        reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
-        _, rows = reader.lookup(version, whole_key_row(version.table, key), at, null_safe=True)
-        return first_row(rows)
+        reader, version, at = self._snapshots.resolve_source(get_table_name(table), epoch, pending)
+        _, rows = reader.lookup(version, build_whole_key_row(version.table, key), at, null_safe=True)
+        return take_first_row(rows)
 
     def multi_get(
         self,
@@ -319,10 +335,10 @@ class Hummock:
         """Return one row per key in the keys' order, all null where there is none; `keys` has the primary
         key's columns.
         """
-        reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
-        wanted = whole_keys(version.table, keys)
+        reader, version, at = self._snapshots.resolve_source(get_table_name(table), epoch, pending)
+        wanted = select_whole_keys(version.table, keys)
         index, rows = reader.lookup(version, wanted, at, columns=columns, null_safe=True)
-        return padded(index, rows, wanted.num_rows)
+        return pad_rows(index, rows, wanted.num_rows)
 
     def iter(
         self,
@@ -331,7 +347,7 @@ class Hummock:
         epoch: int | None = None,
         columns: Sequence[str] | None = None,
         hash_range: HashRange | None = None,
-        range: KeyRange | None = None,
+        range: ScanBounds | None = None,
         *,
         pending: bool = False,
     ) -> Iterator[pa.RecordBatch]:
@@ -341,15 +357,15 @@ class Hummock:
         (low, high), half open, each a mapping of leading primary-key columns or None; only for tables without
         a distribution key.
         """
-        reader, version, at = self._snapshots.source(name_of(table), epoch, pending)
-        names = known_columns(version.table, columns)
+        reader, version, at = self._snapshots.resolve_source(get_table_name(table), epoch, pending)
+        names = resolve_columns(version.table, columns)
         if range is not None:
             return scan_range(reader, version, at, range, names)
         if prefix:
             _, rows = reader.lookup(
-                version, key_row(version.table, prefix), at, columns=names, null_safe=True
+                version, build_key_row(version.table, prefix), at, columns=names, null_safe=True
             )
-            return batches(rows, pa.schema([version.schema.field(name) for name in names]))
+            return split_batches(rows, pa.schema([version.schema.field(name) for name in names]))
         return reader.scan(version, at, columns=names, hash_range=hash_range)
 
     def iter_log(self, table: TableRef, after: int, upto: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -357,10 +373,10 @@ class Hummock:
 
         Of a deletion the row holds the key only. Raises EpochExpired if the log no longer reaches back to `after`.
         """
-        version, at = self._snapshots.at(name_of(table), upto)
-        self._snapshots.check(version, after)
-        version.changes(after, at)
-        return self.reader.log(version, after, at)
+        version, at = self._snapshots.resolve(get_table_name(table), upto)
+        self._snapshots.check_readable(version, after)
+        version.list_changes(after, at)
+        return self.reader.read_log(version, after, at)
 
     def compact(
         self,
@@ -369,13 +385,13 @@ class Hummock:
         executor: compaction.RangeExecutor | None = None,
     ) -> compaction.CompactionReport:
         """Merge what `picker` picks, by default all, to one run, large merges by `executor`; older epochs stay readable."""
-        return self.maintenance.compact(name_of(table), picker or compaction.Full(), executor)
+        return self.maintenance.compact(get_table_name(table), picker or compaction.Full(), executor)
 
     def compact_l0(
         self, table: TableRef, executor: compaction.RangeExecutor | None = None
     ) -> compaction.CompactionReport:
         """Merge the newest runs of like size to one; cheap, the cost follows the recent changes."""
-        return self.maintenance.compact(name_of(table), compaction.Tier(), executor)
+        return self.maintenance.compact(get_table_name(table), compaction.Tier(), executor)
 
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
         """Delete files that nothing needs, orphans and old manifests too; history beyond the retention goes first."""
@@ -397,4 +413,4 @@ class Hummock:
         ssts: Mapping[str, Any],
         precondition: Precondition | None = None,
     ) -> int:
-        return self.commit(Commit(writes=ssts, precondition=same_tables(tables, precondition))).epoch
+        return self.commit(Commit(writes=ssts, precondition=require_same_tables(tables, precondition))).epoch

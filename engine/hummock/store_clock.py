@@ -40,17 +40,17 @@ class StoreClock(Clock):
 
     def __call__(self) -> float:
         """Return the seconds since 1970 that both clocks have reached."""
-        own, theirs = self._both()
+        own, theirs = self._read_both()
         return own if theirs is None else min(own, theirs + AGREE_SECONDS)
 
     def stamp(self) -> float:
         """Return the seconds since 1970 to date a new file with: the object store's time, that of all machines."""
-        own, theirs = self._both()
+        own, theirs = self._read_both()
         return own if theirs is None or abs(own - theirs) <= AGREE_SECONDS else theirs
 
-    def ahead(self) -> float:
+    def measure_skew(self) -> float:
         """Return by how many seconds the machine's clock is before the object store's; 0 if it does not tell."""
-        own, theirs = self._both()
+        own, theirs = self._read_both()
         return 0.0 if theirs is None else own - theirs
 
     def monotonic(self) -> float:
@@ -65,31 +65,31 @@ class StoreClock(Clock):
         """Return a random number of seconds from 0 to `most`."""
         return self._own.jitter(most)
 
-    def _both(self) -> tuple[float, float | None]:
+    def _read_both(self) -> tuple[float, float | None]:
         """The machine's clock, and the object store's as it must be by now."""
         timer, own = self._own.monotonic(), self._own()
         with self._lock:
             seen = self._seen
             if seen is None or self._is_stale(seen, timer, own):
-                seen = self._seen = self._look(timer, own) or seen
+                seen = self._seen = self._read_store_time(timer, own) or seen
         if seen is None:
             return own, None
         theirs = seen[2] + max(0.0, timer - seen[0])
-        self._tell(own - theirs)
+        self._warn_of_skew(own - theirs)
         return own, theirs
 
     def _is_stale(self, seen: tuple[float, float, float], timer: float, own: float) -> bool:
         passed = timer - seen[0]
         return not 0 <= passed <= LOOK_AGAIN_SECONDS or abs(own - seen[1] - passed) > SET_SECONDS
 
-    def _look(self, timer: float, own: float) -> tuple[float, float, float] | None:
+    def _read_store_time(self, timer: float, own: float) -> tuple[float, float, float] | None:
         with contextlib.suppress(StorageError, OSError):  # it is asked again at the next look
             theirs = self._objects.now()
             if theirs is not None:
                 return timer, own, theirs
         return None
 
-    def _tell(self, ahead: float) -> None:
+    def _warn_of_skew(self, ahead: float) -> None:
         if abs(ahead) > WARN_SECONDS and not self._warned:
             self._warned = True
             _log.warning(

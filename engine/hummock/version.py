@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from engine.errors import EpochExpired, RowsNotKept
 from engine.hummock.catalog_entries import CatalogEntries
-from engine.hummock.epoch import epoch_text
+from engine.hummock.epoch import format_epoch
 
 HASH, OP = "_hash", "_op"
 ROW_EPOCH = "_epoch"
@@ -85,10 +85,10 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def sst_id(self) -> str:
         """The file's name in the cache; unique in the store."""
-        return sst_id_of(self.path, self.offset)
+        return build_sst_id(self.path, self.offset)
 
 
-def sst_id_of(path: str, offset: int) -> str:
+def build_sst_id(path: str, offset: int) -> str:
     """Return the name in the cache of the sorted file at `offset` of an object."""
     return f"{path.rpartition('/')[2].partition('.')[0]}-{offset}"
 
@@ -182,7 +182,7 @@ class TableVersion:
         written = self.log[-1].epoch if self.log else self.generations[-1].upto
         return max(written, self.watermarks[-1][0]) if self.watermarks else written
 
-    def label_upto(self, epoch: int) -> int | None:
+    def find_label_upto(self, epoch: int) -> int | None:
         """Return the newest label at or below `epoch` that a commit gave the table, as far as labels are known, or None."""
         if epoch >= self.committed_epoch:
             return self.committed_epoch or None
@@ -192,7 +192,7 @@ class TableVersion:
         newest = max(*found, self.safe_epoch if self.safe_epoch <= epoch else 0)
         return newest or None
 
-    def label_above(self, epoch: int) -> int | None:
+    def find_label_above(self, epoch: int) -> int | None:
         """Return the first label above `epoch` that a commit gave the table, as far as labels are known, or None."""
         written = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
         quiet = bisect.bisect_right(self.quiet, epoch)
@@ -208,14 +208,14 @@ class TableVersion:
         at = bisect.bisect_right(self.watermarks, epoch, key=lambda moved: moved[0])
         return self.watermarks[at - 1][1] if at else None
 
-    def held_from(self, retained_from: int) -> int:
+    def clamp_truncation(self, retained_from: int) -> int:
         """Return from which epoch on history stays: not beyond any consumer's acknowledged epoch, nor any pin."""
         return min([retained_from, *self.acks.values(), *self.pins.values()])
 
     @property
     def l0(self) -> tuple[LogEntry, ...]:
         """The sub-levels that no compaction has taken in."""
-        return self._between(self.generations[-1].upto, self.committed_epoch)
+        return self._slice_log(self.generations[-1].upto, self.committed_epoch)
 
     @property
     def l0_count(self) -> int:
@@ -230,7 +230,7 @@ class TableVersion:
     @property
     def live_runs(self) -> tuple[Run, ...]:
         """The runs of the newest epoch, newest first; of a table that passes perhaps its newest changes alone."""
-        return self._runs(self.generations[-1], self.committed_epoch)
+        return self._list_runs(self.generations[-1], self.committed_epoch)
 
     @property
     def row_count(self) -> int:
@@ -250,7 +250,7 @@ class TableVersion:
         """How many live files there are."""
         return len(self.live_ssts)
 
-    def changes(self, after: int, upto: int) -> tuple[LogEntry, ...]:
+    def list_changes(self, after: int, upto: int) -> tuple[LogEntry, ...]:
         """Return the log entries with an epoch in (after, upto]; raises EpochExpired if the log no longer
         reaches back.
         """
@@ -258,12 +258,12 @@ class TableVersion:
             return ()
         if after < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name}: the change log begins at epoch {epoch_text(self.safe_epoch)}, changes "
-                f"after {epoch_text(after)} were asked for; read the table as a whole and go on from there"
+                f"table {self.name}: the change log begins at epoch {format_epoch(self.safe_epoch)}, changes "
+                f"after {format_epoch(after)} were asked for; read the table as a whole and go on from there"
             )
-        return self._between(after, upto)
+        return self._slice_log(after, upto)
 
-    def first_change(self, after: int) -> int | None:
+    def find_first_change(self, after: int) -> int | None:
         """Return the epoch of the first change above `after`, or None.
 
         Where the log no longer reaches back it is the safe epoch, the last change that was cut off.
@@ -273,42 +273,42 @@ class TableVersion:
         at = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
         return self.log[at].epoch if at < len(self.log) else None
 
-    def last_change_upto(self, epoch: int) -> int | None:
+    def find_last_change_upto(self, epoch: int) -> int | None:
         """Return the epoch of the newest change at or below `epoch` that the log still tells of, or None."""
         at = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
         return self.log[at - 1].epoch if at else None
 
-    def changed_rows(self, after: int, upto: int) -> int:
+    def count_changed_rows(self, after: int, upto: int) -> int:
         """Return an upper bound of the keys that changed in (after, upto]."""
-        return sum(entry.rows for entry in self.changes(after, upto))
+        return sum(entry.rows for entry in self.list_changes(after, upto))
 
     def as_of(self, epoch: int) -> tuple[Run, ...]:
         """Return the runs that make up the table at `epoch`, newest first; raises EpochExpired, or RowsNotKept."""
         self._check_retained(epoch)
-        if not self.holds(epoch):
+        if not self.has_rows_at(epoch):
             raise RowsNotKept(f"the rows of {self.name} are not kept: read it by SQL, or a view over it")
-        return self._runs(self._serving(epoch), epoch)
+        return self._list_runs(self._find_generation(epoch), epoch)
 
-    def holds(self, epoch: int) -> bool:
+    def has_rows_at(self, epoch: int) -> bool:
         """Tell whether the table's rows at a readable epoch are in the store."""
-        return not self.table.options.passes or bool(self._serving(epoch).runs)
+        return not self.table.options.passes or bool(self._find_generation(epoch).runs)
 
     def _check_retained(self, epoch: int) -> None:
         if epoch < self.safe_epoch:
             raise EpochExpired(
-                f"table {self.name} cannot be read at epoch {epoch_text(epoch)}: the oldest readable epoch is "
-                f"{epoch_text(self.safe_epoch)}"
+                f"table {self.name} cannot be read at epoch {format_epoch(epoch)}: the oldest readable epoch is "
+                f"{format_epoch(self.safe_epoch)}"
             )
 
-    def _serving(self, epoch: int) -> Generation:
+    def _find_generation(self, epoch: int) -> Generation:
         at = bisect.bisect_right(self.generations, epoch, key=lambda generation: generation.upto)
         return self.generations[at - 1]
 
-    def _runs(self, generation: Generation, epoch: int) -> tuple[Run, ...]:
-        entries = reversed(self._between(generation.upto, epoch))
+    def _list_runs(self, generation: Generation, epoch: int) -> tuple[Run, ...]:
+        entries = reversed(self._slice_log(generation.upto, epoch))
         return tuple(entry.ssts for entry in entries) + generation.runs
 
-    def narrowed(self, after: int, upto: int) -> TableVersion:
+    def narrow(self, after: int, upto: int) -> TableVersion:
         """Return this version with just what reads at `after` and `upto` and the changes between them need.
 
         For sending to other processes: a long history is some 100 kB. Raises EpochExpired.
@@ -316,14 +316,14 @@ class TableVersion:
         self._check_retained(after)
         at = [bisect.bisect_right(self.generations, e, key=lambda g: g.upto) - 1 for e in (after, upto)]
         generations = tuple(self.generations[i] for i in sorted(set(at)))
-        log = self._between(generations[0].upto, upto)
+        log = self._slice_log(generations[0].upto, upto)
         return replace(self, log=log, generations=generations, acks={}, pins={}, quiet=())
 
-    def objects(self) -> set[str]:
+    def list_objects(self) -> set[str]:
         """Return the paths of all objects that the table needs, for any readable epoch."""
-        return {sst.path for sst in self.every_sst()}
+        return {sst.path for sst in self.iterate_ssts()}
 
-    def every_sst(self) -> Iterator[SstInfo]:
+    def iterate_ssts(self) -> Iterator[SstInfo]:
         """Yield the files that the table needs for any readable epoch; one may come several times."""
         for entry in self.log:
             yield from entry.ssts
@@ -331,7 +331,7 @@ class TableVersion:
             for run in generation.runs:
                 yield from run
 
-    def _between(self, after: int, upto: int) -> tuple[LogEntry, ...]:
+    def _slice_log(self, after: int, upto: int) -> tuple[LogEntry, ...]:
         first = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
         last = bisect.bisect_right(self.log, upto, key=lambda entry: entry.epoch)
         return self.log[first:last]

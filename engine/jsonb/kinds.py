@@ -8,14 +8,14 @@ DOCUMENTS = ("json", "jsonb")
 _DOCUMENT = re.compile(r"\bjsonb?\b(?!:)")
 
 
-def stored_type(kind: str) -> str:
+def to_storage_type(kind: str) -> str:
     """Return the Spark type in which values of a type are stored: json and jsonb are texts."""
     return _DOCUMENT.sub("string", kind)
 
 
-def holds_documents(kind: str) -> bool:
+def has_documents(kind: str) -> bool:
     """Tell whether json or jsonb stands in a type."""
-    return stored_type(kind) != kind
+    return to_storage_type(kind) != kind
 
 
 def split_types(text: str) -> list[str]:

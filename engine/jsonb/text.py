@@ -12,7 +12,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
-Value: TypeAlias = "dict[str, Value] | list[Value] | str | Number | bool | None"
+Value: TypeAlias = "dict[str, Value] | list[Value] | str | JsonNumber | bool | None"
 _PLAIN = re.compile(r"-?\d+(\.\d+)?")
 _SURROGATE = re.compile("[\ud800-\udfff\0]")
 _MOST_DIGITS = 131_072
@@ -23,13 +23,13 @@ class NotJson(ValueError):
     """A text is no JSON value that jsonb could hold."""
 
 
-class Number(str):
+class JsonNumber(str):
     """A number by its digits, as numeric shows it: no exponent, no sign before zero."""
 
     __slots__ = ()
 
 
-def number(text: str) -> Number:
+def parse_number(text: str) -> JsonNumber:
     """Return a number of JSON by its digits; raises NotJson for one that has more of them than numeric."""
     if _PLAIN.fullmatch(text) is None or text.startswith("-0"):
         try:
@@ -40,17 +40,17 @@ def number(text: str) -> Number:
         if isinstance(exponent, str) or abs(value.adjusted()) > _MOST_DIGITS or abs(exponent) > _MOST_DIGITS:
             raise NotJson(f"the number {text[:_SHOWN]} has too many digits")
         text = format(value.copy_abs() if value.is_zero() else value, "f")
-    return Number(text)
+    return JsonNumber(text)
 
 
-def _no_number(text: str) -> None:
+def _reject_number(text: str) -> None:
     raise NotJson(f"{text} is no number of JSON")
 
 
-_DECODER = json.JSONDecoder(parse_int=number, parse_float=number, parse_constant=_no_number)
+_DECODER = json.JSONDecoder(parse_int=parse_number, parse_float=parse_number, parse_constant=_reject_number)
 
 
-def parsed(text: str) -> Value:
+def parse_json(text: str) -> Value:
     """Return the value of a JSON text; raises NotJson."""
     try:
         value: Value = _DECODER.decode(text)
@@ -75,7 +75,7 @@ def _check_texts(value: Value, text: str) -> None:
             found += [*part, *part.values()]
 
 
-def quoted(text: str) -> str:
+def quote_json(text: str) -> str:
     """Return a text as a string of JSON."""
     return json.dumps(text, ensure_ascii=False)
 
@@ -86,7 +86,7 @@ def key_order(key: str) -> tuple[int, bytes]:
     return len(encoded), encoded
 
 
-def written(value: Value) -> str:
+def render_json(value: Value) -> str:
     """Return a value as jsonb shows it."""
     match value:
         case None:
@@ -95,33 +95,33 @@ def written(value: Value) -> str:
             return "true"
         case False:
             return "false"
-        case Number():
+        case JsonNumber():
             return str(value)
         case str():
-            return quoted(value)
+            return quote_json(value)
         case list():
-            return f"[{', '.join(map(written, value))}]"
+            return f"[{', '.join(map(render_json, value))}]"
         case _:
             items = sorted(value.items(), key=lambda item: key_order(item[0]))
-            return f"{{{', '.join(f'{quoted(key)}: {written(part)}' for key, part in items)}}}"
+            return f"{{{', '.join(f'{quote_json(key)}: {render_json(part)}' for key, part in items)}}}"
 
 
-def normal(text: str) -> str:
+def normalize_json(text: str) -> str:
     """Return a JSON text in the normal form of jsonb; raises NotJson."""
-    return written(parsed(text))
+    return render_json(parse_json(text))
 
 
-def pretty(value: Value, indent: str = "") -> str:
+def render_pretty(value: Value, indent: str = "") -> str:
     """Return a value over several lines, as jsonb_pretty shows it."""
     deeper = indent + "    "
     if isinstance(value, dict):
         items = sorted(value.items(), key=lambda item: key_order(item[0]))
-        lines = [f"{deeper}{quoted(key)}: {pretty(part, deeper)}" for key, part in items]
+        lines = [f"{deeper}{quote_json(key)}: {render_pretty(part, deeper)}" for key, part in items]
         opening, closing = "{", "}"
     elif isinstance(value, list):
-        lines = [f"{deeper}{pretty(part, deeper)}" for part in value]
+        lines = [f"{deeper}{render_pretty(part, deeper)}" for part in value]
         opening, closing = "[", "]"
     else:
-        return written(value)
+        return render_json(value)
     inner = ",\n".join(lines)
     return f"{opening}\n{inner}\n{indent}{closing}" if lines else f"{opening}\n{indent}{closing}"

@@ -17,83 +17,91 @@ import pyarrow as pa
 
 from engine.arrow import as_values
 from engine.jsonb.kinds import DOCUMENTS, split_types
-from engine.jsonb.text import NotJson, key_order, normal, number, quoted
+from engine.jsonb.text import NotJson, key_order, normalize_json, parse_number, quote_json
 
 Writer = Callable[[Any], str]
 
 
-def as_documents(values: pa.Array[Any], kind: str, *, sort: bool) -> list[str | None]:
+def render_documents(values: pa.Array[Any], kind: str, *, sort: bool) -> list[str | None]:
     """Return each value of a column as JSON, null as null; `sort` writes jsonb, else json without spaces."""
-    write = writer(values.type, kind, sort)
+    write = make_writer(values.type, kind, sort)
     return [None if value is None else write(value) for value in as_values(values)]
 
 
-def writer(arrow: pa.DataType, kind: str, sort: bool) -> Writer:
+def make_writer(arrow: pa.DataType, kind: str, sort: bool) -> Writer:
     """Return what writes a value of a type that is not null as JSON."""
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        inner = writer(arrow.value_type, kind[len("array<") : -1] if kind.startswith("array<") else "", sort)
-        return lambda value: array([_or_null(inner, part) for part in value], sort)
+        inner = make_writer(
+            arrow.value_type, kind[len("array<") : -1] if kind.startswith("array<") else "", sort
+        )
+        return lambda value: render_array([_render_or_null(inner, part) for part in value], sort)
     if pa.types.is_struct(arrow):
         kinds = split_types(kind[len("struct<") : -1]) if kind.startswith("struct<") else []
         told = [part.partition(":")[2].strip() for part in kinds]
         told += [""] * (arrow.num_fields - len(told))
         fields = [
-            (field.name, writer(field.type, its, sort)) for field, its in zip(arrow, told, strict=False)
+            (field.name, make_writer(field.type, its, sort)) for field, its in zip(arrow, told, strict=False)
         ]
-        return lambda value: members([(name, _or_null(w, value[name])) for name, w in fields], sort)
+        return lambda value: render_members(
+            [(name, _render_or_null(w, value[name])) for name, w in fields], sort
+        )
     if pa.types.is_map(arrow):
         keys = split_types(kind[len("map<") : -1]) if kind.startswith("map<") else ["", ""]
-        of_value = writer(arrow.item_type, keys[-1].strip(), sort)
-        return lambda value: members([(plain(key), _or_null(of_value, part)) for key, part in value], sort)
+        of_value = make_writer(arrow.item_type, keys[-1].strip(), sort)
+        return lambda value: render_members(
+            [(render_value(key), _render_or_null(of_value, part)) for key, part in value], sort
+        )
     if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
         if kind in DOCUMENTS:
-            return partial(document, sort=sort and kind == "json")
-        return quoted
+            return partial(embed_document, sort=sort and kind == "json")
+        return quote_json
     if pa.types.is_float32(arrow):
-        return lambda value: _floating(str(np.float32(value)))
-    return _moment_or_text if pa.types.is_timestamp(arrow) else _scalar
+        return lambda value: _render_float(str(np.float32(value)))
+    return _render_moment_or_text if pa.types.is_timestamp(arrow) else _render_scalar
 
 
-def _moment_or_text(value: datetime.datetime | str) -> str:
+def _render_moment_or_text(value: datetime.datetime | str) -> str:
     """Return a time; that of a year that Python has not comes as a text."""
-    return quoted(value.lstrip("+").replace(" ", "T")) if isinstance(value, str) else _scalar(value)
+    return (
+        quote_json(value.lstrip("+").replace(" ", "T")) if isinstance(value, str) else _render_scalar(value)
+    )
 
 
-def document(text: str, sort: bool) -> str:
+def embed_document(text: str, sort: bool) -> str:
     """Return a json or jsonb value inside another one; a text that is no JSON stands there as a string."""
     try:
-        return normal(text) if sort else text
+        return normalize_json(text) if sort else text
     except NotJson:
-        return quoted(text)
+        return quote_json(text)
 
 
-def _or_null(write: Writer, value: Any) -> str:
+def _render_or_null(write: Writer, value: Any) -> str:
     return "null" if value is None else write(value)
 
 
-def _floating(text: str) -> str:
+def _render_float(text: str) -> str:
     value = float(text)
     if math.isfinite(value):
-        shown = number(text)
+        shown = parse_number(text)
         return shown[:-2] if shown.endswith(".0") else shown
-    return f'"{plain(value)}"'
+    return f'"{render_value(value)}"'
 
 
-def _scalar(value: Any) -> str:
+def _render_scalar(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return _floating(repr(value))
+        return _render_float(repr(value))
     if isinstance(value, Decimal):
-        return number(format(value, "f"))
+        return parse_number(format(value, "f"))
     if isinstance(value, datetime.datetime):
-        return f'"{_moment(value, "T", ":")}"'
-    return quoted(plain(value))
+        return f'"{_render_moment(value, "T", ":")}"'
+    return quote_json(render_value(value))
 
 
-def plain(value: Any) -> str:
+def render_value(value: Any) -> str:
     """Return a value as PostgreSQL shows it as a text."""
     match value:
         case bool():
@@ -101,35 +109,35 @@ def plain(value: Any) -> str:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case float():
-            return _floating(repr(value))
+            return _render_float(repr(value))
         case bytes():
             return "\\x" + value.hex()
         case datetime.datetime():
-            return _moment(value, " ", "")
+            return _render_moment(value, " ", "")
         case datetime.date():
             return value.isoformat()
         case datetime.time():
-            return _with_fraction(value.strftime("%H:%M:%S"), value.microsecond)
+            return _append_fraction(value.strftime("%H:%M:%S"), value.microsecond)
         case datetime.timedelta():
-            return _span(value)
+            return _render_interval(value)
         case Decimal():
             return format(value, "f")
     return str(value)
 
 
-def _with_fraction(text: str, micros: int) -> str:
+def _append_fraction(text: str, micros: int) -> str:
     return f"{text}.{micros:06}".rstrip("0") if micros else text
 
 
-def _moment(value: datetime.datetime, between: str, zone: str) -> str:
-    text = _with_fraction(value.replace(tzinfo=None, microsecond=0).isoformat(between), value.microsecond)
+def _render_moment(value: datetime.datetime, between: str, zone: str) -> str:
+    text = _append_fraction(value.replace(tzinfo=None, microsecond=0).isoformat(between), value.microsecond)
     if value.tzinfo is None:
         return text
     offset = value.strftime("%z")
     return text + (f"{offset[:3]}:{offset[3:]}" if zone or offset[3:] != "00" else offset[:3])
 
 
-def _span(value: datetime.timedelta) -> str:
+def _render_interval(value: datetime.timedelta) -> str:
     """Return an interval of days and less as PostgreSQL shows it: days with their sign, then a time with its own."""
     micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
     sign, rest = ("-", -micros) if micros < 0 else ("", micros)
@@ -138,35 +146,35 @@ def _span(value: datetime.timedelta) -> str:
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     parts = [f"{sign}{days} day{'' if days == 1 and not sign else 's'}"] if days else []
     if rest or not days:
-        parts.append(sign + _with_fraction(clock, fraction))
+        parts.append(sign + _append_fraction(clock, fraction))
     return " ".join(parts)
 
 
 # ---- objects and arrays of parts that are JSON already ----------------------------------------------------------
-def array(parts: Iterable[str], sort: bool) -> str:
+def render_array(parts: Iterable[str], sort: bool) -> str:
     """Return an array of JSON texts; json written by to_json has no spaces."""
     return f"[{(', ' if sort else ',').join(parts)}]"
 
 
-def members(parts: Sequence[tuple[str, str]], sort: bool) -> str:
+def render_members(parts: Sequence[tuple[str, str]], sort: bool) -> str:
     """Return an object of keys and JSON texts: of jsonb in its normal form, of json as they come."""
     if not sort:
-        return f"{{{','.join(f'{quoted(key)}:{part}' for key, part in parts)}}}"
+        return f"{{{','.join(f'{quote_json(key)}:{part}' for key, part in parts)}}}"
     last = sorted(dict(parts).items(), key=lambda item: key_order(item[0]))
-    return f"{{{', '.join(f'{quoted(key)}: {part}' for key, part in last)}}}"
+    return f"{{{', '.join(f'{quote_json(key)}: {part}' for key, part in last)}}}"
 
 
-def built_object(keys: Sequence[str | None], parts: Sequence[str | None]) -> str:
+def build_object(keys: Sequence[str | None], parts: Sequence[str | None]) -> str:
     """Return an object of jsonb; a null is one of JSON, and after an exclamation mark that a key is null."""
-    return _of_keys(keys, parts, lambda pairs: members(pairs, True))
+    return _build_from_keys(keys, parts, lambda pairs: render_members(pairs, True))
 
 
-def written_object(keys: Sequence[str | None], parts: Sequence[str | None]) -> str:
+def build_json_object(keys: Sequence[str | None], parts: Sequence[str | None]) -> str:
     """Return an object of json as json_build_object writes it, with all keys as they come."""
-    return _of_keys(keys, parts, lambda pairs: f"{{{_spaced(pairs)}}}")
+    return _build_from_keys(keys, parts, lambda pairs: f"{{{_render_spaced(pairs)}}}")
 
 
-def _of_keys(
+def _build_from_keys(
     keys: Sequence[str | None],
     parts: Sequence[str | None],
     write: Callable[[list[tuple[str, str]]], str],
@@ -176,39 +184,41 @@ def _of_keys(
     return write([(str(key), part or "null") for key, part in zip(keys, parts, strict=True)])
 
 
-def _spaced(pairs: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{quoted(key)} : {part}" for key, part in pairs)
+def _render_spaced(pairs: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{quote_json(key)} : {part}" for key, part in pairs)
 
 
-def built_array(parts: Sequence[str | None]) -> str:
+def build_array(parts: Sequence[str | None]) -> str:
     """Return an array of JSON texts, a null as one of JSON."""
-    return array((part or "null" for part in parts), True)
+    return render_array((part or "null" for part in parts), True)
 
 
 # ---- groups ------------------------------------------------------------------------------------------------------
-def listed(values: pa.Array[Any], kind: str) -> list[str | None]:
+def aggregate_lists(values: pa.Array[Any], kind: str) -> list[str | None]:
     """Return each array of a column as json_agg writes it: rows and arrays begin a line."""
-    inner = writer(values.type.value_type, kind, False)
+    inner = make_writer(values.type.value_type, kind, False)
     nested = pa.types.is_nested(values.type.value_type)
     between = ", \n " if nested else ", "
     return [
-        None if items is None else f"[{between.join(_or_null(inner, part) for part in items)}]"
+        None if items is None else f"[{between.join(_render_or_null(inner, part) for part in items)}]"
         for items in as_values(values)
     ]
 
 
-def gathered(keys: pa.Array[Any], values: pa.Array[Any], kind: str, *, sort: bool) -> list[str | None]:
+def aggregate_objects(
+    keys: pa.Array[Any], values: pa.Array[Any], kind: str, *, sort: bool
+) -> list[str | None]:
     """Return an object for each pair of arrays: jsonb as jsonb_object_agg makes it, else json as json_object_agg writes it."""
-    inner = writer(values.type.value_type, kind, sort)
+    inner = make_writer(values.type.value_type, kind, sort)
     found: list[str | None] = []
     for names, items in zip(as_values(keys), as_values(values), strict=True):
         if names is None or items is None:
             found.append(None)
             continue
-        parts = [_or_null(inner, part) for part in items]
+        parts = [_render_or_null(inner, part) for part in items]
         found.append(
-            built_object(names, parts)
+            build_object(names, parts)
             if sort
-            else _of_keys(names, parts, lambda pairs: f"{{ {_spaced(pairs)} }}")
+            else _build_from_keys(names, parts, lambda pairs: f"{{ {_render_spaced(pairs)} }}")
         )
     return found

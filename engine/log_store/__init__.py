@@ -1,10 +1,10 @@
 """Log stores: what stands between a fast producer and a slow consumer, so that neither waits for the other."""
 
 from engine.log_store.log_table import LogTable
-from engine.log_store.messages import Chunk, Message, Offset, Watermark
+from engine.log_store.messages import Chunk, Message, Offset, WatermarkMessage
 from engine.log_store.metrics import Amount, LogStoreMetrics
 from engine.log_store.sync import LogCheckpoint, SyncLogStore
-from engine.meta.barrier import Barrier
+from engine.meta.epochs.barrier import Barrier
 
 __all__ = [
     "Amount",
@@ -16,5 +16,5 @@ __all__ = [
     "Message",
     "Offset",
     "SyncLogStore",
-    "Watermark",
+    "WatermarkMessage",
 ]

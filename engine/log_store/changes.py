@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import positions
-from engine.hummock.change_log import NetChanges
+from engine.arrow import to_positions
+from engine.hummock.reads.change_log import NetChanges
 from engine.hummock.version import OP
 
 INSERT, UPDATE, DELETE = 0, 1, 2
@@ -37,7 +37,7 @@ class Changes:
         return int(self.operations.nbytes) + self.rows.nbytes + self.old.nbytes
 
     @classmethod
-    def inserted(cls, rows: pa.Table) -> Changes:
+    def from_inserts(cls, rows: pa.Table) -> Changes:
         """Return the changes of a table that begins with these rows."""
         nothing = pa.table([pa.nulls(rows.num_rows, f.type) for f in rows.schema], names=rows.column_names)
         return cls(np.zeros(rows.num_rows, np.int8), rows, nothing)
@@ -53,16 +53,16 @@ class Changes:
         place[change.index] = np.arange(len(change.index))
         old = change.old.select(list(columns))
         both = pa.concat_tables([change.rows.select(list(columns)), old], promote_options="permissive")
-        rows = both.take(positions(np.where(gone, count + place, np.arange(count))))
+        rows = both.take(to_positions(np.where(gone, count + place, np.arange(count))))
         operations = np.where(gone, DELETE, np.where(known, UPDATE, INSERT)).astype(np.int8)
-        return cls(operations, rows, old.take(positions(place, absent=place < 0)))
+        return cls(operations, rows, old.take(to_positions(place, absent=place < 0)))
 
-    def taken(self, mask: np.ndarray) -> Changes:
+    def filter(self, mask: np.ndarray) -> Changes:
         """Return some of the changes."""
-        places = positions(np.flatnonzero(mask))
+        places = to_positions(np.flatnonzero(mask))
         return Changes(self.operations[mask], self.rows.take(places), self.old.take(places))
 
-    def packed(self) -> pa.Table:
+    def pack(self) -> pa.Table:
         """Return the changes as one table, which `unpacked` reads."""
         columns = [pa.array(self.operations), *self.rows.columns, *self.old.columns]
         names = [
@@ -73,7 +73,7 @@ class Changes:
         return pa.Table.from_arrays(columns, names=names)
 
     @classmethod
-    def unpacked(cls, packed: pa.Table) -> Changes:
+    def unpack(cls, packed: pa.Table) -> Changes:
         """Return the changes of a packed table."""
         names = [name[4:] for name in packed.column_names if name.startswith("new:")]
         new, old = (
@@ -82,12 +82,12 @@ class Changes:
         )
         return cls(packed.column("_op").to_numpy(), new, old)
 
-    def operation_names(self) -> pa.Array[Any]:
+    def name_operations(self) -> pa.Array[Any]:
         """Return the operations as words."""
         return OPERATIONS.take(pa.array(self.operations))
 
 
-def in_pieces(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+def split_rows(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Yield the rows of all tables in pieces of just `rows`, so that their bounds depend on nothing but the rows."""
     held: list[pa.Table] = []
     count = 0

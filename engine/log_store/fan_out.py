@@ -14,11 +14,11 @@ from engine.errors import LogStoreError
 from engine.hummock import TableVersion
 from engine.hummock.version import SstInfo
 from engine.log_store.changes import Changes
-from engine.log_store.log_table import Reference, Stage
-from engine.log_store.messages import Chunk, Entry, Offset, Watermark, slices
+from engine.log_store.log_table import EntryReference, Stage
+from engine.log_store.messages import Chunk, Entry, Offset, WatermarkMessage, slice_rows
 from engine.log_store.sink import LogRange, SinkLogStore
 from engine.log_store.sync import SyncLogStore
-from engine.meta.barrier import Barrier
+from engine.meta.epochs.barrier import Barrier
 
 EPOCH = "_epoch"
 BUFFER_BYTES = 16 << 20
@@ -37,9 +37,9 @@ class FanOut:
         self, table: TableVersion, readers: Sequence[SinkLogStore], *, buffer_bytes: int = BUFFER_BYTES
     ) -> None:
         self._table, self._reader = table, readers[0]
-        positions = [reader.position(table) for reader in readers]
+        positions = [reader.find_position(table) for reader in readers]
         start = max((position.epoch for position in positions if position is not None), default=None)
-        self.ranges = () if start is None else tuple(epochs_of(table, start))
+        self.ranges = () if start is None else tuple(list_epochs(table, start))
         self.channels = {
             reader.consumer: Channel(reader, table, self.ranges, buffer_bytes)
             for reader, position in zip(readers, positions, strict=True)
@@ -78,7 +78,7 @@ class Channel:
         self._log = SyncLogStore(storage, buffer_bytes=buffer_bytes, chunk_rows=CHUNK_ROWS)
         self.metrics = self._log.metrics
 
-    def covers(self, part: LogRange) -> bool:
+    def is_next(self, part: LogRange) -> bool:
         """Tell whether a range is the next that comes through here; a reader that was moved meanwhile reads by itself."""
         return (
             not part.snapshot and not self.closed and self._ends[self._next : self._next + 1] == [part.upto]
@@ -86,25 +86,25 @@ class Channel:
 
     def begin(self, part: LogRange) -> None:
         """Open an epoch; what was read before it is let go of."""
-        checkpoint = self._log.barrier(Barrier(part.after, part.upto))
+        checkpoint = self._log.put_barrier(Barrier(part.after, part.upto))
         if checkpoint is not None:
-            self._log.committed(checkpoint)
+            self._log.record_commit(checkpoint)
 
     def put(self, changes: Changes) -> None:
         """Hand on some changes of the open epoch."""
-        self._log.put(Chunk(changes.packed()))
+        self._log.put(Chunk(changes.pack()))
 
     def end(self, part: LogRange) -> None:
         """Tell that the open epoch is whole."""
-        self._log.put(Watermark(EPOCH, pa.scalar(part.upto, pa.int64())))
+        self._log.put(WatermarkMessage(EPOCH, pa.scalar(part.upto, pa.int64())))
 
     def read(self, part: LogRange) -> Iterator[Changes]:
         """Yield the changes of the next range; raises LogStoreError if reading the table has failed."""
         while True:
             message = self._log.read(timeout=POLL_SECONDS)
             if isinstance(message, Chunk):
-                yield Changes.unpacked(message.rows)
-            elif isinstance(message, Watermark):
+                yield Changes.unpack(message.rows)
+            elif isinstance(message, WatermarkMessage):
                 epoch = message.value.as_py()
                 if epoch != part.upto:
                     raise LogStoreError(
@@ -133,7 +133,7 @@ class ChangeLogStorage:
         self._again: Iterator[Entry] = iter(())
         self._passed: Offset | None = None
 
-    def history(self, most_rows: int, most_bytes: int) -> list[Reference]:
+    def list_history(self, most_rows: int, most_bytes: int) -> list[EntryReference]:
         """Nothing: what the reader has not acknowledged is handed to it anew."""
         return []
 
@@ -141,18 +141,18 @@ class ChangeLogStorage:
         """Write nothing: the log holds the changes already."""
         return Stage((), entries[-1].offset, submitted=True, committed=True)
 
-    def tombstones(self, offsets: Sequence[Offset]) -> tuple[SstInfo, ...]:
+    def write_tombstones(self, offsets: Sequence[Offset]) -> tuple[SstInfo, ...]:
         """Delete nothing: the reader's acknowledgement lets go of the log."""
         return ()
 
-    def read(self, reference: Reference) -> list[Entry]:
+    def read(self, reference: EntryReference) -> list[Entry]:
         """Return messages by reading their epochs again, cut as they were cut the first time.
 
         References come in order, so the log is passed once more at most, from the first epoch that is asked for.
         """
         if self._passed is None or reference.first <= self._passed:
             first = reference.first[0]
-            self._again = (e for part in self._ranges if part.upto >= first for e in self._entries(part))
+            self._again = (e for part in self._ranges if part.upto >= first for e in self._read_entries(part))
         found: list[Entry] = []
         while not found or found[-1].offset < reference.last:
             entry = next(self._again)
@@ -161,19 +161,19 @@ class ChangeLogStorage:
                 found.append(entry)
         return found
 
-    def _entries(self, part: LogRange) -> Iterator[Entry]:
+    def _read_entries(self, part: LogRange) -> Iterator[Entry]:
         number = 0
         for changes in self._reader.read(self._table, part):
-            for rows in slices(changes.packed(), CHUNK_ROWS, self._chunk_bytes):
+            for rows in slice_rows(changes.pack(), CHUNK_ROWS, self._chunk_bytes):
                 yield Entry.of((part.upto, number), Chunk(rows))
                 number += 1
-        yield Entry.of((part.upto, number), Watermark(EPOCH, pa.scalar(part.upto, pa.int64())))
+        yield Entry.of((part.upto, number), WatermarkMessage(EPOCH, pa.scalar(part.upto, pa.int64())))
 
 
-def epochs_of(table: TableVersion, after: int) -> list[LogRange]:
+def list_epochs(table: TableVersion, after: int) -> list[LogRange]:
     """Return the epochs of a table's log above `after`, one range each."""
     found = []
-    for entry in table.changes(after, table.committed_epoch):
+    for entry in table.list_changes(after, table.committed_epoch):
         found.append(LogRange(after, entry.epoch))
         after = entry.epoch
     return found

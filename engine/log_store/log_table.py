@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from engine.errors import TableExists
 from engine.hummock import Hummock, Table
-from engine.hummock.range_scan import scan_range
+from engine.hummock.reads.range_scan import scan_range
 from engine.hummock.version import DELETE, OP, PUT, Generation, LogEntry, SstInfo, TableVersion
 from engine.log_store.messages import Entry, Offset
 
@@ -40,7 +40,7 @@ class Stage:
 
 
 @dataclass(eq=False)
-class Reference:
+class EntryReference:
     """Messages that stand in the store and not in memory: those from `first` to `last`."""
 
     first: Offset
@@ -49,10 +49,10 @@ class Reference:
     size: int
     stages: tuple[Stage, ...] = field(default=())
 
-    def merged(self, later: Reference) -> Reference:
+    def merge(self, later: EntryReference) -> EntryReference:
         """Return the reference to these messages and those of `later`."""
         stages = tuple(dict.fromkeys((*self.stages, *later.stages)))
-        return Reference(self.first, later.last, self.rows + later.rows, self.size + later.size, stages)
+        return EntryReference(self.first, later.last, self.rows + later.rows, self.size + later.size, stages)
 
 
 class LogStorage(Protocol):
@@ -60,16 +60,16 @@ class LogStorage(Protocol):
 
     name: str
 
-    def history(self, most_rows: int, most_bytes: int) -> list[Reference]:
+    def list_history(self, most_rows: int, most_bytes: int) -> list[EntryReference]:
         """Return references to all that is durable, in order, merged up to the given size."""
 
     def write(self, entries: Sequence[Entry]) -> Stage:
         """Keep messages outside of memory; the commit of a checkpoint makes them durable."""
 
-    def tombstones(self, offsets: Sequence[Offset]) -> tuple[SstInfo, ...]:
+    def write_tombstones(self, offsets: Sequence[Offset]) -> tuple[SstInfo, ...]:
         """Return the files by which the commit of a checkpoint lets go of messages."""
 
-    def read(self, reference: Reference) -> list[Entry]:
+    def read(self, reference: EntryReference) -> list[Entry]:
         """Return the messages of a reference."""
 
 
@@ -90,22 +90,22 @@ class LogTable:
         """The table as it is now."""
         return self._store.version.tables[self.name]
 
-    def history(self, most_rows: int, most_bytes: int) -> list[Reference]:
+    def list_history(self, most_rows: int, most_bytes: int) -> list[EntryReference]:
         """Return references to all that is durable, in order, merged up to the given size; only offsets are read."""
-        found: list[Reference] = []
+        found: list[EntryReference] = []
         done = Stage((), (0, 0), True, True)
         for batch in self._store.iter(self.name, columns=["epoch", "number", "rows", "size"]):
             columns = (batch.column(name).to_pylist() for name in ("epoch", "number", "rows", "size"))
             for epoch, number, rows, size in zip(*columns, strict=True):
                 offset = (epoch, number)
-                last = Reference(offset, offset, rows, size, (done,))
-                found[-1:] = merged(found[-1], last, most_rows, most_bytes) if found else [last]
+                last = EntryReference(offset, offset, rows, size, (done,))
+                found[-1:] = merge_references(found[-1], last, most_rows, most_bytes) if found else [last]
         return found
 
     def write(self, entries: Sequence[Entry]) -> Stage:
         """Write messages as files, durable but not visible yet."""
         ssts: list[SstInfo] = []
-        for part in _parts(entries):
+        for part in _split_entries(entries):
             columns: list[list[Any]] = [
                 [entry.offset[0] for entry in part],
                 [entry.offset[1] for entry in part],
@@ -116,10 +116,10 @@ class LogTable:
             ]
             arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
             rows = pa.Table.from_arrays(arrays, schema=SCHEMA)
-            ssts += self._store.reader.write_run(self.table.table, _with_operation(rows, PUT))
+            ssts += self._store.reader.write_run(self.table.table, _append_operation(rows, PUT))
         return Stage(tuple(ssts), entries[-1].offset)
 
-    def tombstones(self, offsets: Sequence[Offset]) -> tuple[SstInfo, ...]:
+    def write_tombstones(self, offsets: Sequence[Offset]) -> tuple[SstInfo, ...]:
         """Write the deletions of messages as files, durable but not visible yet."""
         if not offsets:
             return ()
@@ -128,23 +128,23 @@ class LogTable:
         ]
         arrays += [pa.nulls(len(offsets), column.type) for column in list(SCHEMA)[2:]]
         rows = pa.Table.from_arrays(arrays, schema=SCHEMA)
-        return tuple(self._store.reader.write_run(self.table.table, _with_operation(rows, DELETE)))
+        return tuple(self._store.reader.write_run(self.table.table, _append_operation(rows, DELETE)))
 
-    def read(self, reference: Reference) -> list[Entry]:
+    def read(self, reference: EntryReference) -> list[Entry]:
         """Return the messages of a reference, from the table and from files that are not committed yet."""
         versions = []
         uncommitted = tuple(sst for stage in reference.stages if not stage.committed for sst in stage.ssts)
         if any(stage.committed for stage in reference.stages):
             versions.append(self.table)
         if uncommitted:
-            versions.append(_only(self.table.table, uncommitted))
+            versions.append(_build_version(self.table.table, uncommitted))
         found: dict[Offset, Entry] = {}
         for version in versions:
             for entry in self._scan(version, reference):
                 found[entry.offset] = entry
         return [found[offset] for offset in sorted(found)]
 
-    def _scan(self, version: TableVersion, reference: Reference) -> Iterator[Entry]:
+    def _scan(self, version: TableVersion, reference: EntryReference) -> Iterator[Entry]:
         low, high = reference.first, (reference.last[0], reference.last[1] + 1)
         bounds = tuple(dict(zip(KEY, bound, strict=True)) for bound in (low, high))
         columns = ["epoch", "number", "kind", "rows", "payload"]
@@ -156,22 +156,24 @@ class LogTable:
                 yield Entry((epoch, number), kind, rows, payload)
 
 
-def merged(first: Reference, second: Reference, most_rows: int, most_bytes: int) -> list[Reference]:
+def merge_references(
+    first: EntryReference, second: EntryReference, most_rows: int, most_bytes: int
+) -> list[EntryReference]:
     """Return two adjacent references, as one if both together hold no more than a chunk."""
     if first.rows + second.rows <= most_rows and first.size + second.size <= most_bytes:
-        return [first.merged(second)]
+        return [first.merge(second)]
     return [first, second]
 
 
-def _only(table: Table, ssts: tuple[SstInfo, ...]) -> TableVersion:
+def _build_version(table: Table, ssts: tuple[SstInfo, ...]) -> TableVersion:
     return TableVersion(table, 0, 1, (LogEntry(1, ssts),), (Generation(0, ()),))
 
 
-def _with_operation(rows: pa.Table, operation: int) -> pa.Table:
+def _append_operation(rows: pa.Table, operation: int) -> pa.Table:
     return rows.append_column(OP, pa.repeat(pa.scalar(operation, pa.uint8()), rows.num_rows))
 
 
-def _parts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _split_entries(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     part: list[Entry] = []
     size = 0
     for entry in entries:

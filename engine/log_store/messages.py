@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.arrow import as_stream, repeated
+from engine.arrow import as_stream, repeat_value
 from engine.errors import CorruptObject
-from engine.meta.barrier import Barrier
+from engine.meta.epochs.barrier import Barrier
 
 Offset = tuple[int, int]
 """Where a message stands: the epoch that was open when it came, and its number in that epoch."""
@@ -23,14 +23,14 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Watermark:
+class WatermarkMessage:
     """No later row has a smaller value in `column`."""
 
     column: str
     value: pa.Scalar[Any]
 
 
-Message = Chunk | Watermark | Barrier
+Message = Chunk | WatermarkMessage | Barrier
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Entry:
     payload: bytes
 
     @classmethod
-    def of(cls, offset: Offset, message: Chunk | Watermark) -> Entry:
+    def of(cls, offset: Offset, message: Chunk | WatermarkMessage) -> Entry:
         """Return the kept form of a message."""
         if isinstance(message, Chunk):
             return cls(offset, "chunk", message.rows.num_rows, as_stream(message.rows))
-        value = pa.Table.from_arrays([repeated(message.value, 1)], names=[message.column])
+        value = pa.Table.from_arrays([repeat_value(message.value, 1)], names=[message.column])
         return cls(offset, "watermark", 0, as_stream(value))
 
     @property
@@ -55,17 +55,17 @@ class Entry:
         """Bytes of the payload."""
         return len(self.payload)
 
-    def message(self) -> Chunk | Watermark:
+    def decode(self) -> Chunk | WatermarkMessage:
         """Return the message; its rows stand on the payload, nothing is copied."""
         rows = pa.ipc.open_stream(pa.py_buffer(self.payload)).read_all()
         if self.kind == "chunk":
             return Chunk(rows)
         if self.kind == "watermark":
-            return Watermark(rows.column_names[0], rows.column(0)[0])
+            return WatermarkMessage(rows.column_names[0], rows.column(0)[0])
         raise CorruptObject(f'a log store holds a message of the unknown kind "{self.kind}" at {self.offset}')
 
 
-def slices(rows: pa.Table, most_rows: int, most_bytes: int) -> list[pa.Table]:
+def slice_rows(rows: pa.Table, most_rows: int, most_bytes: int) -> list[pa.Table]:
     """Cut rows into parts of at most `most_rows`, and of about `most_bytes`, at least one row each."""
     per_row = max(1, rows.nbytes // max(rows.num_rows, 1))
     step = max(1, min(most_rows, most_bytes // per_row))

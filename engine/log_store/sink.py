@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from engine.errors import Conflict
 from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
-from engine.hummock.change_log import net_changes
-from engine.hummock.expiry import ageless
-from engine.hummock.merge import HashRange
+from engine.hummock.reads.change_log import read_net_changes
+from engine.hummock.reads.merge import HashRange
+from engine.hummock.rows.expiry import disable_expiry
 from engine.log_store.changes import Changes
 
 VNODES = 256
@@ -56,7 +56,7 @@ class LogRange:
 
 
 @dataclass(frozen=True)
-class Position:
+class ReaderPosition:
     """Up to where a reader has delivered; `snapshot`: the rows at that epoch are still to be delivered."""
 
     epoch: int
@@ -78,25 +78,25 @@ class SinkLogStore:
         self._store, self._columns = store, list(columns)
         self.failures = 0
 
-    def position(self, table: TableVersion) -> Position | None:
+    def find_position(self, table: TableVersion) -> ReaderPosition | None:
         """Return what is acknowledged, None if the reader holds nothing."""
         if self.consumer in table.pins:
-            return Position(table.pins[self.consumer], True)
-        return Position(table.acks[self.consumer], False) if self.consumer in table.acks else None
+            return ReaderPosition(table.pins[self.consumer], True)
+        return ReaderPosition(table.acks[self.consumer], False) if self.consumer in table.acks else None
 
-    def ranges(self, table: TableVersion, *, each_epoch: bool) -> Iterator[LogRange]:
+    def list_ranges(self, table: TableVersion, *, each_epoch: bool) -> Iterator[LogRange]:
         """Yield what comes after the acknowledged place; one range an epoch, or everything as one with its net changes.
 
         With `each_epoch` the bounds of the ranges depend on the table alone, never on when or how often they are read.
         Raises EpochExpired if the log no longer reaches back.
         """
-        position = self.position(table)
+        position = self.find_position(table)
         if position is None:
             return
         after = position.epoch
         if position.snapshot:
             yield LogRange(0, after, True)
-        entries = table.changes(after, table.committed_epoch)
+        entries = table.list_changes(after, table.committed_epoch)
         for entry in entries if each_epoch else entries[-1:]:
             yield LogRange(after, entry.epoch)
             after = entry.epoch
@@ -110,11 +110,11 @@ class SinkLogStore:
         pins = {self.table: {self.consumer: None}} if self.consumer in table.pins else {}
         return Commit(acks={self.table: {self.consumer: upto}}, pins=pins)
 
-    def acknowledged(self) -> None:
+    def record_acknowledgement(self) -> None:
         """Note that what was read has been acknowledged by a commit."""
         self.failures = 0
 
-    def failed(self) -> float:
+    def record_failure(self) -> float:
         """Note a failure; return the seconds to wait before the next attempt, which begins at what is acknowledged.
 
         They double with each failure in a row, up to five minutes, with some chance in it.
@@ -123,12 +123,16 @@ class SinkLogStore:
         wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2.0 ** min(self.failures - 1, 16))
         return wait * random.uniform(0.8, 1.0)
 
-    def unmoved(self, seen: TableVersion) -> Callable[[Version], None]:
+    def require_unmoved(self, seen: TableVersion) -> Callable[[Version], None]:
         """Return the precondition that no other process has acknowledged anything for this reader since `seen`."""
 
         def check(version: Version) -> None:
             now = version.tables.get(self.table)
-            if now is None or now.table_id != seen.table_id or self.position(now) != self.position(seen):
+            if (
+                now is None
+                or now.table_id != seen.table_id
+                or self.find_position(now) != self.find_position(seen)
+            ):
                 raise Conflict(f"{self.consumer} was moved on by another process at the same time")
 
         return check
@@ -140,12 +144,12 @@ def read_changes(
     """Yield the changes of a range in the order of (hash, key), those of the keys with certain hashes."""
     if part.snapshot:
         for batch in reader.scan(table, part.upto, columns=columns, hash_range=hashes):
-            yield Changes.inserted(pa.Table.from_batches([batch]))
+            yield Changes.from_inserts(pa.Table.from_batches([batch]))
         return
-    came = ageless(
+    came = disable_expiry(
         table
     )  # a row that has left by itself has come all the same, and nothing says that it went
-    for change in net_changes(reader.files, came, part.after, part.upto, columns, hashes):
+    for change in read_net_changes(reader.files, came, part.after, part.upto, columns, hashes):
         yield Changes.of(change, columns)
 
 

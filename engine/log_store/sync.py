@@ -16,10 +16,10 @@ import pyarrow as pa
 from engine.errors import LogStoreError
 from engine.hummock import Hummock
 from engine.hummock.version import SstInfo
-from engine.log_store.log_table import LogStorage, LogTable, Reference, Stage, merged
-from engine.log_store.messages import Chunk, Entry, Message, Offset, Watermark, slices
+from engine.log_store.log_table import EntryReference, LogStorage, LogTable, Stage, merge_references
+from engine.log_store.messages import Chunk, Entry, Message, Offset, WatermarkMessage, slice_rows
 from engine.log_store.metrics import LogStoreMetrics
-from engine.meta.barrier import Barrier
+from engine.meta.epochs.barrier import Barrier
 
 BUFFER_BYTES = 64 << 20
 CHUNK_ROWS = 65_536
@@ -33,7 +33,7 @@ class Buffered:
     stage: Stage | None = None
 
 
-Loaded = tuple[Reference, Sequence[Offset], Chunk | Watermark, int]
+Loaded = tuple[EntryReference, Sequence[Offset], Chunk | WatermarkMessage, int]
 """A message that was read back: from where, the offsets that it covers, and its bytes."""
 
 
@@ -67,15 +67,15 @@ class SyncLogStore:
         self.metrics = LogStoreMetrics()
         self._chunk_bytes = max(1, buffer_bytes // 4)
         self._log = log
-        stored = self._log.history(chunk_rows, self._chunk_bytes)
-        self._items: deque[Buffered | Reference] = deque(stored)
+        stored = self._log.list_history(chunk_rows, self._chunk_bytes)
+        self._items: deque[Buffered | EntryReference] = deque(stored)
         self._last_stored: Offset = stored[-1].last if stored else (0, 0)
         self._barriers: deque[Barrier] = deque()
         self._loaded: deque[Loaded] = deque()
-        self._loading: tuple[Reference, Future[list[Loaded]]] | None = None
+        self._loading: tuple[EntryReference, Future[list[Loaded]]] | None = None
         self._loader = ThreadPoolExecutor(1, thread_name_prefix=f"log-store-{log.name}")
         self._flushed: list[Stage] = []
-        self._given: list[tuple[Offset, Buffered | Reference]] = []
+        self._given: list[tuple[Offset, Buffered | EntryReference]] = []
         self._given_upto: Offset = (0, 0)
         self._given_amount = (0, 0)
         self._epoch: int | None = None
@@ -91,7 +91,7 @@ class SyncLogStore:
         """Open the log store `name` of a store, with what an earlier process has left in its table."""
         return cls(LogTable(store, name), buffer_bytes=buffer_bytes, chunk_rows=chunk_rows)
 
-    def put(self, message: Chunk | Watermark) -> None:
+    def put(self, message: Chunk | WatermarkMessage) -> None:
         """Take a chunk or a watermark from upstream; a full buffer is written to the store first.
 
         Raises LogStoreError before the initial barrier.
@@ -101,14 +101,14 @@ class SyncLogStore:
                 raise LogStoreError(
                     f"log store {self.name}: the first message of a stream is its initial barrier"
                 )
-            parts: list[Chunk | Watermark] = [message]
+            parts: list[Chunk | WatermarkMessage] = [message]
             if isinstance(message, Chunk):
-                parts = [Chunk(rows) for rows in slices(message.rows, self.chunk_rows, self._chunk_bytes)]
+                parts = [Chunk(rows) for rows in slice_rows(message.rows, self.chunk_rows, self._chunk_bytes)]
             for part in parts:
                 self._put(Entry.of((self._epoch, self._number), part))
                 self._number += 1
 
-    def barrier(self, barrier: Barrier) -> LogCheckpoint | None:
+    def put_barrier(self, barrier: Barrier) -> LogCheckpoint | None:
         """Take a barrier from upstream and hand it on at once; of a checkpoint the part of its commit is returned.
 
         Raises LogStoreError if the barrier's epoch does not rise.
@@ -124,7 +124,7 @@ class SyncLogStore:
                 self._barriers.append(barrier)
                 self._epoch, self._number = barrier.curr, 0
                 self.metrics.barriers += 1
-                self._mutate(barrier)
+                self._apply_mutation(barrier)
                 if not barrier.is_checkpoint:
                     self._changed.notify_all()
                     return None
@@ -133,9 +133,9 @@ class SyncLogStore:
                 self._given_amount = (0, 0)
                 waiting = [i for i in self._items if isinstance(i, Buffered) and i.stage is None]
                 self._changed.notify_all()
-            return self._checkpoint(barrier, waiting, given, upto)
+            return self._build_checkpoint(barrier, waiting, given, upto)
 
-    def committed(self, checkpoint: LogCheckpoint) -> None:
+    def record_commit(self, checkpoint: LogCheckpoint) -> None:
         """Note that a checkpoint is visible, so that its messages are read from the table from now on."""
         for stage in checkpoint.stages:
             stage.committed = True
@@ -190,7 +190,7 @@ class SyncLogStore:
             return True
         return not self._paused and bool(self._loaded or self._loading or self._items)
 
-    def _mutate(self, barrier: Barrier) -> None:
+    def _apply_mutation(self, barrier: Barrier) -> None:
         if barrier.mutation == "pause":
             self._paused = True
         elif barrier.mutation == "resume":
@@ -204,9 +204,9 @@ class SyncLogStore:
         with self._changed:
             buffered = Buffered(entry)
             self.metrics.put.add(entry.rows, entry.size)
-        item: Buffered | Reference = buffered
+        item: Buffered | EntryReference = buffered
         if entry.size > self.buffer_bytes:  # one row larger than the buffer never stays in memory
-            item = self._referenced([buffered])[0]
+            item = self._build_references([buffered])[0]
         with self._changed:
             self._items.append(item)
             if isinstance(item, Buffered):
@@ -220,21 +220,21 @@ class SyncLogStore:
         """
         with self._changed:
             waiting = [item for item in self._items if isinstance(item, Buffered)]
-        for part in _parts(waiting, self._chunk_bytes):
-            references = {id(item): ref for item, ref in zip(part, self._referenced(part), strict=True)}
+        for part in _group_messages(waiting, self._chunk_bytes):
+            references = {id(item): ref for item, ref in zip(part, self._build_references(part), strict=True)}
             with self._changed:
-                items: list[Buffered | Reference] = []
+                items: list[Buffered | EntryReference] = []
                 for item in self._items:
                     if isinstance(item, Buffered) and id(item) in references:
                         self._count_buffered(item.entry, -1)
                         item = references[id(item)]
-                    if isinstance(item, Reference) and items and isinstance(items[-1], Reference):
-                        items[-1:] = merged(items[-1], item, self.chunk_rows, self._chunk_bytes)
+                    if isinstance(item, EntryReference) and items and isinstance(items[-1], EntryReference):
+                        items[-1:] = merge_references(items[-1], item, self.chunk_rows, self._chunk_bytes)
                     else:
                         items.append(item)
                 self._items = deque(items)
 
-    def _referenced(self, items: Sequence[Buffered]) -> list[Reference]:
+    def _build_references(self, items: Sequence[Buffered]) -> list[EntryReference]:
         """Return a reference for each message, writing those that stand nowhere yet."""
         new = [item for item in items if item.stage is None]
         if new:
@@ -247,14 +247,14 @@ class SyncLogStore:
         for item in items:
             assert item.stage is not None
             at = item.entry.offset
-            found.append(Reference(at, at, item.entry.rows, item.entry.size, (item.stage,)))
+            found.append(EntryReference(at, at, item.entry.rows, item.entry.size, (item.stage,)))
         return found
 
-    def _checkpoint(
+    def _build_checkpoint(
         self,
         barrier: Barrier,
         waiting: Sequence[Buffered],
-        given: Sequence[tuple[Offset, Buffered | Reference]],
+        given: Sequence[tuple[Offset, Buffered | EntryReference]],
         upto: Offset,
     ) -> LogCheckpoint:
         # Files whose messages were all consumed before they were committed never become visible.
@@ -268,15 +268,15 @@ class SyncLogStore:
                 self.metrics.persisted.add(item.entry.rows, item.entry.size)
         for stage in stages:
             stage.submitted = True
-        gone = [offset for offset, item in given if any(s.submitted for s in _stages(item))]
-        ssts = tuple(sst for stage in stages for sst in stage.ssts) + self._log.tombstones(gone)
+        gone = [offset for offset, item in given if any(s.submitted for s in _list_stages(item))]
+        ssts = tuple(sst for stage in stages for sst in stage.ssts) + self._log.write_tombstones(gone)
         return LogCheckpoint(barrier, self._log.name, ssts, tuple(stages))
 
-    def _load(self, reference: Reference) -> list[Loaded]:
+    def _load(self, reference: EntryReference) -> list[Loaded]:
         """Read a reference: chunks that follow each other become one."""
         found: list[Loaded] = []
         for entry in self._log.read(reference):
-            message = entry.message()
+            message = entry.decode()
             if found and isinstance(message, Chunk):
                 _, offsets, before, size = found[-1]
                 if isinstance(before, Chunk) and before.rows.schema.equals(message.rows.schema):
@@ -286,20 +286,20 @@ class SyncLogStore:
             found.append((reference, [entry.offset], message, entry.size))
         return found
 
-    def _give_loaded(self) -> Chunk | Watermark:
+    def _give_loaded(self) -> Chunk | WatermarkMessage:
         reference, offsets, message, size = self._loaded.popleft()
         self._given += [(offset, reference) for offset in offsets]
         self._count_given(offsets[-1], message, size)
         return message
 
-    def _give_buffered(self, item: Buffered) -> Chunk | Watermark:
+    def _give_buffered(self, item: Buffered) -> Chunk | WatermarkMessage:
         self._count_buffered(item.entry, -1)
         self._given.append((item.entry.offset, item))
-        message = item.entry.message()
+        message = item.entry.decode()
         self._count_given(item.entry.offset, message, item.entry.size)
         return message
 
-    def _count_given(self, offset: Offset, message: Chunk | Watermark, size: int) -> None:
+    def _count_given(self, offset: Offset, message: Chunk | WatermarkMessage, size: int) -> None:
         rows = message.rows.num_rows if isinstance(message, Chunk) else 0
         self._given_upto = offset
         self._given_amount = (self._given_amount[0] + rows, self._given_amount[1] + size)
@@ -310,13 +310,13 @@ class SyncLogStore:
         self.metrics.peak_buffered_bytes = max(self.metrics.peak_buffered_bytes, self.metrics.buffered.bytes)
 
 
-def _stages(item: Buffered | Reference) -> tuple[Stage, ...]:
-    if isinstance(item, Reference):
+def _list_stages(item: Buffered | EntryReference) -> tuple[Stage, ...]:
+    if isinstance(item, EntryReference):
         return item.stages
     return () if item.stage is None else (item.stage,)
 
 
-def _parts(items: Sequence[Buffered], most_bytes: int) -> list[list[Buffered]]:
+def _group_messages(items: Sequence[Buffered], most_bytes: int) -> list[list[Buffered]]:
     """Group messages so that a group holds about `most_bytes`."""
     found: list[list[Buffered]] = []
     size = 0

@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
-from engine.arrow import positions
+from engine.arrow import to_positions
 from engine.hummock import Reader
-from engine.hummock.change_log import NAMES
-from engine.hummock.expiry import ageless
+from engine.hummock.reads.change_log import NAMES
+from engine.hummock.rows.expiry import disable_expiry
+from engine.operators.arrow.map_in_arrow import make_task_frame
 from engine.operators.context import EpochContext
 from engine.operators.flow import WEIGHT, Flow
-from engine.operators.in_arrow import task_numbers
-from engine.operators.table_parameters import Source, TableAt
-from engine.spark_internals import spark_schema
-from engine.sql.expression.changes import COMES, DELETED, GOES, INSERTED, OPERATION, PART, ROW
+from engine.operators.lookups.table_parameters import TableAt, TableSource
+from engine.spark_internals import derive_spark_schema
+from engine.sql.expression.change_columns import COMES, DELETED, GOES, INSERTED, OPERATION, PART, ROW
 from engine.sql.plan import Over, Project, Scan
 
 _OPERATIONS = {"insert": (0, INSERTED), "update": (GOES, COMES), "delete": (DELETED, 0)}
@@ -35,39 +35,39 @@ _OPERATIONS = {"insert": (0, INSERTED), "update": (GOES, COMES), "delete": (DELE
 
 
 @dataclass(frozen=True)
-class ChangeRows:
+class ExpandChanges:
     """A body: the rows of all changes of a table; `columns` are (column of the state, of the table)."""
 
     url: str
     options: Mapping[str, Any]
-    source: Source
-    state: Source
+    source: TableSource
+    state: TableSource
     columns: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, table = Reader.open(self.url, self.options), self.source.now()
-        number = _last_number(reader, self.state.now())
+        number = _find_last_number(reader, self.state.now())
         assert table.old is not None
         for batch in batches:
             if not batch.num_rows:
                 continue
             after = table.old
-            version = ageless(table.version)
-            for entry in version.changes(table.old, table.new):
-                for log in reader.log(version, after, entry.epoch):
-                    rows = self._rows(_deleted_first(log), number)
+            version = disable_expiry(table.version)
+            for entry in version.list_changes(table.old, table.new):
+                for log in reader.read_log(version, after, entry.epoch):
+                    rows = self._build_rows(_sort_deletes_first(log), number)
                     number += rows.num_rows
                     yield rows
                 after = entry.epoch
 
-    def _rows(self, log: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    def _build_rows(self, log: pa.RecordBatch, number: int) -> pa.RecordBatch:
         """Return the rows of a batch of a log, the old one of an update before the new one."""
         kinds = np.array([NAMES.index(kind) for kind in log.column("_op").to_pylist()], dtype=np.int64)
         of_kind = np.array([_OPERATIONS[name] for name in NAMES], dtype=np.int16)
         operations = of_kind[kinds].reshape(-1)
         kept = np.flatnonzero(operations)
-        place = positions(np.arange(2 * log.num_rows)[kept])
+        place = to_positions(np.arange(2 * log.num_rows)[kept])
         arrays: dict[str, pa.Array[Any]] = {
             PART: pa.array(np.zeros(len(kept), dtype=np.int32)),
             ROW: pa.array(np.arange(number + 1, number + 1 + len(kept))),
@@ -77,14 +77,14 @@ class ChangeRows:
         for name, column in self.columns:
             both = pa.concat_arrays([log.column(f"_old_{column}"), log.column(column)])
             order = np.arange(2 * log.num_rows).reshape(2, -1).T.reshape(-1)
-            arrays[name] = both.take(positions(order)).take(place)
+            arrays[name] = both.take(to_positions(order)).take(place)
         return pa.RecordBatch.from_arrays([arrays[name] for name in self.names], names=list(self.names))
 
 
-def _deleted_first(log: pa.RecordBatch) -> pa.RecordBatch:
+def _sort_deletes_first(log: pa.RecordBatch) -> pa.RecordBatch:
     """Return a log with what is deleted first: a row that takes another place in its table goes before it comes."""
     stays = np.array([kind != "delete" for kind in log.column("_op").to_pylist()], dtype=bool)
-    return log.take(positions(np.argsort(stays, kind="stable"))) if stays.any() else log
+    return log.take(to_positions(np.argsort(stays, kind="stable"))) if stays.any() else log
 
 
 def delta(plan: Project, table: str, context: EpochContext) -> Flow | None:
@@ -92,22 +92,22 @@ def delta(plan: Project, table: str, context: EpochContext) -> Flow | None:
     assert isinstance(plan.input, Over) and isinstance(plan.input.input, Scan)
     scan = plan.input.input
     assert context.old is not None
-    if not context.tables[scan.table].changes(context.old, context.new):
+    if not context.tables[scan.table].list_changes(context.old, context.new):
         return None
     stored = dict(scan.items)
     columns = tuple((name, stored[expr.column]) for name, expr in plan.items if expr.column in stored)
     names = (*plan.columns, WEIGHT)
     version = context.tables[table]
-    source, state = context.source(scan.table), context.source(table)
-    body = ChangeRows(context.url, dict(context.options), source, state, columns, names)
-    fields = spark_schema(pa.schema([version.schema.field(name) for name in plan.columns])).fields
+    source, state = context.find_source(scan.table), context.find_source(table)
+    body = ExpandChanges(context.url, dict(context.options), source, state, columns, names)
+    fields = derive_spark_schema(pa.schema([version.schema.field(name) for name in plan.columns])).fields
     schema = StructType([*fields, StructField(WEIGHT, LongType())])
-    return Flow(task_numbers(context.spark, 1), (body,), schema, single=True, exact=context.exact)
+    return Flow(make_task_frame(context.spark, 1), (body,), schema, single=True, exact=context.exact)
 
 
-def _last_number(reader: Reader, state: TableAt) -> int:
+def _find_last_number(reader: Reader, state: TableAt) -> int:
     """Return the number of the last row that a state has."""
     assert state.old is not None
     keys = pa.table({PART: pa.array([0], pa.int32())})
-    _, rows = reader.first_rows(state.version, keys, state.old, columns=[ROW], last=True)
+    _, rows = reader.find_first_rows(state.version, keys, state.old, columns=[ROW], last=True)
     return int(rows.column(ROW)[0].as_py()) if rows.num_rows else 0

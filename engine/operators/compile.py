@@ -5,25 +5,19 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from engine.operators import (
-    aggregate,
-    arrival,
-    cross,
+    constant_rows,
     dynamic_filter,
     full_refresh,
-    join,
     linear,
-    nearest,
-    scan,
-    semi,
-    temporal,
-    top_n,
+    temporal_filter,
     union_all,
     unnest,
-    values,
-    windows,
 )
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
+from engine.operators.grouping import aggregate, top_n, windows
+from engine.operators.joins import asof_join, cross_join, join, semi_join, temporal_join
+from engine.operators.lookups import scan
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -39,44 +33,44 @@ from engine.sql.plan import (
     UnionAll,
     Unnest,
     Values,
-    children,
-    scans,
+    list_children,
+    list_scans,
 )
 
 
 def batch(node: Node, context: EpochContext) -> DataFrame:
     """Return all rows of `node` at the context's new epoch: the definition that every incremental rule must equal."""
-    return as_frame(whole(node, context))
+    return as_frame(compute_whole(node, context))
 
 
-def whole(node: Node, context: EpochContext) -> Rows:
+def compute_whole(node: Node, context: EpochContext) -> Rows:
     """Return the same; what stands right on a scan and is known to Arrow is computed where the scan is read."""
     match node:
         case Scan():
-            return scan.snapshot(node, context)
+            return scan.read_snapshot(node, context)
         case Filter():
-            return linear.filter_rows(node, whole(node.input, context))
+            return linear.filter_rows(node, compute_whole(node.input, context))
         case Project():
-            return linear.project(node, whole(node.input, context))
+            return linear.project(node, compute_whole(node.input, context))
         case UnionAll() if _is_driven(node, context):
-            return union_all.batch(node, [_of_driver(child, context) for child in node.inputs])
+            return union_all.batch(node, [_compute_driver_branch(child, context) for child in node.inputs])
         case DynamicFilter():  # of its bounds only a number is read, where it runs
             return dynamic_filter.batch(node, batch(node.input, context), context)
-    return over(node, [batch(child, context) for child in children(node)], context)
+    return compute_over(node, [batch(child, context) for child in list_children(node)], context)
 
 
 def _is_driven(node: Node, context: EpochContext) -> bool:
     """Tell whether the scan that a step of a backfill reads in pieces stands below a node."""
-    return any(context.drives(one) for one in scans(node))
+    return any(context.is_driver(one) for one in list_scans(node))
 
 
-def _of_driver(branch: Node, context: EpochContext) -> DataFrame:
+def _compute_driver_branch(branch: Node, context: EpochContext) -> DataFrame:
     """Return the rows that a branch gives in a step of a backfill: none, if another branch is read."""
     rows = batch(branch, context)
     return rows if _is_driven(branch, context) else rows.where("FALSE")
 
 
-def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
+def compute_over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
     """Return the rows of `node` over given rows of its inputs."""
     match node:
         case Scan():
@@ -90,7 +84,7 @@ def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFram
         case UnionAll():
             return union_all.batch(node, inputs)
         case Values():
-            return values.batch(node, context)
+            return constant_rows.batch(node, context)
         case Unnest():
             return as_frame(unnest.unnest(node, inputs[0]))
         case TopN():
@@ -100,7 +94,7 @@ def over(node: Node, inputs: list[DataFrame], context: EpochContext) -> DataFram
         case DynamicFilter():
             return dynamic_filter.batch(node, inputs[0], context)
         case TemporalFilter():
-            return temporal.batch(node, inputs[0], context)
+            return temporal_filter.batch(node, inputs[0], context)
         case Recompute():
             return full_refresh.batch(node, inputs, context)
         case Aggregate():
@@ -126,12 +120,12 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
             if not node.at_arrival:
                 right = delta(node.right, context)
             elif left is not None:
-                left = arrival.coming(left)
+                left = temporal_join.filter_inserts(left)
             if node.nearest is not None:
-                return nearest.delta(node, node.nearest, left, right, context)
+                return asof_join.delta(node, node.nearest, left, right, context)
             if not node.on:
-                return cross.delta(node, left, right, context, batch)
-            rule = semi.delta if node.kind in ("semi", "anti") else join.delta
+                return cross_join.delta(node, left, right, context, batch)
+            rule = semi_join.delta if node.kind in ("semi", "anti") else join.delta
             return rule(node, left, right, context)
         case DynamicFilter():
             return dynamic_filter.delta(node, delta(node.input, context), context)

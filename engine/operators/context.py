@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from engine.hummock import TableVersion
-from engine.operators.arrow_expressions import Item
+from engine.operators.arrow.compiler import Item
 from engine.operators.flow import MOST_READERS, Rows, as_frame, compute, union
-from engine.operators.table_parameters import Source, TableAt, TableParameters
-from engine.spark_internals import spark_schema
+from engine.operators.lookups.table_parameters import TableAt, TableParameters, TableSource
+from engine.spark_internals import derive_spark_schema
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns
 from engine.sql.plan import Node, Scan
@@ -57,14 +57,14 @@ class EpochContext:
     piece: tuple[Scan, tuple[int, int]] | None = None
     parameters: TableParameters | None = None
     exact: bool = True
-    lapsed: bool = False
+    log_expired: bool = False
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    def rows_of(self, table: str) -> int:
+    def estimate_rows(self, table: str) -> int:
         """Return about how many rows a table has."""
         return self.tables[table].row_count if table in self.tables else 0
 
-    def drives(self, scan: Scan) -> bool:
+    def is_driver(self, scan: Scan) -> bool:
         """Tell whether a step of a backfill reads this very scan in pieces."""
         return self.piece is not None and scan is self.piece[0]
 
@@ -73,46 +73,46 @@ class EpochContext:
         """Which of the epoch's ends whole tables are read at: the old one in a context that looks back."""
         return "old" if self.new == self.old else "new"
 
-    def source(self, table: str) -> Source:
+    def find_source(self, table: str) -> TableSource:
         """Return where a task finds a table; a frame that is to be kept leaves its version open."""
         version = self.tables[table]
         return (
             TableAt(version, self.old, self.new)
             if self.parameters is None
-            else self.parameters.parameter(version)
+            else self.parameters.add_parameter(version)
         )
 
-    def fixed(self, table: str) -> TableAt:
+    def pin_version(self, table: str) -> TableAt:
         """Return a table with its version and epochs; a frame that reads it so cannot be kept."""
         if self.parameters is not None:
             self.parameters.closed = True
         return TableAt(self.tables[table], self.old, self.new)
 
-    def over_whole(self, tables: Iterable[str]) -> EpochContext:
+    def for_whole_tables(self, tables: Iterable[str]) -> EpochContext:
         """Return the context of an epoch whose cost follows all rows of `tables`, not the changed ones; its frame is not kept."""
-        return replace(self, rows_in=sum(self.rows_of(name) for name in tables), parameters=None)
+        return replace(self, rows_in=sum(self.estimate_rows(name) for name in tables), parameters=None)
 
-    def without_rows(self, tables: Iterable[str]) -> EpochContext:
+    def with_empty_tables(self, tables: Iterable[str]) -> EpochContext:
         """Return the context in which some tables are empty, for frames of which only the types matter."""
-        schemas = {name: spark_schema(self.tables[name].schema) for name in tables}
+        schemas = {name: derive_spark_schema(self.tables[name].schema) for name in tables}
         return replace(self, schemas=schemas, empty={}, parameters=None, piece=None)
 
     @property
-    def small(self) -> bool:
+    def is_small(self) -> bool:
         """Whether the epoch runs in one partition without a shuffle."""
         return self.rows_in <= SMALL_CHANGE_ROWS
 
     @property
-    def readers(self) -> int:
+    def reader_count(self) -> int:
         """How many tasks of a small epoch read its change, each for groups of its own."""
-        spread = self.small and self.rows_in >= SPREAD_ROWS and self.piece is None
+        spread = self.is_small and self.rows_in >= SPREAD_ROWS and self.piece is None
         return min(self.parallelism, MOST_READERS) if spread else 1
 
     @property
     def partitions(self) -> int:
         """Into how many partitions the epoch's rows are spread."""
         each = ROWS_PER_PARTITION if self.old is None else CHANGED_ROWS_PER_PARTITION
-        return partitions_for(self.rows_in, self.parallelism, each)
+        return count_partitions(self.rows_in, self.parallelism, each)
 
     def fresh(self, prefix: str) -> str:
         """Return a column name that nothing else in this epoch has."""
@@ -123,21 +123,21 @@ class EpochContext:
         if not parts:
             return None
         merged = union(parts)
-        return merged.coalesce(1) if self.small and len(parts) > 1 else merged
+        return merged.coalesce(1) if self.is_small and len(parts) > 1 else merged
 
 
 Batch = Callable[[Node, EpochContext], DataFrame]
 """What gives all rows of a plan: an operator that needs more of an input than its change is handed one."""
 
 
-def partitions_for(rows: int, parallelism: int, rows_each: int = ROWS_PER_PARTITION) -> int:
+def count_partitions(rows: int, parallelism: int, rows_each: int = ROWS_PER_PARTITION) -> int:
     """Return a partition count for `rows`: one for few, else at least one per core, of at most `rows_each` rows."""
     if rows <= SMALL_CHANGE_ROWS:
         return 1
     return min(256, max(parallelism, ceil(rows / rows_each)))
 
 
-def placed_by_vnode(frame: Rows, columns: Sequence[str], context: EpochContext, place: str) -> DataFrame:
+def shuffle_by_vnode(frame: Rows, columns: Sequence[str], context: EpochContext, place: str) -> DataFrame:
     """Return `frame` with its rows in the partitions of the vnodes of `columns`, and a column `place` that names the partition.
 
     A GROUP BY of `place` and more needs no second shuffle.

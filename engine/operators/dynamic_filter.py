@@ -20,13 +20,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from engine.arrow import as_values
 from engine.hummock import Reader, TableVersion
-from engine.hummock.range_scan import rows_in_range, scan_range
-from engine.operators.bounds import number_at
-from engine.operators.context import EpochContext, partitions_for
+from engine.hummock.reads.range_scan import estimate_rows_in_range, scan_range
+from engine.operators.arrow.map_in_arrow import make_task_frame
+from engine.operators.context import EpochContext, count_partitions
 from engine.operators.flow import WEIGHT, Flow, Rows, as_frame
-from engine.operators.in_arrow import task_numbers
-from engine.operators.table_parameters import Source
-from engine.spark_internals import spark_schema
+from engine.operators.lookups.moving_bounds import read_bound
+from engine.operators.lookups.table_parameters import TableSource
+from engine.spark_internals import derive_spark_schema
 from engine.sql.expression.clock import TIME_PART, TIME_PARTS
 from engine.sql.plan import DynamicFilter, Scan
 
@@ -35,7 +35,7 @@ Range = tuple[int, int]
 """Numbers from the first to the last of them, both inclusive; none where the first is greater."""
 
 
-def threshold(node: DynamicFilter, bound: int | None) -> int:
+def compute_threshold(node: DynamicFilter, bound: int | None) -> int:
     """Return the first number on the other side: rows below it are in, or for > and >= those that are not."""
     below = node.operator in ("<", "<=")
     if bound is None:
@@ -44,60 +44,60 @@ def threshold(node: DynamicFilter, bound: int | None) -> int:
 
 
 @dataclass(frozen=True)
-class Crossing:
+class BoundMove:
     """Which stored rows a moving bound passes, and whether they come (1) or go (-1)."""
 
     numbers: Range
     weight: Literal[1, -1]
 
 
-def crossing(node: DynamicFilter, old: int | None, new: int | None) -> Crossing | None:
+def find_bound_move(node: DynamicFilter, old: int | None, new: int | None) -> BoundMove | None:
     """Return what a bound that moves from `old` to `new` passes, None if it stays where it is.
 
     >>> from engine.sql.plan import Scan
     >>> node = DynamicFilter(Scan("t", (), (), ()), "n", (), ">")
-    >>> crossing(node, 5, 8)
+    >>> find_bound_move(node, 5, 8)
     Crossing(numbers=(6, 8), weight=-1)
     """
-    first, last = threshold(node, old), threshold(node, new)
+    first, last = compute_threshold(node, old), compute_threshold(node, new)
     if first == last:
         return None
     rises = last > first
     comes = rises == (node.operator in ("<", "<="))
     low, high = min(first, last), max(first, last) - 1
-    return Crossing((low, min(high, GREATEST)), 1 if comes else -1)
+    return BoundMove((low, min(high, GREATEST)), 1 if comes else -1)
 
 
-def bounds_of_part(scan: Scan, at: str, part: int, numbers: Range) -> tuple[dict[str, int], dict[str, int]]:
+def build_part_range(scan: Scan, at: str, part: int, numbers: Range) -> tuple[dict[str, int], dict[str, int]]:
     """Return the range of a state's keys in one part."""
     column = dict(scan.items)[at]
     return {TIME_PART: part, column: numbers[0]}, {TIME_PART: part, column: numbers[1]}
 
 
-def rows_that_cross(
-    reader: Reader, table: TableVersion, node: DynamicFilter, epoch: int, found: Crossing
+def count_moved_rows(
+    reader: Reader, table: TableVersion, node: DynamicFilter, epoch: int, found: BoundMove
 ) -> int:
     """Return an upper bound of the rows of a filter's state that a moving bound passes; none of them is read."""
     assert isinstance(node.input, Scan)
-    ranges = (bounds_of_part(node.input, node.at, part, found.numbers) for part in range(TIME_PARTS))
-    return sum(rows_in_range(reader, table, epoch, one, through=True) for one in ranges)
+    ranges = (build_part_range(node.input, node.at, part, found.numbers) for part in range(TIME_PARTS))
+    return sum(estimate_rows_in_range(reader, table, epoch, one, through=True) for one in ranges)
 
 
 @dataclass(frozen=True)
-class HeldAgainst:
+class FilterByBound:
     """A body: the rows that the filter takes; `bounds` are its tables, `at` whether they are read at the old or the new epoch."""
 
     url: str
     options: Mapping[str, Any]
     node: DynamicFilter
-    bounds: tuple[tuple[str, Source], ...]
+    bounds: tuple[tuple[str, TableSource], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = Reader.open(self.url, self.options)
         tables = {name: source.now() for name, source in self.bounds}
         versions = {name: table.version for name, table in tables.items()}
         epoch = next(iter(tables.values())).new
-        limit = threshold(self.node, number_at(reader, versions.get, self.node.bounds, epoch))
+        limit = compute_threshold(self.node, read_bound(reader, versions.get, self.node.bounds, epoch))
         below = self.node.operator in ("<", "<=")
         for batch in batches:
             yield batch.filter(_mask(batch, self.node.at, limit, below))
@@ -116,36 +116,36 @@ def _mask(rows: pa.RecordBatch, at: str, limit: int, below: bool) -> pa.Array[An
 
 
 @dataclass(frozen=True)
-class Crossed:
+class ReadMovedRows:
     """A body: the stored rows that the bound has passed between the old and the new epoch, signed."""
 
     url: str
     options: Mapping[str, Any]
-    state: Source
+    state: TableSource
     node: DynamicFilter
-    bounds: tuple[tuple[str, Source], ...]
+    bounds: tuple[tuple[str, TableSource], ...]
     parts: int
-    lapsed: bool = False
+    log_expired: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader, table = Reader.open(self.url, self.options), self.state.now()
         assert table.old is not None and isinstance(self.node.input, Scan)
         versions = {name: source.now().version for name, source in self.bounds}
-        new = number_at(reader, versions.get, self.node.bounds, table.new)
-        if self.lapsed:  # what the bound was stands in the state: it lets go of what is below
+        new = read_bound(reader, versions.get, self.node.bounds, table.new)
+        if self.log_expired:  # what the bound was stands in the state: it lets go of what is below
             old = table.version.watermark_at(table.old)
         else:
-            old = number_at(reader, versions.get, self.node.bounds, table.old)
-        found = crossing(self.node, old, new)
+            old = read_bound(reader, versions.get, self.node.bounds, table.old)
+        found = find_bound_move(self.node, old, new)
         if found is None:
             return
-        items, read_at = self.node.input.items, table.new if self.lapsed else table.old
+        items, read_at = self.node.input.items, table.new if self.log_expired else table.old
         columns = list(dict.fromkeys(column for _, column in items))
         names = [*(name for name, _ in items), WEIGHT]
         for batch in batches:
             for task in as_values(batch.column(0)):
                 for part in range(int(task), TIME_PARTS, self.parts):
-                    bounds = bounds_of_part(self.node.input, self.node.at, part, found.numbers)
+                    bounds = build_part_range(self.node.input, self.node.at, part, found.numbers)
                     for rows in scan_range(reader, table.version, read_at, bounds, columns, through=True):
                         weight = pa.array(np.full(rows.num_rows, found.weight, dtype=np.int64))
                         arrays = [*(rows.column(column) for _, column in items), weight]
@@ -156,18 +156,20 @@ def batch(node: DynamicFilter, rows: DataFrame, context: EpochContext) -> DataFr
     """Return the rows that the filter takes at the context's epoch."""
     if any(bound.scan.table in context.schemas for bound in node.bounds):
         return rows.where("FALSE")  # a plan that is only analysed
-    return as_frame(_held(node, rows, context, kept=False))
+    return as_frame(_filter_by_bound(node, rows, context, kept=False))
 
 
 def delta(node: DynamicFilter, change: Rows | None, context: EpochContext) -> Rows | None:
     """Return the signed change of the filter over its state: of rows that have changed, and of those that a bound has passed."""
     terms: list[Rows] = []
-    if context.lapsed:  # what is closed is final, and its state may be gone: only the rows since then count
-        return _crossed(node, context)
+    if (
+        context.log_expired
+    ):  # what is closed is final, and its state may be gone: only the rows since then count
+        return _read_moved_rows(node, context)
     if change is not None:
-        terms.append(_held(node, change, context, kept=True))
+        terms.append(_filter_by_bound(node, change, context, kept=True))
     if context.piece is None and _may_move(node, context):
-        terms.append(_crossed(node, context))
+        terms.append(_read_moved_rows(node, context))
     context.terms += 2  # a row that has changed and that the bound passes is in both terms
     return context.union(terms)
 
@@ -175,28 +177,30 @@ def delta(node: DynamicFilter, change: Rows | None, context: EpochContext) -> Ro
 def _may_move(node: DynamicFilter, context: EpochContext) -> bool:
     assert context.old is not None
     tables = (context.tables[bound.scan.table] for bound in node.bounds)
-    return any(table.changes(context.old, context.new) for table in tables)
+    return any(table.list_changes(context.old, context.new) for table in tables)
 
 
-def _sources(node: DynamicFilter, context: EpochContext, kept: bool) -> tuple[tuple[str, Source], ...]:
+def _list_sources(
+    node: DynamicFilter, context: EpochContext, kept: bool
+) -> tuple[tuple[str, TableSource], ...]:
     names = dict.fromkeys(bound.scan.table for bound in node.bounds)
-    return tuple((name, context.source(name) if kept else context.fixed(name)) for name in names)
+    return tuple((name, context.find_source(name) if kept else context.pin_version(name)) for name in names)
 
 
-def _held(node: DynamicFilter, rows: Rows, context: EpochContext, *, kept: bool) -> Flow:
+def _filter_by_bound(node: DynamicFilter, rows: Rows, context: EpochContext, *, kept: bool) -> Flow:
     flow = Flow.of(rows)
-    body = HeldAgainst(context.url, dict(context.options), node, _sources(node, context, kept))
+    body = FilterByBound(context.url, dict(context.options), node, _list_sources(node, context, kept))
     return flow.then(body, flow.schema)
 
 
-def _crossed(node: DynamicFilter, context: EpochContext) -> Flow:
+def _read_moved_rows(node: DynamicFilter, context: EpochContext) -> Flow:
     assert isinstance(node.input, Scan)
     version = context.tables[node.input.table]
-    tasks = 1 if context.small else min(TIME_PARTS, partitions_for(context.rows_in, context.parallelism))
-    state, bounds = context.source(node.input.table), _sources(node, context, kept=True)
-    body = Crossed(context.url, dict(context.options), state, node, bounds, tasks, context.lapsed)
+    tasks = 1 if context.is_small else min(TIME_PARTS, count_partitions(context.rows_in, context.parallelism))
+    state, bounds = context.find_source(node.input.table), _list_sources(node, context, kept=True)
+    body = ReadMovedRows(context.url, dict(context.options), state, node, bounds, tasks, context.log_expired)
     fields = [version.schema.field(column).with_name(name) for name, column in node.input.items]
-    shown = spark_schema(pa.schema([field.with_nullable(True) for field in fields]))
+    shown = derive_spark_schema(pa.schema([field.with_nullable(True) for field in fields]))
     schema = StructType([*shown.fields, StructField(WEIGHT, LongType())])
-    base = task_numbers(context.spark, tasks)
+    base = make_task_frame(context.spark, tasks)
     return Flow(base, (body,), schema, single=tasks == 1, exact=context.exact)

@@ -31,15 +31,15 @@ from pyspark.sql.types import (
 )
 
 from engine.arrow import as_values
-from engine.hummock.hash import VNODES, vnode_of, xxhash64
-from engine.hummock.one_key import once
-from engine.operators.arrow_expressions import Compiler, Item
-from engine.operators.arrow_folds import GroupBy
-from engine.operators.arrow_values import Value
-from engine.operators.in_arrow import Body, map_in_arrow
+from engine.hummock.rows.key_numbers import deduplicate
+from engine.hummock.rows.row_hash import VNODES, vnode_of, xxhash64
+from engine.operators.arrow.compiler import Compiler, Item
+from engine.operators.arrow.expressions import Value
+from engine.operators.arrow.folds import GroupBy
+from engine.operators.arrow.map_in_arrow import Body, map_in_arrow
 from engine.sql.expression.nodes import Column, Expr, Literal, Unary
-from engine.sql.expression.spark_sql import quote, spark_sql
-from engine.sql.expression.template import as_columns, template
+from engine.sql.expression.spark_sql import quote, render_spark_sql
+from engine.sql.expression.template import as_columns, fill_template
 
 SIDE = "_side"
 WEIGHT = "_w"
@@ -54,7 +54,7 @@ _NOT_BY_BITS = (FloatType, DoubleType, ArrayType, MapType, StructType, VariantTy
 
 
 @runtime_checkable
-class Reading(Protocol):
+class ReadingBody(Protocol):
     """A body that starts a task with rows of its own."""
 
     def everything(self) -> Body:
@@ -70,7 +70,7 @@ class Compute:
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
-            arrays = [value.over(batch) for _, value in self.items]
+            arrays = [value.evaluate(batch) for _, value in self.items]
             yield pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.items])
 
 
@@ -82,7 +82,7 @@ class Keep:
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
-            yield batch.filter(self.condition.over(batch))
+            yield batch.filter(self.condition.evaluate(batch))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Distinct:
     def __call__(self, batches: Batches) -> Batches:
         gathered = [batch for batch in batches if batch.num_rows]
         if gathered:
-            yield from once(pa.Table.from_batches(gathered)).to_batches()
+            yield from deduplicate(pa.Table.from_batches(gathered)).to_batches()
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Union:
     names: tuple[str, ...]
 
     def __call__(self, batches: Batches) -> Batches:
-        same = self._in_common()
+        same = self._count_common()
         given = list(Chain(self.chains[0].bodies[:same])(batches))
         schema: pa.Schema | None = None
         for chain in self.chains:
@@ -164,7 +164,7 @@ class Union:
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _in_common(self) -> int:
+    def _count_common(self) -> int:
         """Return with how many bodies all chains begin that are the same objects."""
         steps = zip(*(chain.bodies for chain in self.chains), strict=False)
         return sum(1 for _ in itertools.takewhile(lambda step: all(one is step[0] for one in step), steps))
@@ -208,18 +208,18 @@ class Flow:
         """Return what a body makes of the rows."""
         return replace(self, bodies=(*self.bodies, body), schema=schema)
 
-    def computed(self, items: Sequence[Item]) -> Flow | None:
+    def compute_items(self, items: Sequence[Item]) -> Flow | None:
         """Return the items over each row, or None if one of them has to be Spark's."""
-        found = self.compiler.named(items) if self.bodies else None
+        found = self.compiler.compile_items(items) if self.bodies else None
         if found is None or (self.exact and not all(_is_moved(value) for _, value in found)):
             return None
         known = {field.name: field.nullable for field in self.schema.fields}
         fields = [StructField(name, value.kind, known.get(value.name, True)) for name, value in found]
         return self.then(Compute(found), StructType(fields))
 
-    def kept(self, condition: Expr) -> Flow | None:
+    def keep_rows(self, condition: Expr) -> Flow | None:
         """Return the rows for which the condition is true, or None if it has to be Spark's."""
-        value = self.compiler.value(condition) if self.bodies else None
+        value = self.compiler.compile_value(condition) if self.bodies else None
         if value is None or not isinstance(value.kind, BooleanType) or (self.exact and not _is_moved(value)):
             return None
         return self.then(Keep(value), self.schema)
@@ -249,12 +249,12 @@ class Flow:
         zone = "spark.sql.session.timeZone"
         return Compiler(self.schema, lambda: self.base.sparkSession.conf.get(zone) == "UTC")
 
-    def apart(self, by: Sequence[str], tasks: int) -> Flow | None:
+    def separate_by_vnode(self, by: Sequence[str], tasks: int) -> Flow | None:
         """Return the rows as so many tasks make them, each those of its vnodes by some columns.
 
         None if more than reading and Arrow is in them.
         """
-        if not self.bodies or not isinstance(self.bodies[0], Reading):
+        if not self.bodies or not isinstance(self.bodies[0], ReadingBody):
             return None
         first, *rest = self.bodies
         if not all(isinstance(body, Compute | Keep) for body in rest):
@@ -263,14 +263,16 @@ class Flow:
         share = Share(Chain((first.everything(), *rest)), tuple(by), tasks)
         return replace(self, base=base, bodies=(share,), single=False)
 
-    def grouped(self, keys: Sequence[Item], calls: Sequence[Item]) -> Flow | None:
+    def group(self, keys: Sequence[Item], calls: Sequence[Item]) -> Flow | None:
         """Return one row a group of each task's rows, or None if an expression has to be Spark's."""
-        found = self.folding(keys, calls)
+        found = self.compile_groups(keys, calls)
         return None if found is None else self.then(*found)
 
-    def folding(self, keys: Sequence[Item], calls: Sequence[Item]) -> tuple[GroupBy, StructType] | None:
+    def compile_groups(
+        self, keys: Sequence[Item], calls: Sequence[Item]
+    ) -> tuple[GroupBy, StructType] | None:
         """Return the body that does that, and the schema of what it gives."""
-        return None if self.exact else self.compiler.grouped(keys, calls)
+        return None if self.exact else self.compiler.compile_groups(keys, calls)
 
 
 Rows = DataFrame | Flow
@@ -279,28 +281,28 @@ Rows = DataFrame | Flow
 
 def compute(rows: Rows, items: Sequence[Item]) -> Rows:
     """Return the items over each row, on Arrow if all of them can be."""
-    found = rows.computed(items) if isinstance(rows, Flow) else None
-    return as_frame(rows).selectExpr(*map(_text, items)) if found is None else found
+    found = rows.compute_items(items) if isinstance(rows, Flow) else None
+    return as_frame(rows).selectExpr(*map(_render_item, items)) if found is None else found
 
 
-def added(rows: Rows, *items: Item) -> Rows:
+def append_columns(rows: Rows, *items: Item) -> Rows:
     """Return each row with the items after its columns."""
-    found = rows.computed([*as_columns(rows.columns), *items]) if isinstance(rows, Flow) else None
-    return as_frame(rows).selectExpr("*", *map(_text, items)) if found is None else found
+    found = rows.compute_items([*as_columns(rows.columns), *items]) if isinstance(rows, Flow) else None
+    return as_frame(rows).selectExpr("*", *map(_render_item, items)) if found is None else found
 
 
 def keep(rows: Rows, condition: Expr) -> Rows:
     """Return the rows for which the condition is true, on Arrow if it can be."""
-    found = rows.kept(condition) if isinstance(rows, Flow) else None
-    return as_frame(rows).where(spark_sql(condition)) if found is None else found
+    found = rows.keep_rows(condition) if isinstance(rows, Flow) else None
+    return as_frame(rows).where(render_spark_sql(condition)) if found is None else found
 
 
-def _text(item: Item) -> str:
+def _render_item(item: Item) -> str:
     name, expr = item
-    return quote(name) if expr.column == name else f"{spark_sql(expr)} AS {quote(name)}"
+    return quote(name) if expr.column == name else f"{render_spark_sql(expr)} AS {quote(name)}"
 
 
-def grouped(
+def group_rows(
     rows: Rows,
     keys: Sequence[Item],
     calls: Sequence[Item],
@@ -312,22 +314,22 @@ def grouped(
 
     `place` is the column by which the rows were spread, where they were: Spark needs no second shuffle under it.
     """
-    found = Flow.of(rows, exact=exact).grouped(keys, calls)
+    found = Flow.of(rows, exact=exact).group(keys, calls)
     if found is not None:
         return found
     if place is None:
-        return grouped_by_spark(rows, keys, calls)
-    return grouped_by_spark(rows, [(place, Column(place)), *keys], calls).drop(place)
+        return group_by_spark(rows, keys, calls)
+    return group_by_spark(rows, [(place, Column(place)), *keys], calls).drop(place)
 
 
-def grouped_by_spark(rows: Rows, keys: Sequence[Item], calls: Sequence[Item]) -> DataFrame:
+def group_by_spark(rows: Rows, keys: Sequence[Item], calls: Sequence[Item]) -> DataFrame:
     """Return one row a group of all rows: its keys and aggregates."""
-    return as_frame(rows).groupBy(*spark_columns(keys)).agg(*spark_columns(calls))
+    return as_frame(rows).groupBy(*to_spark_columns(keys)).agg(*to_spark_columns(calls))
 
 
-def spark_columns(items: Sequence[Item]) -> list[SparkColumn]:
+def to_spark_columns(items: Sequence[Item]) -> list[SparkColumn]:
     """Return items as Spark's columns."""
-    return [F.expr(spark_sql(expr)).alias(name) for name, expr in items]
+    return [F.expr(render_spark_sql(expr)).alias(name) for name, expr in items]
 
 
 def as_frame(rows: Rows) -> DataFrame:
@@ -355,13 +357,13 @@ def union(parts: list[Rows]) -> Rows:
     return merged
 
 
-def both_sides(rows: Rows) -> Rows:
+def duplicate_sides(rows: Rows) -> Rows:
     """Return each row twice: as of side 0, which is retracted, and as of side 1, which is inserted."""
     if isinstance(rows, Flow) and rows.bodies:
         fields = [StructField(SIDE, IntegerType(), False), StructField("_w", LongType(), False)]
         return rows.then(BothSides(), StructType([*rows.schema.fields, *fields]))
     sides = as_frame(rows).selectExpr("*", f"explode(array(0, 1)) AS `{SIDE}`")
-    return added(sides, ("_w", template("if(:side = 1, 1L, -1L)", side=Column(SIDE))))
+    return append_columns(sides, ("_w", fill_template("if(:side = 1, 1L, -1L)", side=Column(SIDE))))
 
 
 def _is_moved(value: Value) -> bool:

@@ -13,30 +13,30 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from engine.operators.context import EpochContext, partitions_for
-from engine.operators.scan import ReadTable, read_table
+from engine.operators.context import EpochContext, count_partitions
+from engine.operators.lookups.scan import ReadTable, read_table
 from engine.sql.column_names import is_internal
 from engine.sql.expression.nodes import Expr
-from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.expression.spark_sql import quote, render_spark_sql
 from engine.sql.plan import OCCURRENCE, Recompute, Scan
 
 
 def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
     """Return the rows of the query over whole inputs, of which it sees the visible columns."""
     shown = {
-        f"t{n}": frame.select(*map(quote, visible(scan)))
+        f"t{n}": frame.select(*map(quote, list_visible(scan)))
         for n, (frame, scan) in enumerate(zip(inputs, node.inputs, strict=True))
     }
     rows = context.spark.sql(node.text, None, **shown).toDF(*node.names)
     return rows if node.numbered is None else rows.selectExpr("*", f"{node.numbered} AS {OCCURRENCE}")
 
 
-def visible(scan: Scan) -> list[str]:
+def list_visible(scan: Scan) -> list[str]:
     """Return the columns of an input that its query sees."""
     return [name for name, stored in scan.items if not is_internal(stored)]
 
 
-def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | None = None) -> DataFrame:
+def diff_rows(new: DataFrame, table: str, context: EpochContext, mine: Expr | None = None) -> DataFrame:
     """Return new rows as coming in and the table's rows at the old epoch as going out; equal ones cancel in the sink.
 
     With `mine` only those old rows go out for which it is true.
@@ -44,11 +44,11 @@ def difference(new: DataFrame, table: str, context: EpochContext, mine: Expr | N
     assert context.old is not None
     version = context.tables[table]
     items = tuple((name, name) for name in version.schema.names)
-    parts = partitions_for(version.row_count, context.parallelism)
-    source = context.fixed(table)
+    parts = count_partitions(version.row_count, context.parallelism)
+    source = context.pin_version(table)
     body = ReadTable(context.url, dict(context.options), source, items, at="old", parts=parts)
     old = read_table(context.spark, body, version.schema)
-    kept = old.frame if mine is None else old.frame.where(spark_sql(mine))
+    kept = old.frame if mine is None else old.frame.where(render_spark_sql(mine))
     arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
     change = arranged.union(kept.selectExpr("*", "-1L AS `_w`"))
-    return change.coalesce(1) if context.small else change
+    return change.coalesce(1) if context.is_small else change

@@ -13,21 +13,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from engine.arrow import as_rows, holds, positions, sorted_indices
+from engine.arrow import as_rows, compute_sort_indices, to_mask, to_positions
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
-from engine.hummock.one_key import first_of_each, key_numbers
-from engine.hummock.ordering import (
-    as_numbers,
-    equal_to_previous,
-    packed,
-    stable_order,
-)
+from engine.hummock.rows.key_numbers import find_first_of_each, number_keys
+from engine.hummock.rows.ordering import argsort_stable, as_numbers, equal_to_previous, pack_codes
 from engine.operators.context import EpochContext
 from engine.operators.flow import Flow, Rows
-from engine.operators.skew import NO_LOAD, Load, load_of
-from engine.operators.spread import by_vnode
+from engine.operators.skew import NO_LOAD, WriteLoad, measure_load
+from engine.operators.spread import spread_by_vnode
 
 _COUNTS = ("inserted", "updated", "deleted", "again")
 RESULT_SCHEMA = StructType(
@@ -60,7 +55,7 @@ class NetChange:
     deleted: int
     again: int = 0
     driver_bytes: int = 0
-    load: Load = NO_LOAD
+    load: WriteLoad = NO_LOAD
 
 
 def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tuple[pa.Table, int, int, int]:
@@ -72,22 +67,22 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     >>> net_by_key(rows, ("id",), "t")[0].to_pylist()
     [{'id': 1, 'n': 6, '_op': 0}, {'id': 2, 'n': 9, '_op': 1}]
     """
-    rows, first = _by_key(rows, primary_key)
+    rows, first = _sort_by_key(rows, primary_key)
     weight = rows.column("_w").to_numpy()
     n = len(weight)
     if n == 0:
         return rows.drop_columns("_w").append_column(OPERATION, pa.array([], pa.uint8())), 0, 0, 0
-    plus, minus = _signs(weight, first)
+    plus, minus = _count_signs(weight, first)
     crowded = (plus > 1) | (minus > 1)
     if crowded.any():  # terms of a join brought rows that cancel each other
         among = crowded[np.cumsum(first) - 1]
-        left = _cancelled(rows.filter(pa.array(among)))
-        rows, first = _by_key(pa.concat_tables([rows.filter(pa.array(~among)), left]), primary_key)
+        left = _cancel_rows(rows.filter(pa.array(among)))
+        rows, first = _sort_by_key(pa.concat_tables([rows.filter(pa.array(~among)), left]), primary_key)
         weight = rows.column("_w").to_numpy()
         n = len(weight)
         if n == 0:
             return net_by_key(rows, primary_key, table)
-        plus, minus = _signs(weight, first)
+        plus, minus = _count_signs(weight, first)
     group, last = np.cumsum(first) - 1, np.append(first[1:], True)
     if plus.max() > 1 or minus.max() > 1:
         bad = rows.slice(int(np.flatnonzero(last)[np.argmax(np.maximum(plus, minus))]), 1)
@@ -98,7 +93,7 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     same = np.zeros(n, dtype=bool)
     same[1:] = ~first[1:] & equal_to_previous(rows.select(values))
     keep = last & ~same
-    chosen = rows.take(positions(np.flatnonzero(keep)))
+    chosen = rows.take(to_positions(np.flatnonzero(keep)))
     deletes = weight[keep] < 0
     updated = int((minus[group[keep]] > 0).sum() - deletes.sum())
     operations = pa.array(deletes.astype(np.uint8))
@@ -106,36 +101,36 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     return net, int(len(deletes) - deletes.sum() - updated), updated, int(deletes.sum())
 
 
-def _by_key(rows: pa.Table, primary_key: tuple[str, ...]) -> tuple[pa.Table, np.ndarray]:
+def _sort_by_key(rows: pa.Table, primary_key: tuple[str, ...]) -> tuple[pa.Table, np.ndarray]:
     """Return the rows ordered by key, retracted ones first, and which are the first of their key."""
-    rows = rows.take(_order((*primary_key, "_w"), rows)).combine_chunks()
+    rows = rows.take(_compute_order((*primary_key, "_w"), rows)).combine_chunks()
     first = np.ones(rows.num_rows, dtype=bool)
     if rows.num_rows:
         first[1:] = ~equal_to_previous(rows.select(list(primary_key)))
     return rows, first
 
 
-def _order(columns: tuple[str, ...], rows: pa.Table) -> pa.Int64Array | pa.UInt64Array:
+def _compute_order(columns: tuple[str, ...], rows: pa.Table) -> pa.Int64Array | pa.UInt64Array:
     """Return the order of rows by some columns: of whole numbers and times alone by one number a row, which is faster."""
     numbers = [as_numbers(rows.column(name)) for name in columns]
     known = [number for number in numbers if number is not None]
-    keys = packed(known) if len(known) == len(columns) else []
+    keys = pack_codes(known) if len(known) == len(columns) else []
     if len(keys) == 1:
-        return positions(stable_order(keys[0]))
-    return sorted_indices(rows, [(name, "ascending", "at_end") for name in columns])
+        return to_positions(argsort_stable(keys[0]))
+    return compute_sort_indices(rows, [(name, "ascending", "at_end") for name in columns])
 
 
-def _signs(weight: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _count_signs(weight: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return how many rows of each key are inserted, and how many retracted."""
     group = np.cumsum(first) - 1
     return np.bincount(group, weights=weight > 0), np.bincount(group, weights=weight < 0)
 
 
-def _cancelled(rows: pa.Table) -> pa.Table:
+def _cancel_rows(rows: pa.Table) -> pa.Table:
     """Return each row as often as its weights add up to, with weight +1 or -1."""
-    group = key_numbers(rows.drop_columns("_w"))  # a row that comes from a key has lost its zero's sign
+    group = number_keys(rows.drop_columns("_w"))  # a row that comes from a key has lost its zero's sign
     total = np.bincount(group, weights=rows.column("_w").to_numpy()).astype(np.int64)
-    chosen = rows.take(positions(np.repeat(first_of_each(group), np.abs(total)))).drop_columns("_w")
+    chosen = rows.take(to_positions(np.repeat(find_first_of_each(group), np.abs(total)))).drop_columns("_w")
     return chosen.append_column("_w", pa.array(np.repeat(np.sign(total), np.abs(total))))
 
 
@@ -158,18 +153,18 @@ class WriteTable:
         elif AGAIN not in rows.column_names:
             change = write_settled(reader, self.table, rows)
         else:  # groups of some partitions are computed again: no key is in both parts
-            change = _joined(
+            change = _merge_changes(
                 write_settled(reader, self.table, rows.filter(pc.invert(rows.column(AGAIN)))),
                 write_change(reader, self.table, rows.filter(rows.column(AGAIN))),
             )
-        requests = reader.files.counters.untold()
-        reader.files.counters.told(requests)
+        requests = reader.files.counters.count_unreported()
+        reader.files.counters.mark_reported(requests)
         yield pa.RecordBatch.from_pylist(
             [
                 {
                     "ssts": msgspec.msgpack.encode(change.ssts),
                     "requests": msgspec.msgpack.encode(requests),
-                    "load": msgspec.msgpack.encode(load_of(rows, self.table)),
+                    "load": msgspec.msgpack.encode(measure_load(rows, self.table)),
                     "inserted": change.inserted,
                     "updated": change.updated,
                     "deleted": change.deleted,
@@ -180,7 +175,7 @@ class WriteTable:
         )
 
 
-def _joined(one: NetChange, two: NetChange) -> NetChange:
+def _merge_changes(one: NetChange, two: NetChange) -> NetChange:
     return NetChange(
         one.ssts + two.ssts,
         one.inserted + two.inserted,
@@ -198,7 +193,7 @@ def write_settled(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     net = pa.table(arrays, names=[*table.schema.names, OPERATION]).combine_chunks()
     deleted, updated = int(deletes.sum()), int((was & ~deletes).sum())
     inserted = len(deletes) - deleted - updated
-    return NetChange(_written_run(reader, table, net, inserted), inserted, updated, deleted)
+    return NetChange(_write_run(reader, table, net, inserted), inserted, updated, deleted)
 
 
 def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
@@ -208,10 +203,10 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     """
     arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
     typed = pa.table([*arrays, rows.column("_w")], names=[*table.schema.names, "_w"])
-    if _only_new(typed) and AGAIN not in rows.column_names:
+    if _is_insert_only(typed) and AGAIN not in rows.column_names:
         return _write_new(reader, table, typed)
     net, inserted, updated, deleted = net_by_key(typed, tuple(table.primary_key), table.name)
-    ssts = _written_run(reader, table, net, inserted)
+    ssts = _write_run(reader, table, net, inserted)
     again = 0
     if AGAIN in rows.column_names:
         marked = typed.filter(rows.column(AGAIN))
@@ -219,9 +214,9 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     return NetChange(ssts, inserted, updated, deleted, again)
 
 
-def _only_new(rows: pa.Table) -> bool:
+def _is_insert_only(rows: pa.Table) -> bool:
     """Tell whether rows only come in: with keys that differ there is nothing to net."""
-    return bool(rows.num_rows) and bool(holds(pc.equal(rows.column("_w"), pa.scalar(1, pa.int64()))).all())
+    return bool(rows.num_rows) and bool(to_mask(pc.equal(rows.column("_w"), pa.scalar(1, pa.int64()))).all())
 
 
 def _write_new(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
@@ -229,38 +224,38 @@ def _write_new(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     operations = pa.nulls(rows.num_rows, pa.uint8()).fill_null(0)
     net = rows.drop_columns("_w").append_column(OPERATION, operations)
     try:
-        return NetChange(_written_run(reader, table, net, len(net)), len(net), 0, 0)
+        return NetChange(_write_run(reader, table, net, len(net)), len(net), 0, 0)
     except DuplicateKey as error:
         twice = error
     net_by_key(rows, tuple(table.primary_key), table.name)  # says by an error of its own what gives them
     raise twice
 
 
-def _written_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tuple[SstInfo, ...]:
+def _write_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tuple[SstInfo, ...]:
     """Write a net change; it says so if it only inserts."""
     ssts = reader.write_run(table, net) if net.num_rows else []
     return with_new_keys(table, ssts) if inserted == net.num_rows else tuple(ssts)
 
 
-def written(rows: Rows, table: Table, context: EpochContext) -> DataFrame:
+def write_rows(rows: Rows, table: Table, context: EpochContext) -> DataFrame:
     """Return the frame of a fragment's one Spark action: `rows`, the table's signed or settled change, goes into files."""
-    if context.small and context.terms > 1:  # rows that cancel each other meet in one task
+    if context.is_small and context.terms > 1:  # rows that cancel each other meet in one task
         rows = rows.coalesce(1)
-    if not context.small and not context.placed:
-        rows = by_vnode(rows, table.distribution_key or table.primary_key, context)
+    if not context.is_small and not context.placed:
+        rows = spread_by_vnode(rows, table.distribution_key or table.primary_key, context)
     flow = (
         rows if isinstance(rows, Flow) else Flow(rows, (), RESULT_SCHEMA)
     )  # of rows that end here nobody asks more
     return flow.then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).frame
 
 
-def collected(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetChange]:
+def collect_changes(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetChange]:
     """Return what each task of a fragment's action has written, by the rows that they gave; their requests are counted."""
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
     changes = []
     for ssts, requests, told, inserted, updated, deleted, again in rows:
         counters.add_requests(msgspec.msgpack.decode(bytes(requests), type=dict[str, int]))
         answered = len(ssts) + len(requests) + len(told)
-        load = msgspec.msgpack.decode(bytes(told), type=Load)
+        load = msgspec.msgpack.decode(bytes(told), type=WriteLoad)
         changes.append(NetChange(decode(bytes(ssts)), inserted, updated, deleted, again, answered, load))
     return changes

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from engine.arrow import as_rows
 from engine.hummock import Table
-from engine.hummock.hash import xxhash64
+from engine.hummock.rows.row_hash import xxhash64
 from engine.operators.context import ROWS_PER_PARTITION
 
 SKEWED_ROWS = 2 * ROWS_PER_PARTITION
@@ -19,7 +19,7 @@ _SHOWN = 100
 """Characters of a key that are told."""
 
 
-class Load(msgspec.Struct, frozen=True):
+class WriteLoad(msgspec.Struct, frozen=True):
     """How many rows came to a task and, if one key has very many of them, how many and which."""
 
     rows: int = 0
@@ -27,26 +27,26 @@ class Load(msgspec.Struct, frozen=True):
     key: str = ""
 
 
-NO_LOAD = Load()
+NO_LOAD = WriteLoad()
 
 
-def load_of(rows: pa.Table, table: Table) -> Load:
+def measure_load(rows: pa.Table, table: Table) -> WriteLoad:
     """Return what came to a task that writes a table."""
     if rows.num_rows < SKEWED_ROWS:
-        return Load(rows.num_rows)
+        return WriteLoad(rows.num_rows)
     by = table.distribution_key or table.primary_key
     hashes = pa.table({"hash": pa.array(xxhash64([rows.column(name) for name in by]))})
     counted = hashes.group_by("hash").aggregate([("hash", "count")])
     most = pc.max(counted.column("hash_count")).as_py()
     if most < SKEWED_ROWS:
-        return Load(rows.num_rows)
+        return WriteLoad(rows.num_rows)
     heaviest = counted.column("hash").filter(pc.equal(counted.column("hash_count"), pa.scalar(most)))[0]
     (row,) = as_rows(rows.select(list(by)).filter(pc.equal(hashes.column("hash"), heaviest)).slice(0, 1))
     key = ", ".join(f"{name} = {value!r}" for name, value in row.items())
-    return Load(rows.num_rows, most, key if len(key) <= _SHOWN else f"{key[:_SHOWN]}…")
+    return WriteLoad(rows.num_rows, most, key if len(key) <= _SHOWN else f"{key[:_SHOWN]}…")
 
 
-def skew_of(table: str, loads: Iterable[Load]) -> str | None:
+def describe_skew(table: str, loads: Iterable[WriteLoad]) -> str | None:
     """Return in words which key has so many of a change's rows that one task works for it alone, None if there is none."""
     loads = list(loads)
     heaviest = max(loads, key=lambda load: load.key_rows, default=NO_LOAD)

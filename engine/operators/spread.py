@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from engine.arrow import as_stream, from_stream, in_tables, positions
-from engine.hummock.hash import VNODES, vnode_of, xxhash64
-from engine.operators.arrow_expressions import Item
-from engine.operators.context import EpochContext, placed_by_vnode
+from engine.arrow import as_stream, from_stream, group_batches, to_positions
+from engine.hummock.rows.row_hash import VNODES, vnode_of, xxhash64
+from engine.operators.arrow.compiler import Item
+from engine.operators.context import EpochContext, shuffle_by_vnode
 from engine.operators.flow import Batches, Flow, Rows
 
 PACK_BYTES = 32 << 20
@@ -35,14 +35,14 @@ class Pack:
     parts: int
 
     def __call__(self, batches: Batches) -> Batches:
-        for rows in in_tables((batch for batch in batches if batch.num_rows), PACK_ROWS, PACK_BYTES):
-            yield self._packed(rows.combine_chunks())
+        for rows in group_batches((batch for batch in batches if batch.num_rows), PACK_ROWS, PACK_BYTES):
+            yield self._pack(rows.combine_chunks())
 
-    def _packed(self, rows: pa.Table) -> pa.RecordBatch:
+    def _pack(self, rows: pa.Table) -> pa.RecordBatch:
         vnodes = vnode_of(xxhash64([rows.column(name) for name in self.by]))
         places = (vnodes * self.parts // VNODES).astype(np.uint16)
         starts = np.searchsorted(np.sort(places), np.arange(self.parts + 1))
-        arranged = rows.take(positions(np.argsort(places, kind="stable")))
+        arranged = rows.take(to_positions(np.argsort(places, kind="stable")))
         filled = [place for place in range(self.parts) if starts[place] < starts[place + 1]]
         streams = [
             as_stream(arranged.slice(starts[place], starts[place + 1] - starts[place])) for place in filled
@@ -61,21 +61,21 @@ class Unpack:
                 yield from from_stream(stream.as_buffer()).to_batches()
 
 
-def by_vnode(rows: Rows, by: Sequence[str], context: EpochContext) -> Rows:
+def spread_by_vnode(rows: Rows, by: Sequence[str], context: EpochContext) -> Rows:
     """Return rows of which each task has those of its vnodes by some columns; they are packed where Python made them."""
     if isinstance(rows, Flow) and rows.bodies:
         return spread(rows, by, context.partitions)
-    return placed_by_vnode(rows, by, context, PLACE).drop(PLACE)
+    return shuffle_by_vnode(rows, by, context, PLACE).drop(PLACE)
 
 
-def folded_by_vnode(
+def fold_by_vnode(
     rows: Flow, columns: Sequence[str], keys: Sequence[Item], calls: Sequence[Item], parts: int
 ) -> Flow | None:
     """Return one row a group, in the task of the group's vnode by some columns; None if an expression has to be Spark's."""
-    body = rows.folding(keys, calls)
+    body = rows.compile_groups(keys, calls)
     if body is None:
         return None
-    ahead, rest = body[0].in_two()
+    ahead, rest = body[0].split_in_two()
     return spread(rows.then(ahead, ahead.schema), columns, parts).then(rest, body[1])
 
 

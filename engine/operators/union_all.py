@@ -10,14 +10,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from engine.operators.context import Batch, EpochContext
-from engine.operators.flow import COMES, Rows, added, as_frame, compute, keep
+from engine.operators.flow import COMES, Rows, append_columns, as_frame, compute, keep
 from engine.sql.expression.nodes import FALSE, Column, Literal
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns
-from engine.sql.plan import Node, UnionAll, scans
+from engine.sql.plan import Node, UnionAll, list_scans
 
 
-def _branch(position: int, node: Node, names: tuple[str, ...], frame: Rows, *carried: str) -> DataFrame:
+def _project_branch(
+    position: int, node: Node, names: tuple[str, ...], frame: Rows, *carried: str
+) -> DataFrame:
     items = [(new, Column(old)) for old, new in zip(node.columns, names, strict=False)]
     keys = [(f"_key{position}_{n}", Column(column)) for n, column in enumerate(node.key)]
     branch = ("_branch", Literal(str(position)))
@@ -34,7 +36,7 @@ def _merge(node: UnionAll, branches: list[DataFrame], *carried: str) -> DataFram
 def batch(node: UnionAll, inputs: list[DataFrame]) -> DataFrame:
     """Return the rows of all inputs, each with its branch number and key; types widen as Spark widens a union's."""
     branches = [
-        _branch(i, child, node.names, frame)
+        _project_branch(i, child, node.names, frame)
         for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True))
     ]
     return _merge(node, branches)
@@ -53,8 +55,8 @@ def delta(
     branches = []
     for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True)):
         if frame is None:
-            nothing = context.without_rows(scan.table for scan in scans(child))
-            frame = added(keep(batch_of(child, nothing), FALSE), COMES)
-        branches.append(_branch(i, child, node.names, frame, "_w"))
+            nothing = context.with_empty_tables(scan.table for scan in list_scans(child))
+            frame = append_columns(keep(batch_of(child, nothing), FALSE), COMES)
+        branches.append(_project_branch(i, child, node.names, frame, "_w"))
     merged = _merge(node, branches, "_w")
-    return merged.coalesce(1) if context.small else merged
+    return merged.coalesce(1) if context.is_small else merged

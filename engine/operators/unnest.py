@@ -12,8 +12,8 @@ from __future__ import annotations
 from engine.operators.context import select
 from engine.operators.flow import Rows, as_frame
 from engine.sql.expression.nodes import Column, Expr
-from engine.sql.expression.spark_sql import quote, spark_sql
-from engine.sql.expression.template import as_columns, template
+from engine.sql.expression.spark_sql import quote, render_spark_sql
+from engine.sql.expression.template import as_columns, fill_template
 from engine.sql.plan import Unnest
 
 
@@ -22,9 +22,9 @@ def unnest(node: Unnest, frame: Rows, *carried: str) -> Rows:
     item, ordinal = quote(node.item), quote(node.ordinal)
     explode = "posexplode_outer" if node.outer else "posexplode"
     kept = (quote(name) for name in (*node.input.columns, *carried))
-    elements = f"{explode}({spark_sql(node.array)}) AS ({ordinal}, {item})"
+    elements = f"{explode}({render_spark_sql(node.array)}) AS ({ordinal}, {item})"
     rows = as_frame(frame).selectExpr(*kept, elements)
     position: Expr = Column(node.ordinal)
-    position = template("coalesce(:position, 0)", position=position) if node.outer else position
+    position = fill_template("coalesce(:position, 0)", position=position) if node.outer else position
     items = [(node.item, Column(node.item)), (node.ordinal, position), *as_columns(carried)]
     return select(rows, node.input.columns, *items)

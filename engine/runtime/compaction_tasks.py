@@ -20,15 +20,15 @@ from engine.arrow import as_values
 from engine.errors import CorruptObject, StorageError, StorageFull, Unavailable
 from engine.hummock import Hummock, Reader, SstInfo
 from engine.hummock.compaction import Merge, merge_range
-from engine.hummock.driver_traffic import passed
-from engine.hummock.merge import HashRange
+from engine.hummock.monitoring.driver_traffic import track_bytes
+from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
-from engine.operators.in_arrow import map_in_arrow
-from engine.runtime.mebibytes import bytes_of
-from engine.runtime.spark.errors import raised_in_task
+from engine.operators.arrow.map_in_arrow import map_in_arrow
+from engine.runtime.mebibytes import parse_mebibytes
+from engine.runtime.spark.errors import find_task_error
 from engine.runtime.spark.masters import is_local
-from engine.runtime.spark.session import mark_jobs, parallelism, stop_jobs, unmark_jobs
-from engine.spark_internals import activate, collect, is_in_process, is_stopped, typed
+from engine.runtime.spark.session import count_parallel_tasks, mark_jobs, stop_jobs, unmark_jobs
+from engine.spark_internals import activate, collect, is_in_process, is_stopped, set_schema
 
 SETTING = "TIDELINE_COMPACTION_TASKS_MB"
 DEFAULT_MB = 512.0
@@ -41,7 +41,7 @@ _OF_SPARK = (PySparkException, Py4JError, ConnectionError)
 _FAULTS = {kind.__name__: kind for kind in (CorruptObject, StorageFull, Unavailable, StorageError)}
 
 
-class Merged(msgspec.Struct):
+class MergedRange(msgspec.Struct):
     """What a task tells of one range, by its number: its files, and the requests that were made for it.
 
     `fault` is the kind of an error of the store and its text: another try would end as this one.
@@ -66,18 +66,18 @@ class MergeRanges:
         reader = Reader.open(self.url, self.options)
         for batch in batches:
             for number in as_values(batch.column(0)):
-                answer = msgspec.msgpack.encode(self._merged(reader, number))
+                answer = msgspec.msgpack.encode(self._merge_range(reader, number))
                 yield pa.record_batch([pa.array([answer], pa.binary())], names=["answer"])
 
-    def _merged(self, reader: Reader, number: int) -> Merged:
-        done = Merged(number)
+    def _merge_range(self, reader: Reader, number: int) -> MergedRange:
+        done = MergedRange(number)
         try:
             done.ssts = merge_range(reader, self.merge, self.ranges[number])
         except StorageError as error:
             kind = next(name for name, kind in _FAULTS.items() if isinstance(error, kind))
             done.fault = kind, str(error)
-        done.requests = reader.files.counters.untold()
-        reader.files.counters.told(done.requests)
+        done.requests = reader.files.counters.count_unreported()
+        reader.files.counters.mark_reported(done.requests)
         return done
 
 
@@ -89,10 +89,10 @@ class CompactionTasks:
 
     def at_once(self, merge: Merge) -> int:
         """Return how many ranges tasks would merge at the same time; of a server's cores one is left to others. 1: none."""
-        if merge.size < tasks_from_bytes() or (spark := self._spark()) is None:
+        if merge.size < read_task_threshold() or (spark := self._spark()) is None:
             return 1
-        with _told_of(merge.table.name, spark):  # a server is asked, and may be gone
-            cores = parallelism(spark) - (not is_in_process(spark))
+        with _translate_errors(merge.table.name, spark):  # a server is asked, and may be gone
+            cores = count_parallel_tasks(spark) - (not is_in_process(spark))
             local = is_local(spark.conf.get("spark.master", None) or "local")
         return cores if cores >= (LEAST_ON_A_MACHINE if local else 2) else 1
 
@@ -102,15 +102,15 @@ class CompactionTasks:
         assert spark is not None
         body = MergeRanges(self._store.url, dict(self._store.options), merge, tuple(ranges))
         tasks = len(ranges) if is_in_process(spark) else min(len(ranges), self.at_once(merge))
-        with _told_of(merge.table.name, spark):
-            frame = map_in_arrow(_numbers(spark, len(ranges), tasks), body, ANSWER_SCHEMA)
+        with _translate_errors(merge.table.name, spark):
+            frame = map_in_arrow(_build_number_frame(spark, len(ranges), tasks), body, ANSWER_SCHEMA)
             done = self._run(spark, frame)
         for one in done:
             if one.fault is not None:
                 raise _FAULTS[one.fault[0]](one.fault[1])
         return [one.ssts for one in sorted(done, key=lambda one: one.number)]
 
-    def _run(self, spark: SparkSession, frame: DataFrame) -> list[Merged]:
+    def _run(self, spark: SparkSession, frame: DataFrame) -> list[MergedRange]:
         """Run the tasks; who ends this process's work ends them, too."""
         activate(spark)
         mark = f"tideline-compaction-{uuid.uuid4()}"
@@ -126,36 +126,36 @@ class CompactionTasks:
         finally:
             if not is_stopped(spark):
                 unmark_jobs(spark, mark)
-        passed(sum(map(len, answers)))
-        done = [msgspec.msgpack.decode(answer, type=Merged) for answer in answers]
+        track_bytes(sum(map(len, answers)))
+        done = [msgspec.msgpack.decode(answer, type=MergedRange) for answer in answers]
         for one in done:
             self._store.counters.add_requests(one.requests)
         return done
 
 
-def _numbers(spark: SparkSession, count: int, tasks: int) -> DataFrame:
+def _build_number_frame(spark: SparkSession, count: int, tasks: int) -> DataFrame:
     """Return a frame of numbers, spread over so many tasks."""
-    return typed(spark.range(0, count, 1, tasks), StructType([StructField("id", LongType(), False)]))
+    return set_schema(spark.range(0, count, 1, tasks), StructType([StructField("id", LongType(), False)]))
 
 
 @contextmanager
-def _told_of(table: str, spark: SparkSession) -> Iterator[None]:
+def _translate_errors(table: str, spark: SparkSession) -> Iterator[None]:
     """Raise what Spark raises as an error of the table: others may be compacted nevertheless."""
     try:
         yield
     except Exception as error:  # where it was stopped meanwhile its session lacks whatever is asked for
         if not isinstance(error, _OF_SPARK) and not is_stopped(spark):
             raise
-        raise _failed(table, error) from error
+        raise _build_error(table, error) from error
 
 
-def _failed(table: str, error: Exception) -> StorageError:
+def _build_error(table: str, error: Exception) -> StorageError:
     return StorageError(
-        f"Spark's tasks could not compact table {table}, which is as it was: {raised_in_task(error)}. Look at the "
+        f"Spark's tasks could not compact table {table}, which is as it was: {find_task_error(error)}. Look at the "
         f"executors' logs; {SETTING} above the size of the table has the process itself merge it"
     )
 
 
-def tasks_from_bytes() -> int:
+def read_task_threshold() -> int:
     """Return from how many bytes of rows on tasks merge them; raises EnvironmentNotReady for no number."""
-    return bytes_of(SETTING, os.environ.get(SETTING), DEFAULT_MB)
+    return parse_mebibytes(SETTING, os.environ.get(SETTING), DEFAULT_MB)

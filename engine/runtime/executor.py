@@ -18,7 +18,7 @@ from engine.sql.plan import Node, Scan
 
 
 @dataclass(frozen=True)
-class Again:
+class RecomputedPartitions:
     """Partitions that are computed again as a whole: `fragment` over their rows alone, `mine` tells the table's rows of them.
 
     `counted` are the nodes whose rows at the new epoch are those that the partitions are computed from.
@@ -49,7 +49,7 @@ class FragmentTask:
     piece: tuple[Scan, tuple[int, int]] | None = None
     whole: bool = False
     mine: Expr | None = None
-    again: Again | None = None
+    again: RecomputedPartitions | None = None
 
     @property
     def is_large(self) -> bool:
@@ -60,7 +60,7 @@ class FragmentTask:
 
 
 @dataclass(frozen=True)
-class Computed:
+class TaskResult:
     """The files that a task has written, durable and visible to nobody, with the seconds of its stages.
 
     `rows_read` are the input rows of the partitions that it computed again. `skew` names a key that one task worked for alone.
@@ -80,7 +80,7 @@ class Executor(Protocol):
         """How many small tasks may run at the same time."""
         ...
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Compute a task and write its files; raises whatever makes the domain fail, RowFailed if a row does."""
         ...
 

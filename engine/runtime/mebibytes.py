@@ -7,7 +7,7 @@ from engine.errors import EnvironmentNotReady
 _MIB = 1 << 20
 
 
-def bytes_of(variable: str, text: str | None, default_mib: float) -> int:
+def parse_mebibytes(variable: str, text: str | None, default_mib: float) -> int:
     """Return the bytes of a text that is a number of MiB, the default's for none; raises EnvironmentNotReady for others."""
     try:
         size = float(text) if text else default_mib

@@ -12,52 +12,52 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.arrow import nulls, repeated
+from engine.arrow import make_nulls, repeat_value
 from engine.errors import InvalidRow
 from engine.hummock import Hummock
-from engine.spark_internals import spark_schema
-from engine.sql.catalog import ROW_ID, Column, Relation
-from engine.sql.column_names import ADDED, matched
+from engine.spark_internals import derive_spark_schema
+from engine.sql.catalog import ROW_ID, Relation, RelationColumn
+from engine.sql.column_names import ADDED, match_columns
 from engine.sql.expression.spark_sql import quote
-from engine.sql.statements.defaults import local_default
-from engine.sql.statements.values import NotLiteral
-from engine.sql.typing.conversions import refused_part, remedy_of, shown_type, stays
-from engine.sql.typing.converted import convert
-from engine.sql.typing.documents import is_document, kept_documents
-from engine.sql.typing.text_lengths import fitted, too_long
+from engine.sql.statements.ddl.defaults import compute_local_default
+from engine.sql.statements.dml.literal_rows import NotLiteral
+from engine.sql.typing.column_conversion import convert_to_type
+from engine.sql.typing.conversions import find_refused_part, format_arrow_type, is_unchanged, suggest_remedy
+from engine.sql.typing.json_documents import is_document, normalize_documents
+from engine.sql.typing.text_lengths import fit_texts, validate_length
 from engine.sql.typing.types import to_arrow
 
 
-def visible_columns(relation: Relation) -> tuple[str, ...]:
+def list_visible_columns(relation: Relation) -> tuple[str, ...]:
     """Return the columns that a user sees."""
     return tuple(column.name for column in relation.columns if not column.hidden)
 
 
-def named_as(relation: Relation, rows: pa.Table) -> pa.Table:
+def match_column_names(relation: Relation, rows: pa.Table) -> pa.Table:
     """Return rows under the names that a table's columns have, by the rule of `matched`.
 
     Raises InvalidRow for a column that two of the rows' names mean, and for one that the table lacks.
     """
     names = list(rows.column_names)
-    found = matched([column.name for column in relation.columns], names)
+    found = match_columns([column.name for column in relation.columns], names)
     if found.twice:
-        raise InvalidRow(f"the rows for {relation.name} name column {found.told()}")
+        raise InvalidRow(f"the rows for {relation.name} name column {found.describe_ambiguity()}")
     for name, at in found.found.items():
         names[at] = name
     unknown = [name for at, name in enumerate(names) if at not in found.places]
     if unknown:
-        raise no_column(relation, unknown)
+        raise build_no_column_error(relation, unknown)
     return rows.rename_columns(names)
 
 
-def no_column(relation: Relation, names: Collection[str]) -> InvalidRow:
+def build_no_column_error(relation: Relation, names: Collection[str]) -> InvalidRow:
     """Return the error for rows with columns that a table lacks."""
     told = ", ".join(dict.fromkeys(names))
-    known = ", ".join(visible_columns(relation))
+    known = ", ".join(list_visible_columns(relation))
     return InvalidRow(f"table {relation.name} has no column {told}; its columns are {known}")
 
 
-def completed(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSession]) -> pa.Table:
+def complete_rows(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSession]) -> pa.Table:
     """Return the rows with the values of left-out columns that have a DEFAULT, and with the generated columns.
 
     Spark is asked only for expressions that are neither literals nor the clock. Raises InvalidRow for a row that gives a
@@ -71,16 +71,16 @@ def completed(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSessi
         if column.default is None or column.name in names:
             continue
         try:
-            value = pa.scalar(local_default(column, now), to_arrow(column.type))
-            rows = rows.append_column(column.name, repeated(value, rows.num_rows))
+            value = pa.scalar(compute_local_default(column, now), to_arrow(column.type))
+            rows = rows.append_column(column.name, repeat_value(value, rows.num_rows))
         except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError):
             asked.append(column)
-    rows = _computed(relation, rows, asked, spark, lambda column: column.default)
+    rows = _compute_columns(relation, rows, asked, spark, lambda column: column.default)
     generated = [column for column in relation.columns if column.generated is not None]
     if generated:
         inputs = [c.name for c in relation.columns if c.generated is None and c.name != ROW_ID]
-        rows = typed_rows(relation, rows, [*inputs, *([ROW_ID] if ROW_ID in rows.column_names else [])])
-    return _computed(relation, rows, generated, spark, lambda column: column.generated)
+        rows = convert_rows(relation, rows, [*inputs, *([ROW_ID] if ROW_ID in rows.column_names else [])])
+    return _compute_columns(relation, rows, generated, spark, lambda column: column.generated)
 
 
 def refuse_generated(relation: Relation, names: Collection[str]) -> None:
@@ -90,7 +90,7 @@ def refuse_generated(relation: Relation, names: Collection[str]) -> None:
             raise InvalidRow(f"column {column.name} of {relation.name} is generated: leave it out")
 
 
-def completed_frame(relation: Relation, frame: DataFrame) -> DataFrame:
+def complete_frame(relation: Relation, frame: DataFrame) -> DataFrame:
     """Return what `completed` returns for the rows of a frame, all by Spark, with further columns of the frame at the end.
 
     Left-out columns without a default are null.
@@ -110,12 +110,12 @@ def completed_frame(relation: Relation, frame: DataFrame) -> DataFrame:
     return frame.selectExpr(*items, *further).selectExpr(*computed, *further)
 
 
-def _computed(
+def _compute_columns(
     relation: Relation,
     rows: pa.Table,
-    columns: Collection[Column],
+    columns: Collection[RelationColumn],
     spark: Callable[[], SparkSession],
-    text: Callable[[Column], str | None],
+    text: Callable[[RelationColumn], str | None],
 ) -> pa.Table:
     if not columns:
         return rows
@@ -123,7 +123,7 @@ def _computed(
     given = rows.append_column(place, pa.array(np.arange(rows.num_rows)))
     items = [f"CAST({text(c)} AS {c.type}) AS {quote(c.name)}" for c in columns]
     try:
-        found = frame_of(spark(), given).selectExpr(quote(place), *items).toArrow().sort_by(place)
+        found = create_frame(spark(), given).selectExpr(quote(place), *items).toArrow().sort_by(place)
     except PySparkException as error:
         message = (error.getMessage() or str(error)).splitlines()[0]
         names = ", ".join(column.name for column in columns)
@@ -133,20 +133,20 @@ def _computed(
     return rows
 
 
-def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+def create_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return Arrow rows as a Spark frame, timestamps without a zone as such."""
     nullable = pa.schema([field.with_nullable(True) for field in rows.schema])
-    return spark.createDataFrame(rows.cast(nullable), spark_schema(nullable))
+    return spark.createDataFrame(rows.cast(nullable), derive_spark_schema(nullable))
 
 
-def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> pa.Table:
+def convert_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> pa.Table:
     """Return the rows with just `columns` in the table's types: left-out columns are null, the key never is.
 
-    Rows of a table without a key get their ids later, by `with_row_ids`.
+    Rows of a table without a key get their ids later, by `assign_row_ids`.
     """
     unknown = [name for name in rows.column_names if name not in {c.name for c in relation.columns}]
     if unknown:
-        raise no_column(relation, unknown)
+        raise build_no_column_error(relation, unknown)
     types = {column.name: column for column in relation.columns}
     arrays: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []
     for name in columns:
@@ -156,39 +156,45 @@ def typed_rows(relation: Relation, rows: pa.Table, columns: Collection[str]) -> 
                 raise InvalidRow(
                     f"table {relation.name} has no PRIMARY KEY to delete rows by: write DELETE FROM {relation.name} WHERE …"
                 )
-            arrays.append(nulls(rows.num_rows, kind))  # `with_row_ids` gives them, when they are written
+            arrays.append(
+                make_nulls(rows.num_rows, kind)
+            )  # `assign_row_ids` gives them, when they are written
             continue
         elif name in rows.column_names:
-            array = converted(relation, name, rows.column(name), kind)
+            array = convert_column(relation, name, rows.column(name), kind)
         else:
-            array = pa.chunked_array([nulls(rows.num_rows, kind)])
+            array = pa.chunked_array([make_nulls(rows.num_rows, kind)])
         if array.null_count and relation.is_never_null(types[name]):
-            raise no_value(relation, types[name], array.null_count)
+            raise build_no_value_error(relation, types[name], array.null_count)
         if types[name].length is not None:
-            array = _fitted(relation, types[name], array)
+            array = _fit_texts(relation, types[name], array)
         if is_document(types[name]):
-            array = _documents(relation, types[name], array)
+            array = _convert_documents(relation, types[name], array)
         arrays.append(array)
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 
-def no_value(relation: Relation, column: Column, rows: int) -> InvalidRow:
+def build_no_value_error(relation: Relation, column: RelationColumn, rows: int) -> InvalidRow:
     """Return the error for rows that lack a value which they must have."""
-    why = "part of the primary key" if column.source in relation.unique_key else "NOT NULL"
+    why = "part of the primary key" if column.storage_name in relation.unique_key else "NOT NULL"
     return InvalidRow(f"column {column.name} of {relation.name} is {why}, but {rows} rows have no value")
 
 
-def _fitted(relation: Relation, column: Column, array: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+def _fit_texts(
+    relation: Relation, column: RelationColumn, array: pa.ChunkedArray[Any]
+) -> pa.ChunkedArray[Any]:
     """Return texts as a VARCHAR(n) or CHAR(n) keeps them; raises InvalidRow for one that is too long."""
-    found = fitted(array, column)
+    found = fit_texts(array, column)
     if len(found.long):
-        raise text_too_long(relation, column, len(found.long), pc.min(found.long).as_py())
+        raise build_too_long_error(relation, column, len(found.long), pc.min(found.long).as_py())
     return found.kept if isinstance(found.kept, pa.ChunkedArray) else pa.chunked_array([found.kept])
 
 
-def _documents(relation: Relation, column: Column, array: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+def _convert_documents(
+    relation: Relation, column: RelationColumn, array: pa.ChunkedArray[Any]
+) -> pa.ChunkedArray[Any]:
     """Return texts as a column of json or jsonb keeps them; raises InvalidRow for one that is no JSON."""
-    kept, wrong = kept_documents(array, column)
+    kept, wrong = normalize_documents(array, column)
     if wrong:
         first = next(iter(wrong.values()))
         raise InvalidRow(
@@ -197,65 +203,65 @@ def _documents(relation: Relation, column: Column, array: pa.ChunkedArray[Any]) 
     return pa.chunked_array([kept])
 
 
-def text_too_long(relation: Relation, column: Column, rows: int, least: str) -> InvalidRow:
+def build_too_long_error(relation: Relation, column: RelationColumn, rows: int, least: str) -> InvalidRow:
     """Return the error for rows with texts that a VARCHAR(n) or CHAR(n) cannot keep, `least` the first of them in order."""
-    told = too_long(least, column)
+    told = validate_length(least, column)
     return InvalidRow(f"column {column.name} of {relation.name}: {told}; {rows} rows are too long")
 
 
-def stored_names(relation: Relation, rows: pa.Table) -> pa.Table:
+def to_stored_names(relation: Relation, rows: pa.Table) -> pa.Table:
     """Return the rows under the names that their columns have in the store."""
-    names = {column.name: column.source for column in relation.columns}
+    names = {column.name: column.storage_name for column in relation.columns}
     return rows.rename_columns([names[name] for name in rows.column_names])
 
 
-def shown_names(relation: Relation, rows: pa.Table) -> pa.Table:
+def to_visible_names(relation: Relation, rows: pa.Table) -> pa.Table:
     """Return rows of the store under the names that their columns have for users."""
-    names = {column.source: column.name for column in relation.columns}
+    names = {column.storage_name: column.name for column in relation.columns}
     return rows.rename_columns([names[name] for name in rows.column_names])
 
 
-def converted(
+def convert_column(
     relation: Relation, name: str, column: pa.ChunkedArray[Any], kind: pa.DataType
 ) -> pa.ChunkedArray[Any]:
     """Return a column in its table's type by the table of conversions; raises InvalidRow for what does not fit."""
-    if stays(column.type, kind):
+    if is_unchanged(column.type, kind):
         return column.cast(kind) if pa.types.is_nested(kind) else column
-    if (refused := refused_part(column.type, kind)) is not None:
+    if (refused := find_refused_part(column.type, kind)) is not None:
         path, given, wanted = refused
-        raise not_taken(relation.name, name + path, given, wanted)
-    found = convert(column, kind)
+        raise build_type_error(relation.name, name + path, given, wanted)
+    found = convert_to_type(column, kind)
     if found.unknown:
         raise InvalidRow(
-            f"column {name} of {relation.name} has no field {', '.join(found.unknown)}: it is {shown_type(kind)}"
+            f"column {name} of {relation.name} has no field {', '.join(found.unknown)}: it is {format_arrow_type(kind)}"
         )
     if found.faults:
         first = found.faults[min(found.faults)]
         raise InvalidRow(
-            f"{first.told(name, relation.name)}; {len(found.faults)} rows do not fit: give values that "
-            f"{shown_type(first.wanted)} has, or the column another type"
+            f"{first.describe(name, relation.name)}; {len(found.faults)} rows do not fit: give values that "
+            f"{format_arrow_type(first.wanted)} has, or the column another type"
         )
     return pa.chunked_array([found.values])
 
 
-def not_taken(table: str, column: str, given: pa.DataType, wanted: pa.DataType) -> InvalidRow:
+def build_type_error(table: str, column: str, given: pa.DataType, wanted: pa.DataType) -> InvalidRow:
     """Return the error for rows whose column is of a type that its table's does not take, whatever the values."""
-    remedy = remedy_of(given, wanted) or "cast it before it is written"
+    remedy = suggest_remedy(given, wanted) or "cast it before it is written"
     return InvalidRow(
-        f"column {column} of {table} is {shown_type(wanted)}, which takes no {shown_type(given)}: {remedy}"
+        f"column {column} of {table} is {format_arrow_type(wanted)}, which takes no {format_arrow_type(given)}: {remedy}"
     )
 
 
-def awaits_row_ids(rows: pa.Table) -> bool:
+def needs_row_ids(rows: pa.Table) -> bool:
     """Tell whether rows are of a table without a key and have got no ids yet."""
     return (
         ROW_ID in rows.column_names and rows.num_rows > 0 and rows.column(ROW_ID).null_count == rows.num_rows
     )
 
 
-def with_row_ids(store: Hummock, rows: pa.Table) -> pa.Table:
+def assign_row_ids(store: Hummock, rows: pa.Table) -> pa.Table:
     """Return the rows with ids that no other writer gives, if they are of a table without a key and have none yet."""
-    if not awaits_row_ids(rows):
+    if not needs_row_ids(rows):
         return rows
     at = rows.column_names.index(ROW_ID)
     return rows.set_column(at, rows.schema.field(at), pa.array(store.row_ids(rows.num_rows)))

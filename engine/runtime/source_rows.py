@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import Conflict, SourceError, UnknownTable
 from engine.hummock import Commit, Hummock, Reader, Version
-from engine.hummock.in_flight import SPOOL
-from engine.hummock.passing import loaded
-from engine.hummock.preconditions import same_tables
+from engine.hummock.in_flight_store import SPOOL
+from engine.hummock.manifests.pass_through import build_load
+from engine.hummock.manifests.preconditions import require_same_tables
 from engine.hummock.version import Run
-from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.creation import computed
-from engine.meta.domain import Domain, domain_of, held_for, holder_of
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.domains.domain import Domain, find_domain_name, format_holder, parse_holder
 from engine.runtime.executor import Executor
 from engine.sql.catalog import Relation
 
@@ -48,12 +48,12 @@ class SourceReader(Protocol):
 _offered: list[SourceReader] = []
 
 
-def offer(reader: SourceReader) -> None:
+def register_source_reader(reader: SourceReader) -> None:
     """Let a reader answer for all sources of this process."""
     _offered[:] = [reader]
 
 
-def source_reader() -> SourceReader:
+def get_source_reader() -> SourceReader:
     """Return who reads sources; raises SourceError in a process that has loaded no connectors."""
     if not _offered:
         raise SourceError(
@@ -62,20 +62,20 @@ def source_reader() -> SourceReader:
     return _offered[0]
 
 
-def plain_reader(store: Hummock) -> Reader:
+def open_direct_reader(store: Hummock) -> Reader:
     """Return a reader whose files are in the store as soon as they are written, and not left for a later upload."""
-    return Reader.open(store.url, plain_options(store))
+    return Reader.open(store.url, build_direct_options(store))
 
 
-def plain_options(store: Hummock) -> dict[str, object]:
+def build_direct_options(store: Hummock) -> dict[str, object]:
     """Return the options of such a reader, for tasks."""
     return {name: value for name, value in store.options.items() if name != SPOOL}
 
 
-def sources_of(stored: StoredCatalog, names: Collection[str]) -> tuple[Relation, ...]:
+def list_sources(stored: StoredCatalog, names: Collection[str]) -> tuple[Relation, ...]:
     """Return those of some relations that are sources."""
     found = (stored.catalog.relations.get(name) for name in names)
-    return tuple(relation for relation in found if relation is not None and relation.passes)
+    return tuple(relation for relation in found if relation is not None and relation.is_pass_through)
 
 
 def hold_sources(
@@ -86,55 +86,55 @@ def hold_sources(
     names: Collection[str],
     epoch: int,
 ) -> None:
-    """Have the rows of those of some tables that are sources in the store, as they were at an epoch, until `let_go`.
+    """Have the rows of those of some tables that are sources in the store, as they were at an epoch, until `release_sources`.
 
     Raises Conflict if another process has gone on with one of them at the same time, SourceError where one cannot be read.
     """
-    pin = holder_of(domain.name)
-    for relation in sources_of(stored, names):
+    pin = format_holder(domain.name)
+    for relation in list_sources(stored, names):
         version = store.version
         name, table = relation.name, version.tables[relation.name]
         if epoch < table.safe_epoch:
             raise Conflict(f"{name} has gone on meanwhile")
-        if not table.holds(epoch):
+        if not table.has_rows_at(epoch):
             upto = min(epoch, table.committed_epoch)
             if table.generations[-1].upto > upto:
                 raise Conflict(f"{name} was loaded, or has gone on, at the same time")
-            done = loaded(table, upto, executor.load(relation, version, epoch))
+            done = build_load(table, upto, executor.load(relation, version, epoch))
             store.commit(
                 Commit(
                     compactions={name: done},
                     pins={name: {pin: upto}},
-                    precondition=same_tables({name: table}),
+                    precondition=require_same_tables({name: table}),
                 )
             )
         elif pin not in table.pins:
             at = max(one.upto for one in table.generations if one.upto <= epoch)
 
-            def is_held(now: Version, name: str = name) -> None:
-                if name not in now.tables or not now.tables[name].holds(epoch):
+            def check_held(now: Version, name: str = name) -> None:
+                if name not in now.tables or not now.tables[name].has_rows_at(epoch):
                     raise Conflict(f"the rows of {name} were let go of at the same time")
 
-            store.commit(Commit(pins={name: {pin: at}}, precondition=is_held))
+            store.commit(Commit(pins={name: {pin: at}}, precondition=check_held))
 
 
-def with_held(version: Version, newest: Version, names: Collection[str]) -> Version:
+def merge_held(version: Version, newest: Version, names: Collection[str]) -> Version:
     """Return a version with tables as they are in a newer one."""
     return replace(version, tables={**version.tables, **{name: newest.tables[name] for name in names}})
 
 
-def let_go(store: Hummock, stored: StoredCatalog, domain: Domain) -> None:
+def release_sources(store: Hummock, stored: StoredCatalog, domain: Domain) -> None:
     """Let go of the rows of sources that were loaded for a domain, once all of it has content; a later run does, if not this.
 
     Those that were loaded for a domain that is no more, or has another name by now, go as well.
     """
     version = store.version
-    now = load(version)
-    whole = all(computed(version, table) is not None for table in domain.tables)
+    now = load_catalog(version)
+    whole = all(find_computed_table(version, table) is not None for table in domain.tables)
     pins: dict[str, dict[str, int | None]] = {}
-    for relation in sources_of(stored, domain.inputs):
-        found = [(pin, held_for(pin)) for pin in _pins(version, relation.name)]
-        known = {domain_of(now, owner) for owner in now.plans} if found else set()
+    for relation in list_sources(stored, domain.inputs):
+        found = [(pin, parse_holder(pin)) for pin in _list_pins(version, relation.name)]
+        known = {find_domain_name(now, owner) for owner in now.plans} if found else set()
         over = [pin for pin, name in found if name and (whole if name == domain.name else name not in known)]
         if over:
             pins[relation.name] = dict.fromkeys(over)
@@ -143,9 +143,9 @@ def let_go(store: Hummock, stored: StoredCatalog, domain: Domain) -> None:
     tables = {name: version.tables[name] for name in pins}
     upto = {name: table.committed_epoch for name, table in tables.items()}
     with suppress(Conflict, UnknownTable):  # a source was dropped at this moment
-        store.commit(Commit(pins=pins, truncate=upto, precondition=same_tables(tables)))
+        store.commit(Commit(pins=pins, truncate=upto, precondition=require_same_tables(tables)))
 
 
-def _pins(version: Version, name: str) -> Collection[str]:
+def _list_pins(version: Version, name: str) -> Collection[str]:
     table = version.tables.get(name)
     return () if table is None else table.pins

@@ -13,9 +13,9 @@ import msgspec
 
 from engine.errors import SqlError
 from engine.sql.checks import Check
-from engine.sql.column_names import RESERVED, is_reserved, stored_as
+from engine.sql.column_names import RESERVED, is_reserved, to_storage_name
 from engine.sql.dialect import Dialect
-from engine.sql.expression.steps import Step
+from engine.sql.expression.monotone_steps import MonotoneStep
 
 MOST_CHARACTERS = 255
 ROWS_LIVE = "retention_seconds"
@@ -29,7 +29,7 @@ COMPANIONS: tuple[RelationKind, ...] = ("index", "check")
 ConflictPolicy = Literal["error", "overwrite", "ignore", "update if not null"]
 
 
-class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+class RelationColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     """One column: `type` is a Spark type string, `default` and `generated` Spark SQL text; hidden ones are the system's own.
 
     `stored` is the name that the column has in the store if it was renamed since, else it follows from its name. A text has
@@ -50,14 +50,14 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     sql_type: str | None = None
 
     @property
-    def seen_type(self) -> str:
+    def visible_type(self) -> str:
         """The column's type as expressions see it."""
         return self.sql_type or self.type
 
     @property
-    def source(self) -> str:
+    def storage_name(self) -> str:
         """The column's name in the store."""
-        return self.stored or (self.name if self.hidden else stored_as(self.name))
+        return self.stored or (self.name if self.hidden else to_storage_name(self.name))
 
 
 class Watermark(msgspec.Struct, frozen=True):
@@ -80,9 +80,9 @@ class Carried(msgspec.Struct, frozen=True):
     """
 
     column: str
-    sources: tuple[tuple[str, tuple[Step, ...]], ...]
+    sources: tuple[tuple[str, tuple[MonotoneStep, ...]], ...]
 
-    def under(self, names: Mapping[str, str]) -> Carried:
+    def rename_tables(self, names: Mapping[str, str]) -> Carried:
         """Return it with tables under other names."""
         return Carried(self.column, tuple((names.get(table, table), steps) for table, steps in self.sources))
 
@@ -106,7 +106,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     name: str
     kind: RelationKind
-    columns: tuple[Column, ...]
+    columns: tuple[RelationColumn, ...]
     primary_key: tuple[str, ...] = ()
     distribution_key: tuple[str, ...] = ()
     append_only: bool = False
@@ -126,7 +126,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     checks: tuple[Check, ...] = ()
 
     @property
-    def rows_live(self) -> float | None:
+    def row_lifetime(self) -> float | None:
         """After how many seconds rows of a table hide, None where they stay."""
         seconds = self.options.get(ROWS_LIVE) if self.kind == "table" else None
         return None if seconds is None else float(seconds)
@@ -134,10 +134,10 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def hides_rows(self) -> bool:
         """Whether rows leave the table by themselves, by their age or WITH TTL of its watermark; no change tells of it."""
-        return self.rows_live is not None or (self.watermark is not None and self.watermark.ttl)
+        return self.row_lifetime is not None or (self.watermark is not None and self.watermark.ttl)
 
     @property
-    def passes(self) -> bool:
+    def is_pass_through(self) -> bool:
         """Whether rows are read where they are: the store has only their changes, until views have taken them."""
         return self.kind == "source"
 
@@ -148,9 +148,9 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             return self.primary_key
         return tuple(name for name in self.primary_key if name != self.watermark.column)
 
-    def is_never_null(self, column: Column) -> bool:
+    def is_never_null(self, column: RelationColumn) -> bool:
         """Tell whether a column holds no null: so do the keys of most tables, whereas a view's may be groups of nulls."""
-        in_key = self.kind in ("table", "source") and column.source in self.unique_key
+        in_key = self.kind in ("table", "source") and column.storage_name in self.unique_key
         return not column.nullable or (in_key and not self.null_keys)
 
 
@@ -159,16 +159,18 @@ def watermark_name(table: str) -> str:
     return f"_watermark_{table}"
 
 
-def watermark_relation(relation: Relation) -> Relation | None:
+def build_watermark_relation(relation: Relation) -> Relation | None:
     """Return the relation of a table's watermark, None if it has none: one row, from the first row in time on."""
     if relation.watermark is None:
         return None
-    kind = next(column.type for column in relation.columns if column.source == relation.watermark.column)
+    kind = next(
+        column.type for column in relation.columns if column.storage_name == relation.watermark.column
+    )
     kind = kind if kind.startswith(("timestamp", "date")) else "bigint"
     columns = (
-        Column(WATERMARK_KEY, "int", False, stored=WATERMARK_KEY),
-        Column(WATERMARK, kind),
-        Column(LATE, "bigint", False),
+        RelationColumn(WATERMARK_KEY, "int", False, stored=WATERMARK_KEY),
+        RelationColumn(WATERMARK, kind),
+        RelationColumn(LATE, "bigint", False),
     )
     name = watermark_name(relation.name)
     return Relation(name=name, kind="table", columns=columns, primary_key=(WATERMARK_KEY,))
@@ -190,18 +192,18 @@ class Catalog:
         found = self.relations.get(name) or self.relations.get(name.lower())
         if found is not None:
             return found
-        raise SqlError(f"there is no table or view {name}", hint=self.near(name))
+        raise SqlError(f"there is no table or view {name}", hint=self.suggest_names(name))
 
-    def columns_of_index(self, index: Relation) -> tuple[Column, ...]:
+    def list_index_columns(self, index: Relation) -> tuple[RelationColumn, ...]:
         """Return the columns that an index of a user's shows: those that it is over, then the included ones, or all others."""
         base = self.relations[index.options["on"]]
-        shown = {column.source: column for column in base.columns if not column.hidden}
-        first = [column.source for column in index.columns]
+        shown = {column.storage_name: column for column in base.columns if not column.hidden}
+        first = [column.storage_name for column in index.columns]
         included = index.options.get("include")
         others = [name for name in shown if name not in first] if included is None else included.split(",")
         return tuple(shown[name] for name in dict.fromkeys([*first, *others]) if name in shown)
 
-    def near(self, name: str) -> str:
+    def suggest_names(self, name: str) -> str:
         """Return a hint with names like `name`, or with how to see them all."""
         public = [n for n in self.relations if not n.startswith("_")]
         close = difflib.get_close_matches(name.lower(), public, 3)
@@ -215,7 +217,7 @@ class Catalog:
                 found.setdefault(upstream, []).append(name)
         return {name: tuple(readers) for name, readers in found.items()}
 
-    def dependents(self, name: str) -> tuple[str, ...]:
+    def list_dependents(self, name: str) -> tuple[str, ...]:
         """Return everything computed from `name`, nearer ones first."""
         done: dict[str, None] = {}
         queue = list(self._readers.get(name, ()))
@@ -226,7 +228,7 @@ class Catalog:
                 queue += self._readers.get(reader, ())
         return tuple(done)
 
-    def order(self) -> tuple[str, ...]:
+    def sort_by_dependency(self) -> tuple[str, ...]:
         """Return all names, each after what it depends on."""
         done: dict[str, None] = {}
 
@@ -259,7 +261,7 @@ def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int =
             column=column,
             hint=f"a name has 1 to {MOST_CHARACTERS} characters, none of them a control character or a line's end",
         )
-    told = why_reserved(name, what)
+    told = explain_reserved(name, what)
     if told:
         raise SqlError(
             told,
@@ -271,7 +273,7 @@ def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int =
     return name
 
 
-def why_reserved(name: str, what: str) -> str:
+def explain_reserved(name: str, what: str) -> str:
     """Return why a name is the system's own, "" if users may give it."""
     if what != "column":
         return f"names that start with _ are the system's own: {name}" if name.startswith("_") else ""

@@ -30,22 +30,22 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
     bit: int = 0
     limit: float = 0.0
 
-    def under(self, names: Mapping[str, str]) -> Check:
+    def rename_views(self, names: Mapping[str, str]) -> Check:
         """Return it with hidden views under other names."""
         breaks, counts = (names.get(name, name) for name in (self.breaks, self.counts))
         return msgspec.structs.replace(self, breaks=breaks, counts=counts)
 
 
-def breaking_name(view: str, number: int) -> str:
+def violations_view(view: str, number: int) -> str:
     """Return the name of the hidden view of the rows that break checks of a view."""
     return f"_check_{number}_{view}"
 
 
-def counting_name(view: str, number: int) -> str:
+def counts_view(view: str, number: int) -> str:
     """Return the name of the hidden view that counts for checks of a view."""
     return f"_count_{number}_{view}"
 
 
-def companions(checks: Iterable[Check]) -> tuple[str, ...]:
+def list_companions(checks: Iterable[Check]) -> tuple[str, ...]:
     """Return the hidden views of checks, each once and after what it reads."""
     return tuple(dict.fromkeys(name for one in checks for name in (one.breaks, one.counts) if name))

@@ -16,10 +16,10 @@ ADDED = f"_{RESERVED}"
 """So begins what is added to the columns of frames, be these under the names of users or of the store."""
 
 
-def stored_as(name: str) -> str:
+def to_storage_name(name: str) -> str:
     """Return the name under which the store keeps a column that has never had another name.
 
-    >>> stored_as("_sdc_batched_at"), stored_as("id")
+    >>> to_storage_name("_sdc_batched_at"), to_storage_name("id")
     ('tideline__sdc_batched_at', 'id')
     """
     return RESERVED + name[1:] if name.startswith("_") else name
@@ -36,7 +36,7 @@ def is_internal(stored: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Matched:
+class ColumnMatch:
     """The places among the given names of each wanted one; those that several fit alike are told in `twice`, and not found."""
 
     found: Mapping[str, int] = field(default_factory=dict)
@@ -47,19 +47,19 @@ class Matched:
         """The places that were found, in their order."""
         return sorted(set(self.found.values()))
 
-    def told(self) -> str:
+    def describe_ambiguity(self) -> str:
         """Return the first name that fits twice, and by what: `id twice`, or `id as Id and as ID`."""
         name, given = next(iter(self.twice.items()))
         others = dict.fromkeys(given)
         return f"{given[0]} twice" if len(others) == 1 else f"{name} as {' and as '.join(others)}"
 
 
-def matched(wanted: Iterable[str], given: Sequence[str]) -> Matched:
+def match_columns(wanted: Iterable[str], given: Sequence[str]) -> ColumnMatch:
     """Find each wanted column among given names: the same name, else the one that differs in case alone.
 
-    >>> matched(["id", "v", "w"], ["ID", "v", "V", "W", "w", "x", "x"])
+    >>> match_columns(["id", "v", "w"], ["ID", "v", "V", "W", "w", "x", "x"])
     Matched(found={'id': 0, 'v': 1, 'w': 4}, twice={})
-    >>> matched(["id"], ["Id", "ID"]).told()
+    >>> match_columns(["id"], ["Id", "ID"]).describe_ambiguity()
     'id as Id and as ID'
     """
     exact: dict[str, list[int]] = {}
@@ -75,4 +75,4 @@ def matched(wanted: Iterable[str], given: Sequence[str]) -> Matched:
             found[name] = places[0]
         elif places:
             twice[name] = tuple(given[at] for at in places)
-    return Matched(found, twice)
+    return ColumnMatch(found, twice)

@@ -59,13 +59,13 @@ _INFIX = (exp.Connector, exp.Binary, exp.Not, exp.Paren)
 
 
 @cache
-def spark_functions() -> Mapping[str, str]:
+def load_spark_functions() -> Mapping[str, str]:
     """Return the kind of each of Spark's built-in functions by its name."""
     lines = files("engine.sql").joinpath("spark_functions.txt").read_text().split("\n")
     return {name: kind for name, kind in (line.split(" ") for line in lines if line)}
 
 
-def function_name(node: exp.Expr) -> str | None:
+def find_function_name(node: exp.Expr) -> str | None:
     """Return the name under which Spark sees a call, or None if the expression is printed as no call."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
@@ -80,7 +80,7 @@ def function_name(node: exp.Expr) -> str | None:
 
 def is_non_deterministic(node: exp.Expr) -> bool:
     """Tell whether a call gives another value each time it is evaluated."""
-    name = function_name(node)
+    name = find_function_name(node)
     if name == "unix_timestamp":  # of a value it is a conversion, of nothing the clock
         return not any(isinstance(value, exp.Expr) for value in node.iter_expressions())
     if name == "age":  # of one moment it is counted from today
@@ -92,7 +92,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Tell whether a call is an aggregate, maintainable or not."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        return spark_functions().get(name) == "aggregate" or name in _MORE_AGGREGATES
+        return load_spark_functions().get(name) == "aggregate" or name in _MORE_AGGREGATES
     return isinstance(node, exp.AggFunc) or is_json_aggregate(node)
 
 
@@ -105,18 +105,22 @@ def is_table_function(node: exp.Expr) -> bool:
     """Tell whether a call gives several rows for one."""
     if isinstance(node, exp.Explode | exp.Unnest | exp.Lateral | exp.UDTF | exp.ExplodingGenerateSeries):
         return True
-    return isinstance(node, exp.Func) and spark_functions().get(function_name(node) or "") == "table"
+    return (
+        isinstance(node, exp.Func) and load_spark_functions().get(find_function_name(node) or "") == "table"
+    )
 
 
 def is_window_function(node: exp.Expr) -> bool:
     """Tell whether a call makes sense over a window only."""
-    return isinstance(node, exp.Func) and spark_functions().get(function_name(node) or "") == "window"
+    return (
+        isinstance(node, exp.Func) and load_spark_functions().get(find_function_name(node) or "") == "window"
+    )
 
 
-def unknown_function(node: exp.Expr) -> str | None:
+def find_unknown_function(node: exp.Expr) -> str | None:
     """Return the name of a call that Spark has no function for, else None."""
-    name = function_name(node)
-    return None if name is None or name in spark_functions() or name in _SYNTAX else name
+    name = find_function_name(node)
+    return None if name is None or name in load_spark_functions() or name in _SYNTAX else name
 
 
 def is_own(name: str) -> bool:
@@ -124,7 +128,7 @@ def is_own(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
-def near_functions(name: str) -> str:
+def suggest_functions(name: str) -> str:
     """Return a hint with functions like `name`."""
-    near = difflib.get_close_matches(name, spark_functions(), 3)
+    near = difflib.get_close_matches(name, load_spark_functions(), 3)
     return f"did you mean {', '.join(near)}?" if near else "the functions are those of Spark SQL"

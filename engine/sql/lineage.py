@@ -17,71 +17,71 @@ from engine.sql.plan import (
     UnionAll,
     Unnest,
     Values,
-    children,
+    list_children,
 )
 
 TableColumn = tuple[str, str]
 _Sources = Mapping[str, tuple[TableColumn, ...]]
 
 
-def lineage(plan: Node, columns: Iterable[tuple[str, str]]) -> dict[str, tuple[TableColumn, ...]]:
+def trace_lineage(plan: Node, columns: Iterable[tuple[str, str]]) -> dict[str, tuple[TableColumn, ...]]:
     """Return by output column the (table, column as stored) that it comes from; `columns` are (output name, the plan's column).
 
     A call over rows without arguments, such as row_number, comes from what it partitions and orders by; count(*) from nothing.
     """
-    found = _sources(plan)
+    found = _trace_node(plan)
     return {name: found.get(internal, ()) for name, internal in columns}
 
 
-def _sources(node: Node) -> dict[str, tuple[TableColumn, ...]]:
+def _trace_node(node: Node) -> dict[str, tuple[TableColumn, ...]]:
     match node:
         case Scan():
             return {name: ((node.table, source),) for name, source in node.items}
         case Values():
             return {}
         case Project():
-            below = _sources(node.input)
-            return {name: _of(expr, below) for name, expr in node.items}
+            below = _trace_node(node.input)
+            return {name: _trace_expr(expr, below) for name, expr in node.items}
         case Unnest():
-            below = _sources(node.input)
-            return {**below, node.item: _of(node.array, below), node.ordinal: ()}
+            below = _trace_node(node.input)
+            return {**below, node.item: _trace_expr(node.array, below), node.ordinal: ()}
         case Aggregate():
-            below = _sources(node.input)
-            keys = {name: _of(expr, below) for name, expr in node.keys}
-            return keys | {call.name: _of_call(call, below) for call in node.calls}
+            below = _trace_node(node.input)
+            keys = {name: _trace_expr(expr, below) for name, expr in node.keys}
+            return keys | {call.name: _trace_call(call, below) for call in node.calls}
         case UnionAll():
-            branches = [(branch, _sources(branch)) for branch in node.inputs]
+            branches = [(branch, _trace_node(branch)) for branch in node.inputs]
             return {
-                name: _joined(below.get(branch.columns[at], ()) for branch, below in branches)
+                name: _merge_columns(below.get(branch.columns[at], ()) for branch, below in branches)
                 for at, name in enumerate(node.names)
             }
         case Over():
-            return _over(node)
+            return _trace_over(node)
         case Join():
-            return _sources(node.left) | _sources(node.right)
+            return _trace_node(node.left) | _trace_node(node.right)
         case Recompute():
             return {}
         case _:
-            return _sources(children(node)[0])
+            return _trace_node(list_children(node)[0])
 
 
-def _over(node: Over) -> dict[str, tuple[TableColumn, ...]]:
-    found = _sources(node.input)
+def _trace_over(node: Over) -> dict[str, tuple[TableColumn, ...]]:
+    found = _trace_node(node.input)
     below = dict(found)
     for call in node.calls:
         named = call.call.columns or (*node.partition, *(key.column for key in call.order))
-        found[call.name] = _joined(below.get(name, ()) for name in named)
+        found[call.name] = _merge_columns(below.get(name, ()) for name in named)
     return found
 
 
-def _of_call(call: AggCall, below: _Sources) -> tuple[TableColumn, ...]:
+def _trace_call(call: AggCall, below: _Sources) -> tuple[TableColumn, ...]:
     parts = call.arguments if call.whole is None else (call.whole,)
-    return _joined(_of(part, below) for part in parts)
+    return _merge_columns(_trace_expr(part, below) for part in parts)
 
 
-def _of(expr: Expr, below: _Sources) -> tuple[TableColumn, ...]:
-    return _joined(below.get(name, ()) for name in expr.columns)
+def _trace_expr(expr: Expr, below: _Sources) -> tuple[TableColumn, ...]:
+    return _merge_columns(below.get(name, ()) for name in expr.columns)
 
 
-def _joined(parts: Iterable[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:
+def _merge_columns(parts: Iterable[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:
     return tuple(dict.fromkeys(column for part in parts for column in part))

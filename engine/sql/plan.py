@@ -10,11 +10,11 @@ from typing import Literal
 
 import msgspec
 
-from engine.sql.expression.changes import ROW
+from engine.sql.expression.change_columns import ROW
 from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
+from engine.sql.expression.monotone_steps import MonotoneStep
 from engine.sql.expression.nearest import Nearest
 from engine.sql.expression.nodes import Call, Column, Expr
-from engine.sql.expression.steps import Step
 from engine.sql.window_calls import SortKey, WindowCall
 
 JoinKind = Literal["inner", "left", "semi", "anti"]
@@ -320,7 +320,7 @@ class Bound(msgspec.Struct, frozen=True):
 
     scan: Scan
     column: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[MonotoneStep, ...] = ()
 
 
 class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
@@ -378,7 +378,7 @@ Node = (
 )  # fmt: skip
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def list_children(node: Node) -> tuple[Node, ...]:
     """Return the inputs of a node, left to right."""
     match node:
         case Join():
@@ -390,11 +390,11 @@ def children(node: Node) -> tuple[Node, ...]:
     return () if isinstance(node, Scan | Values) else (node.input,)
 
 
-def nodes(node: Node) -> tuple[Node, ...]:
+def list_nodes(node: Node) -> tuple[Node, ...]:
     """Return a node and every one below it, inputs left to right after what reads them."""
-    return (node, *(part for child in children(node) for part in nodes(child)))
+    return (node, *(part for child in list_children(node) for part in list_nodes(child)))
 
 
-def scans(node: Node) -> tuple[Scan, ...]:
+def list_scans(node: Node) -> tuple[Scan, ...]:
     """Return every scan below a node, left to right."""
-    return tuple(part for part in nodes(node) if isinstance(part, Scan))
+    return tuple(part for part in list_nodes(node) if isinstance(part, Scan))

@@ -42,28 +42,28 @@ def schema_of(relation: str) -> str:
     return relation.rpartition(".")[0]
 
 
-def last_name(relation: str) -> str:
+def strip_schema(relation: str) -> str:
     """Return a relation's name without its schema."""
     return relation.rpartition(".")[2]
 
 
-def within(schema: str, name: str, dialect: Dialect) -> str:
+def qualify_name(schema: str, name: str, dialect: Dialect) -> str:
     """Return the name of a relation in a schema, each as it was read."""
     return OwnName(name) if schema.lower() == own_schema(dialect) else f"{schema}.{name}"
 
 
-def schemas(catalog: Catalog) -> Mapping[str, Relation]:
+def list_schemas(catalog: Catalog) -> Mapping[str, Relation]:
     """Return the schemas that users have made, by name."""
     made = (relation for relation in catalog.relations.values() if relation.kind == KIND)
     return {relation.name.removeprefix(_ENTRY): relation for relation in made}
 
 
-def members(catalog: Catalog, schema: str) -> list[str]:
+def list_members(catalog: Catalog, schema: str) -> list[str]:
     """Return the relations in a schema."""
     return [name for name in catalog.relations if schema_of(name) == schema]
 
 
-def qualify(tree: exp.Expr, dialect: Dialect) -> None:
+def qualify_tables(tree: exp.Expr, dialect: Dialect) -> None:
     """`s.t` -> one name with a dot, called t where it is read; `s.t.a` of such a table -> `t.a`."""
     called: set[tuple[str, str]] = set()
     aliases: set[str] = set()
@@ -76,7 +76,7 @@ def qualify(tree: exp.Expr, dialect: Dialect) -> None:
             continue
         if table.args.get("catalog") is not None:
             continue
-        written = [_name(part, dialect) for part in (schema, table.this)]
+        written = [_read_name(part, dialect) for part in (schema, table.this)]
         table.set("db", None)
         if written[0].lower() == own_schema(dialect):
             table.this.meta[_QUALIFIED] = True
@@ -99,7 +99,7 @@ def qualify(tree: exp.Expr, dialect: Dialect) -> None:
             column.set("db", None)
 
 
-def schema_before(column: exp.Column) -> tuple[str, int | None] | None:
+def find_schema_before(column: exp.Column) -> tuple[str, int | None] | None:
     """Return the relation, in lower case, that a column was said to be of with its schema, and where that stands in the text."""
     found: tuple[str, int | None] | None = column.meta.get(_SCHEMA)
     return found
@@ -110,24 +110,24 @@ def is_qualified(name: exp.Expr) -> bool:
     return bool(name.meta.get(_QUALIFIED))
 
 
-def _name(node: exp.Identifier, dialect: Dialect) -> str:
+def _read_name(node: exp.Identifier, dialect: Dialect) -> str:
     exact = node.args.get("quoted") and dialect != "spark"
     return node.name if exact else node.name.lower()
 
 
-def path_of(setting: str, catalog: Catalog, dialect: Dialect) -> tuple[str, ...]:
+def parse_search_path(setting: str, catalog: Catalog, dialect: Dialect) -> tuple[str, ...]:
     """Return the schemas in which names without one are looked for, "" for the store's own; unknown ones are left out."""
     found: list[str] = []
     for part in setting.split(","):
         name = part.strip().strip("\"'`")
         if name.lower() == own_schema(dialect) or name.lower() == "public":
             found.append("")
-        elif name in schemas(catalog):
+        elif name in list_schemas(catalog):
             found.append(name)
     return tuple(dict.fromkeys(found))
 
 
-def found_in(path: Sequence[str], name: str, catalog: Catalog) -> str:
+def resolve_in_path(path: Sequence[str], name: str, catalog: Catalog) -> str:
     """Return the relation that a name without schema means: that of the first schema that has it, else the name itself."""
     if "." in name or isinstance(name, OwnName):
         return name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.deep_views import change, create, differences
+from benchmarks.deep_views import change, create, find_differences
 from engine.session import Session
 
 
@@ -15,4 +15,4 @@ def test_eight_joins_and_ten_views_in_a_row_equal_their_queries_after_an_epoch(s
     create(session, 300, chance)
     change(session, 300, 0, 20, chance)
     session.flush().raise_for_errors()
-    assert differences(session) == {}
+    assert find_differences(session) == {}

@@ -12,4 +12,4 @@ def test_sampling_is_what_keeps_events_few() -> None:
     every, sampled = measure(12, 2, 0.0), measure(12, 2, 5.0)
     assert (every.events, sampled.events) == (24, 8)
     assert every.rows - sampled.rows >= 16
-    assert every.scaled(120).events == 240
+    assert every.scale(120).events == 240

@@ -13,17 +13,17 @@ from tests.oracle.data_epochs import queries
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pa.Table]:
-    return tpch.tables(0.01)
+    return tpch.generate_tables(0.01)
 
 
 def test_the_same_seed_gives_the_same_rows(tables: dict[str, pa.Table]) -> None:
-    assert tpch.tables(0.01)["lineitem"].equals(tables["lineitem"])
-    assert not tpch.tables(0.01, seed=2)["lineitem"].equals(tables["lineitem"])
+    assert tpch.generate_tables(0.01)["lineitem"].equals(tables["lineitem"])
+    assert not tpch.generate_tables(0.01, seed=2)["lineitem"].equals(tables["lineitem"])
 
 
 @pytest.mark.parametrize("scale", [0.0003, 0.003, 0.01])
 def test_keys_are_unique_and_every_line_has_its_order_part_and_supplier(scale: float) -> None:
-    made = tpch.tables(scale)
+    made = tpch.generate_tables(scale)
     for name, key in tpch.KEYS.items():
         assert made[name].group_by(list(key)).aggregate([]).num_rows == made[name].num_rows, name
     with duckdb.connect() as connection:

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 from dagster import RunsFilter
 
-from dagster_tideline.services import Services, dagster_home, free_port, project_environment
+from dagster_tideline.services import Services, build_project_environment, find_free_port, get_dagster_home
 from dagster_tideline.settings import Settings
 from engine.cli.new_project import make_project
 
@@ -76,13 +76,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         for name in list(os.environ):
             if name.startswith(("TIDELINE_", "DAGSTER_", "SPARK_REMOTE")):
                 patched.delenv(name)
-        environment = project_environment(Settings.of_environment(home))
+        environment = build_project_environment(Settings.of_environment(home))
         for name, value in environment.items():
             patched.setenv(name, value)
         with Services(home, environment, home) as services:
-            services.spark_connect()
-            page = services.dagster(free_port())
-            with dg.DagsterInstance.from_config(str(dagster_home(home))) as instance:
+            services.start_spark_connect()
+            page = services.start_dagster(find_free_port())
+            with dg.DagsterInstance.from_config(str(get_dagster_home(home))) as instance:
                 served = Served(page.address, home, instance)
                 served.land("orders/1.csv", "id,shop,price\n1,north,10.50\n2,south,7\n")
                 served.land("takings/1.csv", "id,day,cents\n1,mon,5\n2,tue,4\n3,wed,0\n")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from engine.hummock.epoch import epoch_at
-from engine.meta.creation import Creation
-from engine.meta.partitions import PartitionStatus
-from engine.meta.status import RelationStatus
-from engine.meta.waits import Wait
+from engine.meta.domains.creation import Creation
+from engine.meta.domains.quarantine import PartitionStatus
+from engine.meta.status.relation_status import RelationStatus
+from engine.meta.status.waits import DomainWait
 
 NOW = 1_795_330_744.767
 EPOCH = epoch_at(NOW - 3)
@@ -32,16 +32,18 @@ STATUSES = (
     _relation("to_the_lake", "sink", 86_400.0 * 3),
 )
 WAITS = (
-    Wait("cancellations_by_airport", "failed", ERROR, NOW - 4000, NOW + 86),
-    Wait(
+    DomainWait("cancellations_by_airport", "failed", ERROR, NOW - 4000, NOW + 86),
+    DomainWait(
         "departures_in_weather",
         "paused",
         "paused at 06:58:52 UTC; RESUME lets it go on",
         NOW - 12,
         NOW + 7200,
     ),
-    Wait("route_carriers", "backfill", "backfilling: 400000 of about 1000000 rows (40 %)", NOW - 30, None),
-    Wait("delay_by_carrier_day", "quarantined", "partition 2013-12-16 at epoch …", NOW - 50, NOW + 10),
+    DomainWait(
+        "route_carriers", "backfill", "backfilling: 400000 of about 1000000 rows (40 %)", NOW - 30, None
+    ),
+    DomainWait("delay_by_carrier_day", "quarantined", "partition 2013-12-16 at epoch …", NOW - 50, NOW + 10),
 )
 CREATIONS = {
     "route_carriers": Creation(EPOCH, ("route_carriers",), NOW - 30, 1_000_000, rows=400_000, updated=NOW)

@@ -20,7 +20,7 @@ def run(*words: str) -> int:
 def test_pack_says_what_to_set(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "_files", lambda: iter(()))
+    monkeypatch.setattr(packing, "_list_files", lambda: iter(()))
     archive = tmp_path / "environment.tar.gz"
     assert run("cluster", "pack", str(archive)) == 0
     assert archive.is_file()

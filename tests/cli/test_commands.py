@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from engine.cli.commands import app, main
 from engine.hummock import Commit, Hummock, Put
-from engine.meta.catalog_store import entries
-from engine.meta.check_results import CheckedView, CheckResult, noted
+from engine.meta.catalog.stored_catalog import encode_entries
+from engine.meta.status.check_results import CheckResult, ViewCheckResults, record_check_results
 from engine.session import Session
-from engine.sql.catalog import Column, Relation
+from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.checks import Check
 
 HEAVY = ("pyspark", "boto3", "dagster", "grpc", "engine.session")
@@ -255,11 +255,13 @@ def test_checks_says_how_each_came_out(store: str, capsys: pytest.CaptureFixture
             Check("low", "rows", "cents < 500", "warn", "_check_1_v", "_count_1_v"),
             Check("new", "query", "x"),
         )
-        view = Relation(name="v", kind="materialized view", columns=(Column("n", "int"),), checks=checks)
-        found = CheckedView(
+        view = Relation(
+            name="v", kind="materialized view", columns=(RelationColumn("n", "int"),), checks=checks
+        )
+        found = ViewCheckResults(
             {"low": CheckResult(False, "warn", 2, ("name = 'north'",))}, opened.refresh().epoch
         )
-        notes = entries({"v": view}, {}) | noted(opened.version, "v", found)
+        notes = encode_entries({"v": view}, {}) | record_check_results(opened.version, "v", found)
         opened.commit(Commit(catalog=notes))
     assert _run("checks") == 0
     shown = capsys.readouterr().out

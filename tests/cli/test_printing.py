@@ -9,7 +9,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from engine.cli.printing import Format, print_table, result_lines
+from engine.cli.printing import Format, format_result, print_table
 
 RESULT = pa.table(
     {
@@ -24,7 +24,7 @@ RESULT = pa.table(
 
 
 def test_a_row_is_a_line_where_it_fits() -> None:
-    assert list(result_lines(pa.table({"bar": ["north", "south"], "cents": [670, 440]}), 80)) == [
+    assert list(format_result(pa.table({"bar": ["north", "south"], "cents": [670, 440]}), 80)) == [
         "bar    cents",
         "─────  ─────",
         "north    670",
@@ -33,22 +33,22 @@ def test_a_row_is_a_line_where_it_fits() -> None:
 
 
 def test_a_value_is_a_line_where_the_row_does_not_fit() -> None:
-    lines = list(result_lines(pa.table({"bar": ["north"], "text": ["x" * 70]}), 60))
+    lines = list(format_result(pa.table({"bar": ["north"], "text": ["x" * 70]}), 60))
     assert lines[1:] == ["bar   north", f"text  {'x' * 70}"]
 
 
 def test_a_pipe_gets_a_row_a_line_whatever_its_length() -> None:
-    assert len(list(result_lines(pa.table({"bar": ["north"], "text": ["x" * 700]}), None))) == 3
+    assert len(list(format_result(pa.table({"bar": ["north"], "text": ["x" * 700]}), None))) == 3
 
 
 def test_control_characters_of_data_do_not_reach_the_terminal() -> None:
-    told = "".join(result_lines(pa.table({"t": ["\x1b[2Jgone\r\n"]}), 80))
+    told = "".join(format_result(pa.table({"t": ["\x1b[2Jgone\r\n"]}), 80))
     assert "\x1b" not in told and "\\x1b[2Jgone\\r\\n" in told
 
 
 def test_two_columns_of_one_name_are_both_shown(capsys: pytest.CaptureFixture[str]) -> None:
     result = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    assert list(result_lines(result, 80))[2] == "1  2"
+    assert list(format_result(result, 80))[2] == "1  2"
     print_table(result, Format.csv)
     assert capsys.readouterr().out == '"a","a"\n1,2\n'
 

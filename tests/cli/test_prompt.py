@@ -13,23 +13,23 @@ from prompt_toolkit.document import Document
 
 from engine.cli.completion import NameCompleter
 from engine.cli.printing import Format
-from engine.cli.prompt import Shell, history_file, is_complete, run_prompt
-from engine.cli.statements import Statements
+from engine.cli.prompt import Shell, is_complete, prepare_history_file, run_prompt
+from engine.cli.statements import StatementRunner
 from engine.session import Session
 
 
 @pytest.fixture
-def statements(tmp_path: Path) -> Iterator[Statements]:
+def statements(tmp_path: Path) -> Iterator[StatementRunner]:
     """Statements over a store with one table."""
     url = (tmp_path / "store").as_uri()
     with Session(url, "spark://127.0.0.1:1") as session:
         session.sql("CREATE TABLE bar (name STRING PRIMARY KEY, cents BIGINT)")
         session.write("bar", pa.table({"name": ["north", "south"], "cents": [670, 440]}))
-    with Statements(url, "spark://127.0.0.1:1", "spark", lambda text: None) as made:
+    with StatementRunner(url, "spark://127.0.0.1:1", "spark", lambda text: None) as made:
         yield made
 
 
-def _talk(statements: Statements, *typed: str | type[BaseException]) -> None:
+def _talk(statements: StatementRunner, *typed: str | type[BaseException]) -> None:
     """Let the prompt read what is typed, an exception being a key, then Ctrl-D."""
     said = iter([*typed, EOFError])
 
@@ -60,13 +60,13 @@ def test_a_statement_ends_at_a_semicolon_outside_of_quotes_and_comments(text: st
     assert is_complete(text, "spark") is complete
 
 
-def test_d_lists_what_there_is(statements: Statements, capsys: pytest.CaptureFixture[str]) -> None:
+def test_d_lists_what_there_is(statements: StatementRunner, capsys: pytest.CaptureFixture[str]) -> None:
     _talk(statements, "\\d")
     assert capsys.readouterr().out.splitlines()[2:] == ["bar   table"]
 
 
 def test_d_of_a_name_shows_its_columns_and_the_statement_that_made_it(
-    statements: Statements, capsys: pytest.CaptureFixture[str]
+    statements: StatementRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _talk(statements, "\\d bar")
     told = capsys.readouterr().out
@@ -74,7 +74,7 @@ def test_d_of_a_name_shows_its_columns_and_the_statement_that_made_it(
 
 
 def test_an_error_is_told_with_its_place_and_the_prompt_goes_on(
-    statements: Statements, capsys: pytest.CaptureFixture[str]
+    statements: StatementRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _talk(statements, "SELECT * FROM bra;", "SELECT 1 AS one;")
     told = capsys.readouterr()
@@ -83,7 +83,7 @@ def test_an_error_is_told_with_its_place_and_the_prompt_goes_on(
 
 
 def test_ctrl_c_drops_what_is_typed_and_the_prompt_goes_on(
-    statements: Statements, capsys: pytest.CaptureFixture[str]
+    statements: StatementRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _talk(statements, KeyboardInterrupt, "SELECT 1 AS one;")
     told = capsys.readouterr()
@@ -91,7 +91,7 @@ def test_ctrl_c_drops_what_is_typed_and_the_prompt_goes_on(
 
 
 def test_ctrl_c_of_a_statement_leaves_a_session_that_works_with_its_settings(
-    statements: Statements, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    statements: StatementRunner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     statements.run("SET dialect = postgres")
     left = statements._session
@@ -107,18 +107,18 @@ def test_ctrl_c_of_a_statement_leaves_a_session_that_works_with_its_settings(
     assert "bar" in capsys.readouterr().out
 
 
-def test_q_leaves(statements: Statements, capsys: pytest.CaptureFixture[str]) -> None:
+def test_q_leaves(statements: StatementRunner, capsys: pytest.CaptureFixture[str]) -> None:
     _talk(statements, "\\q", "SELECT 1;")
     assert capsys.readouterr().out == ""
 
 
-def test_timing_is_switched(statements: Statements, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timing_is_switched(statements: StatementRunner, capsys: pytest.CaptureFixture[str]) -> None:
     _talk(statements, "\\timing", "SELECT 1;", "\\timing", "SELECT 2;")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "timing is on" and lines[4].endswith(" s") and lines[-1] == "2"
 
 
-def test_an_unknown_command_is_told(statements: Statements, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_told(statements: StatementRunner, capsys: pytest.CaptureFixture[str]) -> None:
     _talk(statements, "\\copy bar")
     assert "there is no command \\copy bar" in capsys.readouterr().err
 
@@ -135,7 +135,7 @@ def test_an_unknown_command_is_told(statements: Statements, capsys: pytest.Captu
         ("\\t", {"\\timing"}),
     ],
 )
-def test_names_and_keywords_are_completed(statements: Statements, typed: str, offered: set[str]) -> None:
+def test_names_and_keywords_are_completed(statements: StatementRunner, typed: str, offered: set[str]) -> None:
     completer = NameCompleter(lambda: statements.stored.catalog)
     found = completer.get_completions(Document(typed), CompleteEvent())
     assert {completion.text for completion in found} == offered
@@ -143,7 +143,7 @@ def test_names_and_keywords_are_completed(statements: Statements, typed: str, of
 
 def test_what_was_typed_is_kept_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert stat.S_IMODE(history_file().stat().st_mode) == 0o600
+    assert stat.S_IMODE(prepare_history_file().stat().st_mode) == 0o600
 
 
 def test_a_prompts_own_spark_session_is_interrupted_by_ctrl_c_and_ended_with_the_prompt(
@@ -164,7 +164,7 @@ def test_a_prompts_own_spark_session_is_interrupted_by_ctrl_c_and_ended_with_the
     url = (tmp_path / "store").as_uri()
     with Session(url, "spark://127.0.0.1:1") as session:
         session.sql("CREATE TABLE bar (name STRING PRIMARY KEY, cents BIGINT)")
-    with Statements(url, "spark://127.0.0.1:1", "spark", lambda text: None, alone=True) as statements:
+    with StatementRunner(url, "spark://127.0.0.1:1", "spark", lambda text: None, alone=True) as statements:
         statements.run("SHOW TABLES")
         assert statements._session is not None
         statements._session.on_demand.started = Spark()  # type: ignore[assignment]

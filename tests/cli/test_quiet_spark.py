@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 import engine.runtime.spark.session
-from engine.cli.quiet_spark import start
-from engine.cli.statements import Statements
+from engine.cli.quiet_spark import start_spark
+from engine.cli.statements import StatementRunner
 from engine.errors import EnvironmentNotReady, TidelineError
 from engine.session import Session
 
@@ -35,7 +35,7 @@ def test_what_a_spark_logs_while_it_starts_is_not_on_the_terminal(
         return _Quiet()
 
     monkeypatch.setattr(engine.runtime.spark.session, "connect", connect)
-    start("local[1]")
+    start_spark("local[1]")
     print("after", file=sys.stderr, flush=True)
     assert capfd.readouterr().err == "after\n"
 
@@ -47,7 +47,7 @@ def test_why_a_spark_does_not_start_is_told_with_the_end_of_its_log(monkeypatch:
 
     monkeypatch.setattr(engine.runtime.spark.session, "connect", connect)
     with pytest.raises(EnvironmentNotReady) as told:
-        start(None)
+        start_spark(None)
     assert str(told.value).splitlines() == [
         "Spark did not start: Java gateway process exited before sending its port number.",
         "  java.net.BindException: no address",
@@ -65,7 +65,7 @@ def test_an_error_of_spark_that_nobody_has_put_into_words_is_one_line_all_the_sa
 
     monkeypatch.setattr(Session, "sql", sql)
     with (
-        Statements(tmp_path.as_uri(), "", "spark", lambda text: None) as statements,
+        StatementRunner(tmp_path.as_uri(), "", "spark", lambda text: None) as statements,
         pytest.raises(TidelineError) as told,
     ):
         statements.run("SHOW TABLES")

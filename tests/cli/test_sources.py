@@ -25,7 +25,7 @@ def there(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
     monkeypatch.setenv("TIDELINE_STORE", session.url)
-    monkeypatch.setattr(command, "session", lambda store, *_: Session(session.url, spark))
+    monkeypatch.setattr(command, "open_session", lambda store, *_: Session(session.url, spark))
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.csv").write_text("id\n1\n")
     made = DeltaTable(spark, tmp_path / "delta").make()
@@ -148,11 +148,11 @@ def test_what_a_file_sets_holds_for_its_next_statements(
 
 
 def test_secrets_are_told_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.connectors import delta_connector
+    from engine.connectors.delta import connector
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "very secret")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    told = delta_connector._secrets()
+    told = connector._describe_secrets()
     assert (
         "AWS_ACCESS_KEY_ID is set" in told and "AWS_SESSION_TOKEN is not set" in told and "very" not in told
     )

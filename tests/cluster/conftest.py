@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.spark.packing import pack
+from engine.runtime.spark.packing import pack_archive
 from tests.cluster.standalone import Cluster, can_make_machines
 
 
@@ -15,7 +15,7 @@ from tests.cluster.standalone import Cluster, can_make_machines
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of what this clone's tasks need."""
     path = tmp_path_factory.mktemp("packed") / "environment.tar.gz"
-    pack(path)
+    pack_archive(path)
     return path
 
 

@@ -7,11 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from dagster_tideline.models import load_models
-from dagster_tideline.sync import sync_models
+from dagster_tideline.models.loader import load_models
+from dagster_tideline.models.sync import sync_models
 from demo.dataset import load_dataset
 from demo.replay import Replay
-from demo.verify import landed_counts, verify
+from demo.verify import count_landed_rows, verify
 from engine.connectors.sources import poll_all
 from engine.session import Session
 from tests.cluster.machines import ROOT
@@ -29,7 +29,7 @@ def main(store: str, home: Path) -> None:
         report = sync_models(session, models)
         assert not report.errors, report.errors
         patient = Patient(session)
-        for number, step in enumerate([replay.bulk, *replay.steps]):
+        for number, step in enumerate([replay.drop_bulk, *replay.steps]):
             print(f"epoch {number}", flush=True)
             step()
             for landed in patient.again(lambda: poll_all(session.catalog, session.store)):
@@ -39,9 +39,9 @@ def main(store: str, home: Path) -> None:
         patient.again(lambda: poll_all(session.catalog, session.store))
         patient.settle()
         verdicts = verify(session.store, models, None)
-        wrong = [verdict for verdict in verdicts if not verdict.equal]
+        wrong = [verdict for verdict in verdicts if not verdict.is_equal]
         assert verdicts and not wrong, wrong
-        missing = [count for count in landed_counts(session.store, models, home) if not count.equal]
+        missing = [count for count in count_landed_rows(session.store, models, home) if not count.is_equal]
         assert not missing, missing
         print(f"equal: {len(verdicts)} views, {patient.failures} failures on the way", flush=True)
 

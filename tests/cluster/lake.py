@@ -10,8 +10,8 @@ import sys
 import duckdb
 import pyarrow as pa
 
-from engine.connectors import delta
-from engine.connectors.contract import SourceReport
+from engine.connectors.contract.connector import SourceReport
+from engine.connectors.delta import source
 from engine.connectors.sources import poll_all
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
@@ -171,7 +171,7 @@ PARTS = {"statements": statements_and_files, "delta": delta_in_and_out}
 
 def main(store: str, place: str, part: str) -> None:
     """Run a part; prints a line when all is equal."""
-    delta.LOOK_SECONDS = (
+    source.LOOK_SECONDS = (
         0.0  # the log of a table in a bucket is looked at once a second, which is changed faster here
     )
     open_object_store(place)  # the bucket has to be there

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from engine.jars import pyspark_folder
+from engine.jars import find_pyspark_folder
 from tests.cluster.machines import SPARK, Machine, Network
 
 MASTER_PORT, PAGE_PORT, S3_PORT, CONNECT_PORT = 7077, 8080, 5000, 15002
@@ -145,7 +145,7 @@ class Cluster:
         told = subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout
         properties = self.network.folder / "connect.conf"
         properties.write_text(self._defaults + told)
-        words = [str(pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
+        words = [str(find_pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
         words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         words += ["--properties-file", str(properties)]
         words += ["--conf", f"spark.connect.grpc.binding.address={self.driver.address}"]

@@ -12,7 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from engine.jars import pyspark_folder
+from engine.jars import find_pyspark_folder
 from tests.cluster.machines import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -107,7 +107,7 @@ def test_an_executor_is_started_as_spark_says(java: Path) -> None:
 
 def test_sparks_own_executor_takes_these_options() -> None:
     script = (DEPLOY / "entrypoint.sh").read_text()
-    jars = pyspark_folder() / "jars"
+    jars = find_pyspark_folder() / "jars"
     done = subprocess.run(
         ["java", "-cp", f"{jars}/*", BACKEND, "--none"], capture_output=True, text=True, check=False
     )

@@ -17,7 +17,7 @@ JUDGED_EVERY = 7
 
 def main(store: str, scale: float, epochs: int) -> None:
     """Run the epochs; prints a line when all is equal."""
-    data = tpch.tables(scale)
+    data = tpch.generate_tables(scale)
     views = queries("tpch")
     with Session(store, dialect="postgres") as session:
         create_tables(session, "tpch")

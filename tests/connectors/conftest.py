@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.connectors.landing import LandingSource
+from engine.connectors.landing.source import LandingSource
 from engine.session import Session
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from engine.connectors.sources import pending_digest, poll_all
+from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.session import Session
 
 
@@ -32,7 +32,7 @@ def bring(session: Session) -> bool:
         if sink.error is not None:
             print(f"error {sink.error}", flush=True)
     left = [one.error for one in (*reports, *done.sinks) if one.error] or any(s.lag_rows for s in done.sinks)
-    return not left and pending_digest(session.catalog, session.store)[0] == 0
+    return not left and compute_pending_digest(session.catalog, session.store)[0] == 0
 
 
 def main(url: str, *folders: str) -> None:

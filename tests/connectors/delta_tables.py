@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from engine.connectors.contract import SourceReport
-from engine.connectors.delta import DeltaSource
+from engine.connectors.contract.connector import SourceReport
+from engine.connectors.delta.source import DeltaSource
 from engine.session import Session
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"

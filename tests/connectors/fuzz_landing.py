@@ -25,10 +25,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.connectors.landing import LandingSource
-from engine.connectors.landing_tables import FILES
+from engine.connectors.landing.source import LandingSource
+from engine.connectors.landing.tables import FILES
 from engine.connectors.sources import poll_all
-from engine.meta.dead_letters import DEAD_LETTER
+from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
 
 FORMATS = ("csv", "jsonl", "json", "parquet")
@@ -240,7 +240,7 @@ def _poll(lake: Session, table: str, cases: list[Case], summary: Summary, where:
                 assert row["reason"], f"{where}: {row['file']} line {row['line']} has no reason"
     for case in cases:
         _judge(case, landed, taken.get(case.name), told.get(case.name, 0), where)
-    left = LandingSource.of_relation(lake.store, lake.catalog.get(table)).files()
+    left = LandingSource.of_relation(lake.store, lake.catalog.get(table)).list_files()
     assert not left, f"{where}: {left[0].path} is still pending"
     summary.files += len(cases)
     summary.rows += report.rows

@@ -33,12 +33,12 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from engine.arrow import as_values
-from engine.connectors.file_formats import FileOptions
-from engine.connectors.landing_files import read_landing_file
-from engine.connectors.landing_folder import LandingFolder
-from engine.connectors.landing_pending import PendingFile
-from engine.connectors.landing_rows import Target
-from engine.connectors.read_limits import ReadLimits
+from engine.connectors.formats.file_format import FileOptions
+from engine.connectors.formats.read_limits import ReadLimits
+from engine.connectors.landing.file_reader import read_landing_file
+from engine.connectors.landing.folder import LandingFolder
+from engine.connectors.landing.pending import PendingFile
+from engine.connectors.landing.rows import LandingTarget
 from tests.connectors.fuzz_landing import Case, rounds
 
 JUDGES = ("duckdb", "pyarrow")
@@ -53,7 +53,7 @@ KINDS = {
     "tags": pa.list_(pa.int32()),
     "d": pa.decimal128(10, 2),
 }
-TARGET = Target("t", pa.schema(list(KINDS.items())), ("k",), frozenset({"k"}))
+TARGET = LandingTarget("t", pa.schema(list(KINDS.items())), ("k",), frozenset({"k"}))
 UNKNOWN = "?"
 Row = tuple[str | None, ...]
 """The values of a file's row as texts that are the same for the same value; UNKNOWN is one of another type."""
@@ -201,7 +201,7 @@ def landed(folder: Path, case: Case) -> Landed:
     """Read a file as a poll reads it."""
     found = Landed([], [], deletes=False)
     status = (folder / case.name).stat()
-    file = PendingFile(case.name, status.st_size, status.st_mtime_ns, place=case.name)
+    file = PendingFile(case.name, status.st_size, status.st_mtime_ns, place_path=case.name)
     options = FileOptions(wanted=frozenset((*KINDS, "_op")))
     for batch in read_landing_file(LandingFolder(folder), file, options, ReadLimits(), lambda: TARGET, 0):
         found.told += [(bad.line, bad.reason) for bad in batch.bad]

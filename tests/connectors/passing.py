@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from engine.connectors.contract import SourceReport
+from engine.connectors.contract.connector import SourceReport
 from engine.connectors.sources import poll_all
 from engine.session import Session
 

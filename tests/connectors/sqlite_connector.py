@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from engine.connectors.contract import Connector, Spark, Unfit, source_options
-from engine.connectors.row_source import RowSource
-from engine.connectors.signed_rows import SignedRows
+from engine.connectors.contract.connector import Connector, Spark, StatementProblem, source_options
+from engine.connectors.contract.row_source import RowSource
+from engine.connectors.contract.signed_rows import SignedRows
 from engine.errors import SourceError
 from engine.hummock import Hummock
 from engine.sql.catalog import Relation
@@ -23,12 +23,12 @@ OPTIONS = {"connector": "'journal': rows follow a journal in SQLite", "path": "t
 class JournalSource(RowSource):
     """Rows (seq, op, …) of the table `journal`; an offset is the seq of the last row that was taken."""
 
-    def newest(self, split: str, after: str | None) -> str | None:
+    def find_newest(self, split: str, after: str | None) -> str | None:
         """Return the seq of the journal's last row."""
         (last,) = self.asked("SELECT coalesce(max(seq), 0) FROM journal")[0]
         return str(last) if last > int(after or 0) else None
 
-    def upto(self, split: str, after: str | None, newest: str) -> str:
+    def choose_end(self, split: str, after: str | None, newest: str) -> str:
         """Return the seq behind so many rows as one commit takes."""
         return str(min(int(newest), int(after or 0) + MOST))
 
@@ -59,23 +59,23 @@ class JournalConnector(Connector):
     options = OPTIONS
     statement = "CREATE TABLE t (…, PRIMARY KEY (…)) WITH (connector = 'journal', path = 'file')"
 
-    def unfit(self, statement: CreateTable) -> Unfit | None:
+    def validate(self, statement: CreateTable) -> StatementProblem | None:
         """Return what a table that follows a journal lacks."""
         if "path" not in statement.options:
-            return Unfit("", "a journal is a file", "write path = 'file'")
+            return StatementProblem("", "a journal is a file", "write path = 'file'")
         if not statement.primary_key:
-            return Unfit("", "a journal deletes rows by their key", "write PRIMARY KEY (…)")
+            return StatementProblem("", "a journal deletes rows by their key", "write PRIMARY KEY (…)")
         return None
 
-    def source(self, store: Hummock, relation: Relation) -> JournalSource:
+    def open_source(self, store: Hummock, relation: Relation) -> JournalSource:
         """Return the source of a table."""
         return JournalSource(store, relation)
 
-    def trial(self, store: Hummock, relation: Relation, spark: Spark) -> Iterator[str]:
+    def try_source(self, store: Hummock, relation: Relation, spark: Spark) -> Iterator[str]:
         """Say that the file can be opened and read, and where the source goes on."""
-        source = self.source(store, relation)
+        source = self.open_source(store, relation)
         rows = source.asked("SELECT count(*) FROM journal")[0][0]
         yield f"{source_options(relation)['path']} can be opened"
         yield f"its journal has {rows} rows"
-        offset = source.offset() if relation.name in store.version.tables else None
+        offset = source.find_offset() if relation.name in store.version.tables else None
         yield "it would begin with the first row" if offset is None else f"it goes on after {offset.text}"

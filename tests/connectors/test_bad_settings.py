@@ -1,6 +1,6 @@
 """A statement whose settings cannot work is refused when it is run: in words, at its place, before anything is made.
 
-Others are told of by `test_table_options.py`, `test_confinement.py`, `test_delta.py`, `sinks/test_sinks.py` and
+Others are told of by `test_table_options.py`, `test_confinement.py`, `test_source.py`, `sinks/test_sinks.py` and
 `sinks/delta/test_copies.py`.
 """
 

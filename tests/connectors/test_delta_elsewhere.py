@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors.delta_steps import HistoryGone
+from engine.connectors.delta.steps import HistoryGone
 from engine.connectors.source_trial import try_source
 from engine.connectors.sources import poll_all
 from engine.errors import SourceError, SqlError

@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 
-from engine.connectors import delta as delta_source
-from engine.connectors.sources import pending_digest, poll_all
+from engine.connectors.delta import source as delta_source
+from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.session import Session
 from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable, follow, held
 
@@ -169,7 +169,7 @@ def test_views_over_random_delta_tables(
                 session.sql(f"ALTER TABLE {report.table} RESYNC")
             if not failed:
                 break
-        assert pending_digest(session.catalog, session.store) == (0, ""), done
+        assert compute_pending_digest(session.catalog, session.store) == (0, ""), done
         for name, there in tables.items():
             assert held(session, name, "id, k, v, n") == there.rows(["id", "k", "v", "n"]), (name, done)
         session.flush().raise_for_all()

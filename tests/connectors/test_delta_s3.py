@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors import delta
+from engine.connectors.delta import source
 from engine.connectors.source_trial import try_source
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.s3, WITH_S3A]
 @pytest.fixture(autouse=True)
 def looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of a table in a bucket is looked at once a second; tests change it faster."""
-    monkeypatch.setattr(delta, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(source, "LOOK_SECONDS", 0.0)
 
 
 @pytest.fixture

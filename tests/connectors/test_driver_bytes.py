@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors import landing_tasks
-from engine.connectors.contract import SourceReport
-from engine.connectors.landing import LandingSource
+from engine.connectors.contract.connector import SourceReport
+from engine.connectors.landing import tasks
+from engine.connectors.landing.source import LandingSource
 from engine.connectors.sources import poll_all
 from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, follow
@@ -58,7 +58,7 @@ def test_lines_that_are_set_aside_are_counted(
 def test_of_files_that_tasks_read_their_answers_are_counted(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(landing_tasks.SETTING, "0")
+    monkeypatch.setenv(tasks.SETTING, "0")
     session.sql(
         f"CREATE TABLE t (id INT PRIMARY KEY, name STRING, price DOUBLE) WITH (connector = 'landing', path = '{folder}')"
     )

@@ -11,11 +11,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from engine.connectors.change_envelopes import CHANGE
-from engine.connectors.encoded_files import as_utf8
-from engine.connectors.file_formats import FileOptions, MalformedFile
-from engine.connectors.json_files import read
-from engine.connectors.read_limits import ReadLimits
+from engine.connectors.formats.debezium import CHANGE
+from engine.connectors.formats.encoding import as_utf8
+from engine.connectors.formats.file_format import FileOptions, MalformedFile
+from engine.connectors.formats.json_reader import read_json
+from engine.connectors.formats.read_limits import ReadLimits
 
 ROWS = [
     {"id": n, "t": "a{b}\n\x1e" * (n % 3), "n": None if n % 4 else 1.5, "o": {"a": [n, "}"]}}
@@ -38,11 +38,11 @@ def rows_of(
     options = options or FileOptions()
     file: Any = io.BytesIO(data) if options.encoding is None else as_utf8(io.BytesIO(data), options.encoding)
     rows, bad, lines = [], [], []
-    for batch in read(file, options, limits or ReadLimits(), skip):
+    for batch in read_json(file, options, limits or ReadLimits(), skip):
         columns = {name: column.to_pylist() for name, column in batch.columns.items()}
         rows += [{name: values[at] for name, values in columns.items()} for at in range(batch.rows)]
         bad += [(one.line, one.reason) for one in batch.bad]
-        lines += [batch.place(at)[0] for at in range(batch.rows)]
+        lines += [batch.locate_row(at)[0] for at in range(batch.rows)]
     return rows, bad, lines
 
 
@@ -149,7 +149,7 @@ def test_rows_in_envelopes_have_the_names_of_columns_that_any_object_has() -> No
     rows = ['{"ID": 1, "v": 2, "V": [1.50], "x": 0}', '{"Id": 3, "iD": 4}', '{"y": 1, "_op": "delete"}']
     rows += ['{"id": 5, "j": "{\\"a\\": 1.0}", "x": 1, "x": 2}']
     text = "\n".join(f'{{"payload": {{"op": "c", "after": {row}}}}}' for row in rows) + "\n"
-    (batch,) = read(io.BytesIO(text.encode()), options, ReadLimits())
+    (batch,) = read_json(io.BytesIO(text.encode()), options, ReadLimits())
     assert [(one.line, one.reason) for one in batch.bad] == [(2, "the object names id as Id and as iD")]
     assert {name: column.to_pylist() for name, column in batch.columns.items()} == {
         "id": ["1", None, "5"], "V": ["[1.50]", None, None], "j": [None, None, '{"a": 1.0}'], CHANGE: ["upsert"] * 3

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingSource
+from engine.connectors.landing.source import LandingSource
 from engine.session import Session
 
 COLUMNS = "id INT PRIMARY KEY, b BOOLEAN, f FLOAT, at TIMESTAMP, n INT, items ARRAY<INT>, addr STRUCT<lines: ARRAY<STRUCT<qty: INT>>>"

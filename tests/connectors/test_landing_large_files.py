@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.landing import LandingOptions, LandingSource
-from engine.connectors.landing_commit import LandingCommits
-from engine.connectors.landing_tables import FILES, FILES_SCHEMA, ensure_tables
-from engine.connectors.read_limits import SETTING, ReadLimits
+from engine.connectors.formats.read_limits import SETTING, ReadLimits
+from engine.connectors.landing.commits import LandingCommits
+from engine.connectors.landing.source import LandingOptions, LandingSource
+from engine.connectors.landing.tables import FILES, FILES_SCHEMA, ensure_landing_tables
 from engine.errors import EnvironmentNotReady
 from engine.hummock import Hummock, Put
-from engine.meta.dead_letters import DEAD_LETTER
+from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
 
 Source = Callable[..., LandingSource]
@@ -193,7 +193,7 @@ def test_records_of_an_older_store_are_read_and_gone_on_with(
     size, time, table = file.st_size, file.st_mtime_ns, lake.store.version.tables["orders"].table_id
     record = ["orders", "a.csv", table, size, time, size, time, 1, 0, None][: len(old)]
     lake.store.ingest_batch({FILES: Put(pa.table([[value] for value in record], schema=old))})
-    assert source.files() == ()
+    assert source.list_files() == ()
     (folder / "b.csv").write_text("id,name\n2,b\n")
     assert source.poll().files == 1
     assert [(row["path"], row["position"]) for row in rows(lake, FILES)] == [("a.csv", None), ("b.csv", None)]
@@ -210,7 +210,7 @@ def test_a_wrong_bound_of_memory_is_refused_by_its_name(
 
 
 def test_the_tables_of_records_are_made_once(lake: Session) -> None:
-    ensure_tables(lake.store)
+    ensure_landing_tables(lake.store)
     epoch = lake.store.refresh().epoch
-    ensure_tables(lake.store)
+    ensure_landing_tables(lake.store)
     assert lake.store.refresh().epoch == epoch

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.contract import SourceReport, Spark, no_spark
-from engine.connectors.landing import LandingSource
-from engine.connectors.landing_tables import FILES
-from engine.connectors.read_limits import ReadLimits
-from engine.connectors.sources import pending_digest, poll_all
-from engine.meta.dead_letters import DEAD_LETTER
+from engine.connectors.contract.connector import SourceReport, Spark, no_spark
+from engine.connectors.formats.read_limits import ReadLimits
+from engine.connectors.landing.source import LandingSource
+from engine.connectors.landing.tables import FILES
+from engine.connectors.sources import compute_pending_digest, poll_all
+from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
 
 Source = Callable[..., LandingSource]
@@ -191,7 +191,7 @@ def test_a_file_name_that_is_not_utf8_is_taken_once_under_an_escaped_name(
 ) -> None:
     (Path(os.fsdecode(os.fsencode(folder) + b"/a\xff.csv"))).write_text("id,name\n1,a\nx,b\n")
     poll()
-    assert pending_digest(lake.catalog, lake.store) == (0, "")
+    assert compute_pending_digest(lake.catalog, lake.store) == (0, "")
     assert (ids(lake), dead(lake)) == ([1, 900], [("./a\\xff.csv", 3)])
     assert taken(lake) == ["./a\\xff.csv", "z.csv"]
 
@@ -201,7 +201,7 @@ def test_a_link_to_itself_is_told_and_stops_neither_poll_nor_sensor(
 ) -> None:
     (folder / "a.csv").symlink_to(folder / "a.csv")
     orders()
-    assert pending_digest(lake.catalog, lake.store)[0] == 1
+    assert compute_pending_digest(lake.catalog, lake.store)[0] == 1
     poll()
     assert (dead(lake), "a link that is not followed" in reason(lake)) == ([("a.csv", 0)], True)
 
@@ -336,12 +336,12 @@ def test_a_parquet_file_that_breaks_off_keeps_the_rows_before(
 def test_an_unexpected_error_sets_one_file_aside(
     lake: Session, folder: Path, poll: Callable[..., SourceReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.connectors import json_files
+    from engine.connectors.formats import json_reader
 
     def broken(*_: object) -> object:
         raise ZeroDivisionError("nobody thought of it")
 
-    monkeypatch.setattr(json_files, "read", broken)
+    monkeypatch.setattr(json_reader, "read_json", broken)
     (folder / "a.jsonl").write_text('{"id": 1}\n')
     poll()
     assert (dead(lake), reason(lake)) == (

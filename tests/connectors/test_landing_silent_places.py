@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.connectors import landing_bucket, landing_tasks
-from engine.connectors.contract import SourceReport, no_spark
-from engine.connectors.landing import LandingSource
+from engine.connectors.contract.connector import SourceReport, no_spark
+from engine.connectors.landing import bucket, tasks
+from engine.connectors.landing.source import LandingSource
 from engine.errors import Unavailable
 from engine.hummock.object_store import open_object_store
 from engine.hummock.object_store.s3 import S3ObjectStore
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.s3
 @pytest.fixture
 def landed(session: Session, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A table over a place with three objects that have a key in common."""
-    monkeypatch.setenv(landing_tasks.SETTING, "0")
-    monkeypatch.setattr(landing_bucket, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setenv(tasks.SETTING, "0")
+    monkeypatch.setattr(bucket, "PATIENCE_SECONDS", 0.0)
     objects = open_object_store(f"{s3_url}/in")
     for name in "abc":
         objects.put(f"{name}.csv", f"id,v\n1,{name}\n{ord(name)},x\n".encode())

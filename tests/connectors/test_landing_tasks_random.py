@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors import landing_tasks
-from engine.connectors.contract import SourceReport, no_spark
-from engine.connectors.landing import LandingSource
+from engine.connectors.contract.connector import SourceReport, no_spark
+from engine.connectors.landing import tasks
+from engine.connectors.landing.source import LandingSource
 from engine.runtime.writes import key_order
 from engine.session import Session
 
@@ -116,8 +116,8 @@ def write_files(folder: Path, key: tuple[str, ...], chance: random.Random, first
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(landing_tasks.SETTING, "0")
-    monkeypatch.setattr(landing_tasks, "SHARE_BYTES", 8_000)
+    monkeypatch.setenv(tasks.SETTING, "0")
+    monkeypatch.setattr(tasks, "SHARE_BYTES", 8_000)
     made = tmp_path / "landing"
     made.mkdir()
     return made

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.connectors.contract import Spark
-from engine.connectors.landing import LandingSource
-from engine.connectors.landing_commit import LandingCommits
-from engine.connectors.polling import Polling
+from engine.connectors.contract.connector import Spark
+from engine.connectors.landing.commits import LandingCommits
+from engine.connectors.landing.source import LandingSource
+from engine.connectors.polling import SourcePoller
 from engine.connectors.sources import poll_all
 from engine.errors import Unavailable
 from engine.hummock import Version
@@ -28,8 +28,8 @@ def polled(
     lake: Session,
     look: Callable[[], Version] | None = None,
     delay: Callable[[int], float] = lambda tries: 0.0,
-) -> Iterator[Polling]:
-    polling = Polling(lake.store, {"orders"}, look or lake.store.refresh, delay)
+) -> Iterator[SourcePoller]:
+    polling = SourcePoller(lake.store, {"orders"}, look or lake.store.refresh, delay)
     try:
         yield polling
     finally:
@@ -54,7 +54,7 @@ def test_what_lands_is_committed_and_told_once(
         for n in range(5):
             land(folder, f"{n}.csv", f"id,name,price\n{n},x,1.5\n")
             assert polling.wait(SECONDS)
-            (report,) = polling.take()
+            (report,) = polling.take_reports()
             assert (report.table, report.files, report.rows) == ("orders", 1, 1)
             assert not polling.has_news
     assert ids(lake) == [0, 1, 2, 3, 4]
@@ -77,9 +77,9 @@ def test_no_poll_begins_before_the_reports_of_the_last_are_taken(
             pass
         land(folder, "b.csv", "id,name,price\n2,x,1.5\n")
         assert not looks.acquire(timeout=0.5) and ids(lake) == [1]
-        polling.take()
+        polling.take_reports()
         assert looks.acquire(timeout=SECONDS) and polling.wait(SECONDS)
-        assert polling.take()[0].rows == 1
+        assert polling.take_reports()[0].rows == 1
     assert ids(lake) == [1, 2]
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_taken_is_tried_again_at_the_distance_that_was_asked_for(
     with polled(lake, delay=delay) as polling:
         for _ in range(3):
             assert polling.wait(SECONDS)
-            (report,) = polling.take()
+            (report,) = polling.take_reports()
             assert report.error is not None and "no right to read it" in report.error
         assert not polling.wait(0.5)
         monkeypatch.undo()
@@ -148,7 +148,7 @@ def test_a_file_that_another_process_takes_while_it_is_compared_is_taken_once(
     lake.sql(f"CREATE TABLE orders {columns} WITH (connector = 'landing', path = 'landing')")
     orders().poll()
     land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
-    real, taken = LandingCommits._lost, threading.Event()
+    real, taken = LandingCommits._find_lost, threading.Event()
 
     def lost(self: LandingCommits, *given: Any) -> set[str]:
         found = real(self, *given)
@@ -160,7 +160,7 @@ def test_a_file_that_another_process_takes_while_it_is_compared_is_taken_once(
             lake.store.refresh()  # as the thread that computes does it
         return found
 
-    monkeypatch.setattr(LandingCommits, "_lost", lost)
+    monkeypatch.setattr(LandingCommits, "_find_lost", lost)
     (report,) = poll_all(lake.catalog, lake.store)
     assert taken.is_set() and (report.files, report.dead_rows, report.error) == (0, 0, None)
     lake.store.refresh()
@@ -172,12 +172,12 @@ def test_tables_of_others_are_left_alone_and_nothing_is_polled_after_the_close(
 ) -> None:
     orders()
     land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
-    others = Polling(lake.store, {"another"}, lake.store.refresh, lambda tries: 0.0)
+    others = SourcePoller(lake.store, {"another"}, lake.store.refresh, lambda tries: 0.0)
     assert not others.wait(0.3)
     others.close()
-    closed = Polling(lake.store, {"orders"}, lake.store.refresh, lambda tries: 0.0)
+    closed = SourcePoller(lake.store, {"orders"}, lake.store.refresh, lambda tries: 0.0)
     assert closed.wait(SECONDS)
     closed.close()
     land(folder, "b.csv", "id,name,price\n2,x,1.5\n")
-    closed.take()
+    closed.take_reports()
     assert not closed.wait(0.3) and ids(lake) == [1]

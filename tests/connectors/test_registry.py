@@ -11,7 +11,7 @@ import pytest
 
 from engine.connectors import registry
 from engine.connectors.source_trial import try_source
-from engine.connectors.sources import pending_digest, poll_all
+from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.errors import SourceError, SqlError
 from engine.session import Session
 from tests.connectors import sqlite_connector
@@ -58,12 +58,12 @@ def test_a_connector_of_one_file_follows_its_source(
 ) -> None:
     lake.sql(MADE.format(tmp_path / "stock.db"))
     write(journal, ("put", 1, 10), ("put", 2, 20), ("put", 1, 11), ("put", None, 5))
-    assert pending_digest(lake.catalog, lake.store)[0] == 1
+    assert compute_pending_digest(lake.catalog, lake.store)[0] == 1
     monkeypatch.setattr(sqlite_connector, "MOST", 2)
     (report,) = poll_all(lake.catalog, lake.store)
     assert (report.rows, report.dead_rows, report.error) == (3, 1, None)
     assert rows(lake) == [(1, 11), (2, 20)]
-    assert pending_digest(lake.catalog, lake.store) == (0, "")
+    assert compute_pending_digest(lake.catalog, lake.store) == (0, "")
     write(journal, ("delete", 2, None), ("put", 3, 30), ("put", 3, None), ("delete", 9, None))
     poll_all(lake.catalog, lake.store)
     assert rows(lake) == [(1, 11), (3, None)]
@@ -98,7 +98,7 @@ def test_a_source_whose_connector_this_process_lacks_says_so_and_stops_no_other(
 ) -> None:
     lake.sql(MADE.format(tmp_path / "stock.db"))
     monkeypatch.setattr(registry.CONNECTORS, "_known", None)
-    assert pending_digest(lake.catalog, lake.store) == (0, "")
+    assert compute_pending_digest(lake.catalog, lake.store) == (0, "")
     (report,) = poll_all(lake.catalog, lake.store)
     assert "there is no connector 'journal' in this process" in (report.error or "")
 
@@ -139,7 +139,7 @@ def test_an_installed_package_offers_its_connectors(tmp_path: Path, monkeypatch:
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(registry.CONNECTORS, "_known", None)
-    assert set(registry.CONNECTORS.all()) == {"landing", "nexmark", "delta", "journal"}
+    assert set(registry.CONNECTORS.list_plugins()) == {"landing", "nexmark", "delta", "journal"}
 
 
 def test_the_documentation_shows_the_connector_that_is_tested() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.hummock import Version
-from engine.meta.catalog_store import load
-from engine.meta.domain import domains
-from engine.meta.mutation import CONTROL_PREFIX, Asked, Control, control_of
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.domain import list_domains
+from engine.meta.domains.mutation import CONTROL_PREFIX, Control, QueuedMutation, read_control
 from tests.crash.broken import Broken
 
 
@@ -17,7 +17,7 @@ class Noted:
 
     members: tuple[str, ...]
     first: Control
-    asked: dict[int, Asked] = field(default_factory=dict)
+    asked: dict[int, QueuedMutation] = field(default_factory=dict)
     last: int = 0
 
 
@@ -29,12 +29,12 @@ class AskedMutations:
 
     def check(self, version: Version) -> None:
         """Raise Broken if a domain's mutations in force are not those that were asked for, in order."""
-        known = domains(load(version))
+        known = list_domains(load_catalog(version))
         for key in version.catalog:
             if key.startswith((CONTROL_PREFIX, "barrier/")) and key.partition("/")[2] not in known:
                 raise Broken(f"{key} outlives its domain")
         for name, domain in known.items():
-            control = control_of(version, name)
+            control = read_control(version, name)
             noted = self._noted.get(name)
             if noted is None or noted.members != domain.members:
                 noted = self._noted[name] = Noted(domain.members, control, {}, control.taken)

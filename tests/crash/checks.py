@@ -10,19 +10,19 @@ import pyarrow.compute as pc
 
 from engine.hummock import Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
-from engine.hummock.manifest import decode, manifest_number, manifest_path
+from engine.hummock.manifests.manifest import decode_manifest, manifest_path, parse_manifest_number
 from engine.hummock.object_store import ObjectStore
-from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.creation import CREATED, computed, creations
-from engine.meta.domain import domain_of, domains
-from engine.meta.frontier import frontiers, lapsed_at
-from engine.meta.mutation import control_of
-from engine.meta.partitions import QUARANTINE_PREFIX, quarantined, quarantined_views
-from engine.meta.recovery import failures
-from engine.meta.replaced import replaced
-from engine.meta.retention import READERS_SECONDS
-from engine.meta.sinks import consumers_of, sinks
-from engine.meta.waits import quarantine_waits, waits
+from engine.meta.catalog.replaced_queries import list_replaced_tables
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.domains.creation import CREATED, find_computed_table, list_creations
+from engine.meta.domains.domain import find_domain_name, list_domains
+from engine.meta.domains.failures import list_failures
+from engine.meta.domains.mutation import read_control
+from engine.meta.domains.quarantine import QUARANTINE_PREFIX, list_quarantined_views, read_quarantine
+from engine.meta.epochs.frontier import compute_frontiers, find_expiry_epoch
+from engine.meta.epochs.retention import READERS_SECONDS
+from engine.meta.status.sinks import list_consumers, list_sinks
+from engine.meta.status.waits import list_quarantine_waits, list_waits
 from tests.crash.asked import AskedMutations
 from tests.crash.broken import Broken
 from tests.crash.meeting import check_meeting
@@ -69,15 +69,15 @@ class Checks:
         self._the_past_stays(version)
         self._mutations_are_kept(version)
         self.in_force.check(version)
-        stored = load(version)
-        if strange := failures(version).keys() - domains(stored).keys():
+        stored = load_catalog(version)
+        if strange := list_failures(version).keys() - list_domains(stored).keys():
             raise Broken(f"failures outlive their domains: {sorted(strange)}")
-        told = (*waits(version, stored, self.clock()), *quarantine_waits(version))
+        told = (*list_waits(version, stored, self.clock()), *list_quarantine_waits(version))
         if any(not wait.reason for wait in told):
             raise Broken("a wait has no reason")
-        if strange := set(quarantined_views(version)) - stored.plans.keys():
+        if strange := set(list_quarantined_views(version)) - stored.plans.keys():
             raise Broken(f"a quarantine outlives its view: {sorted(strange)}")
-        consumers = {*stored.fragments, *(c for sink in sinks(stored) for c in consumers_of(sink))}
+        consumers = {*stored.fragments, *(c for sink in list_sinks(stored) for c in list_consumers(sink))}
         for name, table in version.tables.items():
             strange = {*table.acks, *table.pins} - consumers
             if strange:
@@ -87,14 +87,16 @@ class Checks:
         """Check that none is missing, and learn which views ever had partitions in quarantine: one step may be past it already, or
         have collected the manifest that says so.
         """
-        self.left_behind |= set(quarantined_views(self.store.version))
-        found = (manifest_number(info.path) for info in self.disk.list("manifest/"))
+        self.left_behind |= set(list_quarantined_views(self.store.version))
+        found = (parse_manifest_number(info.path) for info in self.disk.list("manifest/"))
         numbers = sorted(number for number in found if number is not None)
         if numbers and numbers != list(range(numbers[0], numbers[-1] + 1)):
             raise Broken(f"manifests are not contiguous: {numbers}")
         for number in numbers:
             if number > self.looked_through and (data := self.disk.get(manifest_path(number))) is not None:
-                names = (name for d in decode(data, manifest_path(number)).deltas for name in d.catalog)
+                names = (
+                    name for d in decode_manifest(data, manifest_path(number)).deltas for name in d.catalog
+                )
                 self.left_behind |= {
                     n.removeprefix(QUARANTINE_PREFIX) for n in names if n.startswith(QUARANTINE_PREFIX)
                 }
@@ -109,11 +111,11 @@ class Checks:
 
     def _mutations_are_kept(self, version: Version) -> None:
         """Mutations of a domain are numbered; the one that was asked for last waits or was taken, and none before it is left out."""
-        stored = load(version)
-        there = {domain_of(stored, owner) for owner in stored.plans}
+        stored = load_catalog(version)
+        there = {find_domain_name(stored, owner) for owner in stored.plans}
         self.asked = {name: number for name, number in self.asked.items() if name in there}
         for name in there:
-            control = control_of(version, name)
+            control = read_control(version, name)
             numbers = [control.taken, *(asked.number for asked in control.asked)]
             if numbers[1:] and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
                 raise Broken(f"the mutations of domain {name} have gaps: {numbers}")
@@ -126,27 +128,29 @@ class Checks:
     def _files_exist(self, version: Version) -> None:
         stored = {info.path for info in self.disk.list("sst/")}
         for name, table in version.tables.items():
-            missing = table.objects() - stored
+            missing = table.list_objects() - stored
             if missing:
                 raise Broken(f"files of {name} were deleted: {sorted(missing)[:3]}")
 
     def _note_replaced(self, version: Version) -> None:
         """Note from which epoch on views that have got another query are computed by it."""
-        due = replaced(version)
+        due = list_replaced_tables(version)
         self.since |= dict.fromkeys(due, version.epoch + 1)
         brought = (self._due - due) & version.tables.keys()
         self.since |= {name: version.tables[name].committed_epoch for name in brought}
         self._due = set(due)
 
     def _consumers_can_go_on(self, version: Version) -> None:
-        stored = load(version)
-        known = frontiers(version, stored.order, stored.inputs)
+        stored = load_catalog(version)
+        known = compute_frontiers(version, stored.order, stored.inputs)
         for name in stored.order:
-            own = computed(version, name)
+            own = find_computed_table(version, name)
             for upstream in stored.inputs[name]:
-                if own is None or name in replaced(version):  # it reads these from its next epoch on
+                if own is None or name in list_replaced_tables(
+                    version
+                ):  # it reads these from its next epoch on
                     continue
-                if upstream not in TABLES and computed(version, upstream) is None:
+                if upstream not in TABLES and find_computed_table(version, upstream) is None:
                     raise Broken(f"{name} was computed from {upstream}, which is not whole")
                 front = known[upstream].frontier
                 if _is_known(version, stored, upstream, own.committed_epoch) and (
@@ -159,7 +163,7 @@ class Checks:
                     raise Broken(f"{name} let go of the log of {upstream} too early")
                 if held is None:
                     continue
-                goes_on = lapsed_at(version, name, own.committed_epoch, stored.inputs[name]) is None
+                goes_on = find_expiry_epoch(version, name, own.committed_epoch, stored.inputs[name]) is None
                 if (
                     held > own.committed_epoch and goes_on
                 ):  # else it is about to be computed as a whole, at `held`
@@ -168,23 +172,23 @@ class Checks:
                     raise Broken(f"{name} lost the log of {upstream}, which it held from {held} on")
 
     def _views_equal_their_queries(self, version: Version) -> None:
-        stored = load(version)
+        stored = load_catalog(version)
         by_domain: dict[str, set[str]] = {}
         for name, text in self.texts.items():
-            view = computed(version, name)
+            view = find_computed_table(version, name)
             if view is None or name not in stored.plans:
                 continue
             epoch = view.committed_epoch
             sources = stored.catalog.get(name).depends_on
-            if lapsed_at(version, name, epoch, sources) is not None:
+            if find_expiry_epoch(version, name, epoch, sources) is not None:
                 continue  # its inputs at its epoch are history that was let go
             content, wanted = self._content(name, epoch), self._result(version, name, text, epoch)
             either = Counter[tuple]()  # rows of which the shown columns do not tell whether they went
-            for key, one in quarantined(
+            for key, one in read_quarantine(
                 version, name
             ).items():  # it holds what it held at an epoch of its own
                 wanted = _without(wanted, key)
-                if one.epoch is not None and lapsed_at(version, name, one.epoch, sources) is not None:
+                if one.epoch is not None and find_expiry_epoch(version, name, one.epoch, sources) is not None:
                     content = _without(content, key)
                 elif one.epoch is not None:
                     then = _only(self._result(version, name, text, one.epoch), key)
@@ -207,14 +211,14 @@ class Checks:
 
     def _began_as_its_query(self, version: Version, name: str, text: str) -> None:
         """The first content of a view, which it may have got step by step while its inputs changed, is that of one epoch of them."""
-        table, sources = version.tables[name], load(version).catalog.get(name).depends_on
-        made = creations(version).get(domain_of(load(version), name))
+        table, sources = version.tables[name], load_catalog(version).catalog.get(name).depends_on
+        made = list_creations(version).get(find_domain_name(load_catalog(version), name))
         at = (name, table.table_id)
         if made is None or made.state != CREATED or name not in made.tables:
             return
         if at in self.began or name in self.left_behind:
             return
-        if made.epoch < table.safe_epoch or lapsed_at(version, name, made.epoch, sources) is not None:
+        if made.epoch < table.safe_epoch or find_expiry_epoch(version, name, made.epoch, sources) is not None:
             return
         self.began.add(at)
         if self._content(name, made.epoch) != self._result(version, name, text, made.epoch):
@@ -222,11 +226,11 @@ class Checks:
 
     def _is_one_state(self, version: Version, domain: str, names: set[str]) -> None:
         """The views of a named domain commit together: all of them are what their queries give at the newest of their epochs."""
-        stored = load(version)
+        stored = load_catalog(version)
         epoch = max(version.tables[name].committed_epoch for name in names)
         for name in names:
             sources = stored.catalog.get(name).depends_on
-            if quarantined(version, name) or lapsed_at(version, name, epoch, sources) is not None:
+            if read_quarantine(version, name) or find_expiry_epoch(version, name, epoch, sources) is not None:
                 continue
             if self._content(name, version.tables[name].committed_epoch) != self._result(
                 version, name, self.texts[name], epoch
@@ -238,7 +242,11 @@ class Checks:
     def _not_moved(self, name: str, rows: Counter, elsewhere: Counter) -> Counter:
         """Return the rows of a quarantined partition but for those whose key stood in another partition since."""
         shown = self._shown(name)
-        key = [shown.index(c) for c in load(self.store.version).catalog.get(name).primary_key if c in shown]
+        key = [
+            shown.index(c)
+            for c in load_catalog(self.store.version).catalog.get(name).primary_key
+            if c in shown
+        ]
         there = {tuple(row[at] for at in key) for row in elsewhere}
         return Counter(
             {row: n for row, n in rows.items() if not key or tuple(row[at] for at in key) not in there}
@@ -250,20 +258,22 @@ class Checks:
         for entry in table.log:
             if entry.epoch <= epoch:
                 continue
-            for batch in self.store.reader.changes(table, entry.epoch - 1, entry.epoch):
+            for batch in self.store.reader.read_changes(table, entry.epoch - 1, entry.epoch):
                 came = pa.Table.from_batches([batch.filter(pc.greater(batch.column("_w"), 0))])
                 found += bag(came.select(self._shown(name)))
         return found
 
     def _key_is_hidden(self, name: str) -> bool:
         """Whether columns that nobody sees tell a view's rows apart, so that an equal shown key may be another row's."""
-        return not set(load(self.store.version).catalog.get(name).primary_key) <= set(self._shown(name))
+        return not set(load_catalog(self.store.version).catalog.get(name).primary_key) <= set(
+            self._shown(name)
+        )
 
     def _result(self, version: Version, name: str, text: str, epoch: int) -> Counter:
         """Return what a view's query gives at an epoch; the past does not change, so what it gave once it gives again."""
         at = (name, version.tables[name].table_id, epoch)
         if at not in self.expected:
-            sources = load(version).catalog.get(name).depends_on
+            sources = load_catalog(version).catalog.get(name).depends_on
             tables = {t: self._table(version, t, epoch) for t in sources}
             self.expected[at] = bag(run(at_moment(text, epoch), tables))
         return self.expected[at]
@@ -271,7 +281,7 @@ class Checks:
     def _the_past_stays(self, version: Version) -> None:
         """Content once read at an epoch is the same for ever, and the log between two such epochs is their difference."""
         for name in (*TABLES, *self.texts):
-            table = computed(version, name)
+            table = find_computed_table(version, name)
             if table is None:
                 continue
             epoch = table.committed_epoch
@@ -300,7 +310,9 @@ class Checks:
 
     def _shown(self, name: str) -> list[str]:
         return [
-            column.name for column in load(self.store.version).catalog.get(name).columns if not column.hidden
+            column.name
+            for column in load_catalog(self.store.version).catalog.get(name).columns
+            if not column.hidden
         ]
 
     def _table(self, version: Version, name: str, epoch: int) -> pa.Table:
@@ -324,10 +336,10 @@ def bag(rows: pa.Table) -> Counter:
 
 def _is_known(version: Version, stored: StoredCatalog, name: str, epoch: int) -> bool:
     """Whether what is kept of the inputs of a table tells yet that it had content at an epoch."""
-    table = computed(version, name)
-    label = table.label_upto(epoch) if table is not None else None
+    table = find_computed_table(version, name)
+    label = table.find_label_upto(epoch) if table is not None else None
     inputs = stored.inputs.get(name, ())
-    if label is not None and lapsed_at(version, name, label, inputs) is not None:
+    if label is not None and find_expiry_epoch(version, name, label, inputs) is not None:
         return label == epoch
     return all(_is_known(version, stored, upstream, epoch) for upstream in inputs)
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from engine.hummock import Hummock, Put
-from engine.meta.catalog_store import load
-from engine.meta.policy import epochs_of
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.epochs.query_policy import choose_epochs
 from engine.runtime.domains.flush import FlushRun
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import World
@@ -45,7 +45,7 @@ def main(url: str, cache: str, number: int, rounds: int) -> None:
         views = [chance.choice(sorted(TEXTS))] if chance.random() < 0.3 else None
         runner.run(views).raise_for_errors()
         version = store.refresh()
-        found = epochs_of(version, load(version), tuple(TEXTS))["v1"]
+        found = choose_epochs(version, load_catalog(version), tuple(TEXTS))["v1"]
         twins = [
             [row for batch in store.iter(v, epoch=found) for row in batch.to_pylist()] for v in ("v1", "v2")
         ]

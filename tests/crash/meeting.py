@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from engine.hummock import Version
-from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.content import Content
-from engine.meta.creation import computed
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.epochs.content import Content
 from tests.crash.broken import Broken
 from tests.crash.program.event_verbs import EVENTS
 from tests.crash.reference import at_moment, run
@@ -32,18 +32,18 @@ def check_meeting(
     `texts` are the views' queries by name, without those of which a partition was ever left behind, `read` gives a stored table at an epoch, `bag` its rows; `since` says of views that got
     another query from which epoch on they have its content.
     """
-    stored, chance = load(version), random.Random(version.number)
+    stored, chance = load_catalog(version), random.Random(version.number)
     whole = [name for name in texts if name in stored.plans and _is_whole(version, stored, name, texts)]
     if not whole:
         return
     names = chance.sample(whole, min(len(whole), chance.choice((1, 2, 3))))
     content = Content(version, stored.inputs)
-    newest = content.common(names, version.epoch)
+    newest = content.find_common(names, version.epoch)
     below = _with_upstreams(stored, names)
     oldest = max(max(version.tables[name].safe_epoch, since.get(name, 0)) for name in below)
     if newest is None or newest < oldest:
         return
-    earlier = content.common(names, chance.randint(oldest, newest))
+    earlier = content.find_common(names, chance.randint(oldest, newest))
     for epoch in {newest, earlier if earlier is not None and earlier >= oldest else newest}:
         known: dict[str, pa.Table] = {}
         then = {name: at_moment(text, epoch) for name, text in texts.items()}
@@ -86,7 +86,7 @@ def _is_whole(version: Version, stored: StoredCatalog, name: str, texts: Mapping
     """Whether a view and all that it reads are computed, and all views that it reads are among those to be looked at."""
     tables = _with_upstreams(stored, [name])
     views = {stored.owners[table] for table in tables if table in stored.owners and _is_view(stored, table)}
-    return views <= set(texts) and all(computed(version, table) is not None for table in tables)
+    return views <= set(texts) and all(find_computed_table(version, table) is not None for table in tables)
 
 
 def _is_view(stored: StoredCatalog, table: str) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.meta.crossing import is_timed
-from engine.meta.flush_plan import RECOMPUTE, DomainPlan, Step, Work
+from engine.meta.epochs.flush_plan import RECOMPUTE, DomainPlan, FlushStep, Work
+from engine.meta.epochs.time_boundary import is_timed
 from engine.runtime.domains.flush import FlushRun
 from engine.runtime.epoch.report import FlushReport, ViewReport
 from tests.crash.broken import Broken
@@ -36,7 +36,7 @@ def check_planned(run: FlushRun, report: FlushReport) -> None:
             _check_reports(plan, ended)
 
 
-def _check(plan: DomainPlan, done: Sequence[Step], *, whole: bool, certain: bool) -> None:
+def _check(plan: DomainPlan, done: Sequence[FlushStep], *, whole: bool, certain: bool) -> None:
     told = f"{plan.name} was to do {_words(plan.steps)} and did {_words(done)}"
     left = list(plan.steps)
     if len(done) > 1 and done[-1].work == RECOMPUTE and not any(s.work == RECOMPUTE for s in left):
@@ -64,7 +64,7 @@ def _check(plan: DomainPlan, done: Sequence[Step], *, whole: bool, certain: bool
         raise Broken(told)
 
 
-def _fits(done: Step, planned: Step, certain: bool) -> bool:
+def _fits(done: FlushStep, planned: FlushStep, certain: bool) -> bool:
     """Whether a step is one that was planned; what reads views that come before it may be smaller, and so built otherwise.
 
     Of an epoch that was to bring on one view of a domain, and to build another, that alone may be left.
@@ -83,7 +83,7 @@ def _fits(done: Step, planned: Step, certain: bool) -> bool:
     )
 
 
-def _words(steps: Sequence[Step]) -> str:
+def _words(steps: Sequence[FlushStep]) -> str:
     return "; ".join(f"{step.work} to {step.stop} as {step.label}" for step in steps) or "nothing"
 
 

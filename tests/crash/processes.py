@@ -20,11 +20,11 @@ from pathlib import Path
 from engine.hummock import Hummock
 from engine.hummock.epoch import system_clock
 from engine.hummock.object_store import open_object_store
-from engine.meta.catalog_store import load
-from engine.meta.creation import computed
-from engine.meta.recovery import failures
-from engine.meta.sinks import sinks, source_of
-from engine.meta.waits import waits
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.domains.failures import list_failures
+from engine.meta.status.sinks import find_sink_source, list_sinks
+from engine.meta.status.waits import list_waits
 from tests.crash.broken import Broken
 from tests.crash.checks import Checks
 from tests.crash.delivered import replayed
@@ -152,7 +152,7 @@ class StoreChecks(Checks):
         if failed := [entry for journal in journals for entry in journal if "failed" in entry]:
             raise Broken(f"{failed[0]['failed']} failed: {failed[0]['error']}")
         texts = {e["view"]: e["text"] for journal in journals for e in journal if "view" in e}
-        plans = load(self.store.refresh()).plans
+        plans = load_catalog(self.store.refresh()).plans
         self.texts = {name: text for name, text in texts.items() if name in plans}
         self.check()
         present = {name: self._content(name, None) for name in TABLES}
@@ -183,16 +183,16 @@ class StoreChecks(Checks):
     def at_the_end(self) -> None:
         """Check that nothing waits or is remembered as failing, and that the files of sinks add up to their tables."""
         version = self.store.refresh()
-        stored = load(version)
-        if found := waits(version, stored, self.clock()):
+        stored = load_catalog(version)
+        if found := list_waits(version, stored, self.clock()):
             raise Broken(f"stuck: {[(wait.domain, wait.reason) for wait in found]}")
-        if found := failures(version):
+        if found := list_failures(version):
             raise Broken(f"failures are remembered that are over: {sorted(found)}")
         for name in self.texts:
-            if computed(version, name) is None:
+            if find_computed_table(version, name) is None:
                 raise Broken(f"{name} is said to be caught up and was never computed as a whole")
-        for relation in sinks(stored):
-            source = source_of(relation)
+        for relation in list_sinks(stored):
+            source = find_sink_source(relation)
             files = (self.folder / "sinks" / relation.name).glob("*.jsonl")
             objects = {path.name: path.read_bytes() for path in files}
             key = stored.catalog.get(source).primary_key

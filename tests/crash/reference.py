@@ -17,18 +17,18 @@ import sqlglot
 from engine.errors import RowFailed
 from engine.hummock import Hummock, TableVersion
 from engine.hummock.epoch import micros_of
-from engine.hummock.expiry import expiry_at
-from engine.operators.aggregate import all_partials
+from engine.hummock.rows.expiry import expiry_at
+from engine.operators.grouping.aggregate import list_partials
 from engine.operators.materialize import write_change
-from engine.operators.temporal import held_against
-from engine.runtime.executor import Computed, FragmentTask
+from engine.operators.temporal_filter import filter_at_moment
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.sql.catalog import Catalog
 from engine.sql.expression.nodes import Expr
-from engine.sql.expression.spark_sql import quote, spark_sql
-from engine.sql.incremental.expiry import closing
+from engine.sql.expression.spark_sql import quote, render_spark_sql
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import StoredPartials
+from engine.sql.incremental.state_expiry import find_closing_filters
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -40,8 +40,8 @@ from engine.sql.plan import (
     Scan,
     TemporalFilter,
     UnionAll,
-    children,
-    scans,
+    list_children,
+    list_scans,
 )
 from engine.sql.typing.types import to_arrow
 from engine.sql.window_calls import FrameEnd, WindowCall
@@ -62,18 +62,20 @@ def node_sql(node: Node, source: Source) -> str | None:
         case Filter():
             below = node_sql(node.input, source)
             return (
-                None if below is None else f"SELECT * FROM ({below}) AS f WHERE {spark_sql(node.predicate)}"
+                None
+                if below is None
+                else f"SELECT * FROM ({below}) AS f WHERE {render_spark_sql(node.predicate)}"
             )
         case Project():
             below = node_sql(node.input, source)
-            items = ", ".join(f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.items)
+            items = ", ".join(f"{render_spark_sql(expr)} AS {quote(name)}" for name, expr in node.items)
             return None if below is None else f"SELECT {items} FROM ({below}) AS p"
         case Join():
             left, right = node_sql(node.left, source), node_sql(node.right, source)
             if left is None or right is None:
                 return None
             condition = " AND ".join(f"{quote(a)} = {quote(b)}" for a, b in node.on)
-            condition += f" AND ({spark_sql(node.residual)})" if node.residual is not None else ""
+            condition += f" AND ({render_spark_sql(node.residual)})" if node.residual is not None else ""
             kind = {"inner": "JOIN", "left": "LEFT JOIN"}[node.kind]
             if node.nearest is not None:  # its right side has no rows that are level
                 kind = f"ASOF {kind}"
@@ -95,7 +97,7 @@ def node_sql(node: Node, source: Source) -> str | None:
         case TemporalFilter():
             return node_sql(node.input, source)  # which of the rows are there is computed of what this gives
         case Aggregate():
-            calls = [(call.name, spark_sql(call.expression)) for call in node.calls]
+            calls = [(call.name, render_spark_sql(call.expression)) for call in node.calls]
             below = node_sql(node.input, source)
             return None if below is None else _group_sql(node, below, calls)
     raise AssertionError(f"the reference has no form of {type(node).__name__}")
@@ -125,19 +127,19 @@ def _window_sql(node: Over, call: WindowCall) -> str:
         "" if call.frame is None else f" {call.frame.unit.upper()} BETWEEN {_end_sql(call.frame.start)} AND "
     )
     frame += "" if call.frame is None else _end_sql(call.frame.end)
-    return f"{spark_sql(call.call)} OVER ({by}ORDER BY {', '.join(order)}{frame})"
+    return f"{render_spark_sql(call.call)} OVER ({by}ORDER BY {', '.join(order)}{frame})"
 
 
 def _end_sql(end: FrameEnd) -> str:
     if end.side == "current row":
         return "CURRENT ROW"
-    return f"{'UNBOUNDED' if end.offset is None else spark_sql(end.offset)} {end.side.upper()}"
+    return f"{'UNBOUNDED' if end.offset is None else render_spark_sql(end.offset)} {end.side.upper()}"
 
 
 def timed(node: TemporalFilter, rows: pa.Table, epoch: int) -> pa.Table:
     """Return the rows that a filter on now() holds at the moment of an epoch, with the columns of its state."""
     (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
-    return pa.Table.from_batches([held_against(batch, node, micros_of(epoch))])
+    return pa.Table.from_batches([filter_at_moment(batch, node, micros_of(epoch))])
 
 
 def _union_sql(node: UnionAll, source: Source) -> str | None:
@@ -159,8 +161,8 @@ def _group_sql(node: Aggregate, below: str, calls: list[tuple[str, str]]) -> str
     results = [f"{sql} AS {quote(name)}" for name, sql in calls]
     if is_global:
         return f"SELECT 0 AS {quote(GLOBAL_KEY)}, {', '.join(results)} FROM ({below}) AS g"
-    keys = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.keys]
-    by = ", ".join(spark_sql(expr) for _, expr in node.keys)
+    keys = [f"{render_spark_sql(expr)} AS {quote(name)}" for name, expr in node.keys]
+    by = ", ".join(render_spark_sql(expr) for _, expr in node.keys)
     return f"SELECT {', '.join(keys + results)} FROM ({below}) AS g GROUP BY {by}"
 
 
@@ -176,16 +178,18 @@ def fragment_sql(fragment: Fragment, source: Source) -> str | None:
     below = node_sql(top.input.input, source)
     if below is None:
         return None
-    partials = all_partials(rule.partials)
+    partials = list_partials(rule.partials)
     weighted = f"SELECT *, CAST(1 AS BIGINT) AS `_w` FROM ({below}) AS w"
     direct = {call.name: f"_direct_{call.name}" for call in top.input.calls}
-    calls = [(direct[call.name], spark_sql(call.expression)) for call in top.input.calls]
-    groups = _group_sql(top.input, weighted, [*((p.name, spark_sql(p.delta)) for p in partials), *calls])
+    calls = [(direct[call.name], render_spark_sql(call.expression)) for call in top.input.calls]
+    groups = _group_sql(
+        top.input, weighted, [*((p.name, render_spark_sql(p.delta)) for p in partials), *calls]
+    )
     keys = [quote(name) for name, _ in top.input.keys]
     stored = [quote(p.name) for p in partials]
     results = [f"{quote(direct[call.call])} AS {quote(call.call)}" for call in rule.partials]
     computed = f"SELECT {', '.join(keys + results + stored)} FROM ({groups}) AS c"
-    items = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in top.items]
+    items = [f"{render_spark_sql(expr)} AS {quote(name)}" for name, expr in top.items]
     return f"SELECT {', '.join(items + stored)} FROM ({computed}) AS t"
 
 
@@ -240,15 +244,15 @@ class DuckAnalyzer:
         self._catalog = catalog
         self._fragments: dict[str, pa.Schema] = {}
 
-    def types(self, node: Node) -> Mapping[str, str]:
+    def infer_types(self, node: Node) -> Mapping[str, str]:
         """Return the Spark type of each column of `node`."""
         return self._types(node_sql(node, lambda scan: f"`{scan.table}`"), node)
 
-    def add(self, fragment: Fragment) -> Fragment:
+    def add_fragment(self, fragment: Fragment) -> Fragment:
         """Take note of a fragment; return it with its table's columns."""
         types = self._types(fragment_sql(fragment, lambda scan: f"`{scan.table}`"), fragment.plan)
         partials = fragment.rule.partials if isinstance(fragment.rule, StoredPartials) else ()
-        stored = {partial.name for partial in all_partials(partials)}
+        stored = {partial.name for partial in list_partials(partials)}
         types = {
             n: "decimal(38,0)" if n in stored and kind == "bigint" else kind for n, kind in types.items()
         }
@@ -257,7 +261,7 @@ class DuckAnalyzer:
 
     def _types(self, sql: str | None, node: Node) -> dict[str, str]:
         assert sql is not None
-        empty = {scan.table: self._schema(scan.table).empty_table() for scan in scans(node)}
+        empty = {scan.table: self._schema(scan.table).empty_table() for scan in list_scans(node)}
         found = run(sql, empty)
         schema = (timed(node, found, 0) if isinstance(node, TemporalFilter) else found).schema
         return {field.name: _spark_type(field.type) for field in schema}
@@ -276,7 +280,7 @@ class ReferenceExecutor:
     def __init__(self, store: Hummock, before: Callable[[FragmentTask], None] = lambda task: None) -> None:
         self._store, self._before = store, before
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Write the difference between a table's query over the new inputs and what it holds."""
         self._before(task)
         try:
@@ -289,8 +293,8 @@ class ReferenceExecutor:
             raise RowFailed(str(error)) from error
         rows = pa.concat_tables(parts) if parts else None
         if rows is None or not rows.num_rows:
-            return Computed(())
-        return Computed((write_change(self._store.reader, task.table, rows),))
+            return TaskResult(())
+        return TaskResult((write_change(self._store.reader, task.table, rows),))
 
     def stop(self) -> None:
         """Nothing: whoever could ask for it waits in the same thread."""
@@ -305,10 +309,10 @@ class ReferenceExecutor:
             elif task.old is None:
                 rows = self._rows(table, task.new, None)
             else:
-                batches = list(self._store.reader.changes(table, task.old, task.new))
+                batches = list(self._store.reader.read_changes(table, task.old, task.new))
                 rows = pa.Table.from_batches(batches) if batches else None
             if rows is not None:
-                text = f"SELECT DISTINCT {spark_sql(key)} AS `key` FROM ({node_sql(scan, lambda _: 'changed')}) AS s"
+                text = f"SELECT DISTINCT {render_spark_sql(key)} AS `key` FROM ({node_sql(scan, lambda _: 'changed')}) AS s"
                 found.update(
                     key for key in run(text, {"changed": rows}).column("key").to_pylist() if key is not None
                 )
@@ -340,8 +344,8 @@ class ReferenceExecutor:
             None if task.old is None or own is None else expiry_at(own, max(task.old, own.committed_epoch))
         )
         if fresh is not None and hiding is not None:  # what a state has let go of does not come again
-            fresh = fresh.filter(pa.array(~hiding.hides(fresh)))
-        if fresh is not None and closing(
+            fresh = fresh.filter(pa.array(~hiding.mark_hidden(fresh)))
+        if fresh is not None and find_closing_filters(
             fragment.plan
         ):  # what was shown stays, though its states let go of it
             held = self._held(task)
@@ -355,7 +359,7 @@ class ReferenceExecutor:
         held = self._held(task) if task.piece is None or aggregate else None
         if held is not None:
             if mine is not None:
-                held = run(f"SELECT * FROM own WHERE {spark_sql(mine)}", {"own": held})
+                held = run(f"SELECT * FROM own WHERE {render_spark_sql(mine)}", {"own": held})
             parts.append(_signed(held, task, -1))
         return parts
 
@@ -381,12 +385,12 @@ class ReferenceExecutor:
 
         def beside(node: Node) -> bool:
             if isinstance(node, UnionAll):
-                found = [{id(each) for each in scans(child)} for child in node.inputs]
+                found = [{id(each) for each in list_scans(child)} for child in node.inputs]
                 mine = next((i for i, ids in enumerate(found) if id(scan) in ids), None)
                 piece = next((i for i, ids in enumerate(found) if id(driver) in ids), None)
                 if mine is not None and piece is not None and mine != piece:
                     return mine > piece or not cumulative
-            return any(beside(child) for child in children(node))
+            return any(beside(child) for child in list_children(node))
 
         return beside(task.fragment.plan)
 

@@ -11,16 +11,18 @@ import msgspec
 import pytest
 
 from engine.connectors.sinks.files import FileSink
-from engine.hummock import delta, gc, merge
-from engine.meta import cut as meta_cut
-from engine.meta import frontier
-from engine.meta.checkpoint import Checkpoint
-from engine.meta.flush_plan import Step
+from engine.hummock.manifests import delta
+from engine.hummock.reads import merge
+from engine.hummock.upkeep import gc
+from engine.meta.epochs import frontier
+from engine.meta.epochs import target_epoch as meta_cut
+from engine.meta.epochs.flush_plan import FlushStep
+from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.runtime.backfill import run as backfill_run
 from engine.runtime.backfill import step as backfill_step
-from engine.runtime.domains import domain_run, flush, flush_planning, lapse, partition_run
+from engine.runtime.domains import domain_run, flush, flush_planning, log_expiry, partition_run
 from engine.runtime.epoch import epoch_run, mutation_run
-from engine.runtime.partitions.cut import Cut
+from engine.runtime.partitions.scope import PartitionScope
 from engine.runtime.statements import drop
 from tests.crash.broken import Broken
 from tests.crash.program.steps import Program
@@ -44,29 +46,29 @@ def a_collection_of_files_that_left_just_now(patch: pytest.MonkeyPatch) -> None:
     def broken(version, horizon_ms):  # type: ignore[no-untyped-def]
         return {sst.path for table in version.tables.values() for sst in table.live_ssts}
 
-    patch.setattr(gc, "needed_objects", broken)
+    patch.setattr(gc, "list_needed_objects", broken)
 
 
 def a_view_that_runs_ahead_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
     def broken(domain, version, stored, cut, before, *, straight):  # type: ignore[no-untyped-def]
         return cut if meta_cut.is_pending(domain, version, cut) else None
 
-    patch.setattr(flush_planning, "next_stop", broken)
+    patch.setattr(flush_planning, "find_next_stop", broken)
 
 
 def a_checkpoint_that_loses_its_first_part(patch: pytest.MonkeyPatch) -> None:
-    commit = Checkpoint.commit
+    commit = StagedCheckpoint.commit
 
     def broken(self, *arguments):  # type: ignore[no-untyped-def]
         whole = commit(self, *arguments)
         lost = next(iter(whole.writes)) if len(whole.writes) > 1 and not whole.create else None
         return dataclasses.replace(whole, writes={t: ssts for t, ssts in whole.writes.items() if t != lost})
 
-    patch.setattr(Checkpoint, "commit", broken)
+    patch.setattr(StagedCheckpoint, "commit", broken)
 
 
 def a_view_that_forgets_one_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
-    pending = frontier.pending
+    pending = frontier.needs_run
     for module in (meta_cut, domain_run):
         patch.setattr(
             module,
@@ -76,18 +78,18 @@ def a_view_that_forgets_one_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_view_that_is_shown_before_it_is_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(frontier, "computed", lambda version, name: version.tables.get(name))
+    patch.setattr(frontier, "find_computed_table", lambda version, name: version.tables.get(name))
 
 
 def a_backfill_that_skips_a_piece_after_a_restart(patch: pytest.MonkeyPatch) -> None:
-    entry = backfill_run.entry
+    entry = backfill_run.encode_creation
 
     def broken(domain, creation):  # type: ignore[no-untyped-def]
         if creation.state == backfill_run.CREATED or creation.position >= 0 or creation.step == 0:
             return entry(domain, creation)
         return entry(domain, msgspec.structs.replace(creation, position=1 << 62))
 
-    patch.setattr(backfill_run, "entry", broken)
+    patch.setattr(backfill_run, "encode_creation", broken)
 
 
 def a_backfill_that_reads_the_present_instead_of_its_snapshot(patch: pytest.MonkeyPatch) -> None:
@@ -111,74 +113,74 @@ def a_dropped_view_that_still_holds_the_log(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_failure_that_is_never_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(domain_run, "recovered", lambda version, domain: {})
+    patch.setattr(domain_run, "forget_failure", lambda version, domain: {})
 
 
 def a_mutation_that_is_dropped_with_the_one_before_it(patch: pytest.MonkeyPatch) -> None:
-    taking = mutation_run.taking
+    taking = mutation_run.apply_mutation
     patch.setattr(
         mutation_run,
-        "taking",
+        "apply_mutation",
         lambda control, epoch, now: msgspec.structs.replace(taking(control, epoch, now), asked=()),
     )
 
 
 def a_truncation_that_does_not_wait_for_consumers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(delta, "_held_back", lambda table, upto, acks, pins: upto)
+    patch.setattr(delta, "_clamp_truncation", lambda table, upto, acks, pins: upto)
 
 
 def a_sink_that_acknowledges_before_it_writes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FileSink, "_put", lambda self, path, data: None)
+    patch.setattr(FileSink, "_put_file", lambda self, path, data: None)
 
 
 def a_failure_that_outlives_its_view(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(drop, "recovered", lambda version, name: {})
+    patch.setattr(drop, "forget_failure", lambda version, name: {})
 
 
 def a_mutation_that_is_taken_but_not_put_in_force(patch: pytest.MonkeyPatch) -> None:
-    taking = mutation_run.taking
+    taking = mutation_run.apply_mutation
 
     def broken(control, epoch, now):  # type: ignore[no-untyped-def]
         return msgspec.structs.replace(taking(control, epoch, now), paused=control.paused)
 
-    patch.setattr(mutation_run, "taking", broken)
+    patch.setattr(mutation_run, "apply_mutation", broken)
 
 
 def a_change_log_let_go_too_early(patch: pytest.MonkeyPatch) -> None:
-    let_go_at = lapse.let_go_at
+    let_go_at = log_expiry.find_release_time
 
     def broken(table, committed):  # type: ignore[no-untyped-def]
         at = let_go_at(table, committed)
         return None if at is None else at - 7 * 24 * 3600
 
-    patch.setattr(lapse, "let_go_at", broken)
+    patch.setattr(log_expiry, "find_release_time", broken)
 
 
 def a_part_of_a_poison_partition_that_a_backfill_leaves(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(backfill_step, "_taken_back", lambda *_: ())
+    patch.setattr(backfill_step, "_delete_partitions", lambda *_: ())
 
 
 def a_quarantine_that_is_said_to_be_newer_than_it_is(patch: pytest.MonkeyPatch) -> None:
-    with_failures = partition_run.with_failures
+    with_failures = partition_run.add_failures
 
     def broken(before, failures, committed, tried, now, suspects=()):  # type: ignore[no-untyped-def]
         return with_failures(before, failures, tried, tried, now, suspects)
 
-    patch.setattr(partition_run, "with_failures", broken)
+    patch.setattr(partition_run, "add_failures", broken)
 
 
 def a_partition_that_comes_back_with_what_it_had(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Cut, "computed_again", lambda self, fragment: None)
+    patch.setattr(PartitionScope, "plan_recompute", lambda self, fragment: None)
 
 
 def a_run_that_does_less_than_its_plan(patch: pytest.MonkeyPatch) -> None:
-    next_step = flush.next_step
+    next_step = flush.plan_next_step
 
     def broken(*what):  # type: ignore[no-untyped-def]
         step = next_step(*what)
-        return Step("nothing") if step.work == "epoch" and len(step.fragments) > 1 else step
+        return FlushStep("nothing") if step.work == "epoch" and len(step.fragments) > 1 else step
 
-    patch.setattr(flush, "next_step", broken)
+    patch.setattr(flush, "plan_next_step", broken)
 
 
 CONTENT = r"differs from its query|is not its query over the sources|is not the difference|is torn"

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from engine.hummock import Put
-from engine.meta.recovery import failures
+from engine.meta.domains.failures import list_failures
 from engine.runtime.executor import FragmentTask
-from engine.runtime.statements.drop import drop
+from engine.runtime.statements.drop import drop_relation
 from engine.sql.statements import reader as st
 from tests.crash.program.steps import Program
 
@@ -48,10 +48,10 @@ def test_a_failure_is_over_when_the_backfill_of_its_domain_goes_on(program: Prog
     program._commit_view("v", LINEAR, {"background": "true"})
     program.failing = {"v"}
     program.flusher.run(background_seconds=60.0)
-    assert list(failures(program.store.refresh())) == ["v"]
+    assert list(list_failures(program.store.refresh())) == ["v"]
     program.failing = set()
     program.flusher.run(background_seconds=60.0)
-    assert not failures(program.store.refresh())
+    assert not list_failures(program.store.refresh())
 
 
 def test_a_failure_is_over_when_the_view_that_failed_leaves_its_domain(program: Program) -> None:
@@ -60,9 +60,9 @@ def test_a_failure_is_over_when_the_view_that_failed_leaves_its_domain(program: 
     program._commit_view("w", LINEAR, {"domain": "red"})
     program.failing = {"w"}
     program.flusher.run()
-    assert list(failures(program.store.refresh())) == ["red"]
-    drop(program.store, st.Drop("materialized view", "w", False, False, ""))
-    assert not failures(program.store.refresh())
+    assert list(list_failures(program.store.refresh())) == ["red"]
+    drop_relation(program.store, st.Drop("materialized view", "w", False, False, ""))
+    assert not list_failures(program.store.refresh())
 
 
 @pytest.mark.parametrize("background", ["true", "false"])
@@ -70,7 +70,7 @@ def test_a_view_that_is_dropped_while_it_is_computed_leaves_nothing_behind(
     program: Program, background: str
 ) -> None:
     def drop_now(task: FragmentTask) -> None:
-        drop(program.store, st.Drop("materialized view", "v", True, False, ""))
+        drop_relation(program.store, st.Drop("materialized view", "v", True, False, ""))
 
     program._commit_view("v", LINEAR, {"background": background})
     program.flusher.executor._before = drop_now  # type: ignore[attr-defined]

@@ -10,8 +10,8 @@ import pyarrow as pa
 from engine.hummock import Delete, Hummock, Put
 from engine.hummock.clock import ManualClock
 from engine.hummock.object_store.memory import MemoryObjectStore
-from engine.meta.catalog_store import load
-from engine.meta.content import Content
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.epochs.content import Content
 from engine.runtime.domains.flush import FlushRun
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import START, World
@@ -56,14 +56,14 @@ class ViewsInMemory:
     def rows(self, view: str, epoch: int | None = None) -> list[dict[str, int]]:
         """Return a view's rows in the columns that users see."""
         self.store.refresh()
-        shown = [c.name for c in load(self.store.version).catalog.get(view).columns if not c.hidden]
+        shown = [c.name for c in load_catalog(self.store.version).catalog.get(view).columns if not c.hidden]
         found = [row for batch in self.store.iter(view, epoch=epoch) for row in batch.to_pylist()]
         return sorted(({name: row[name] for name in shown} for row in found), key=str)
 
     def content(self) -> Content:
         """Return at which epochs tables have content."""
         version = self.store.refresh()
-        return Content(version, load(version).inputs)
+        return Content(version, load_catalog(version).inputs)
 
     def _opened(self) -> Hummock:
         self._processes += 1

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import Conflict, Fenced, SqlError, TidelineError
-from engine.meta.sinks import sinks
+from engine.meta.status.sinks import list_sinks
 from engine.session import Session
 from tests.crash.program.view_verbs import ON_TOP, SHAPES
 from tests.crash.tables import TABLES
@@ -136,7 +136,7 @@ class Worker:
     def flush(self) -> None:
         """Run what is pending; a view may fail by nothing but losing its race."""
         if self.random.random() < 0.3:
-            self.session._runner.backfill.pace("any").rows = 20
+            self.session._runner.backfill.get_pace("any").rows = 20
         seconds = self.random.choice((0.0, 0.2, 2.0))
         report = self.session.flush(
             eager=self.random.random() < 0.8, background_seconds=seconds, sink_seconds=1.0
@@ -160,7 +160,7 @@ class Worker:
     def create_sink(self) -> None:
         """Send a table or a view whose key is shown to files."""
         catalog = self.session.catalog
-        if len(list(sinks(self.session.stored))) >= 3:
+        if len(list(list_sinks(self.session.stored))) >= 3:
             return
         shown = []
         for name, relation in catalog.relations.items():
@@ -182,13 +182,13 @@ class Worker:
 
     def drop_sink(self) -> None:
         """Drop a sink."""
-        known = sorted(relation.name for relation in sinks(self.session.stored))
+        known = sorted(relation.name for relation in list_sinks(self.session.stored))
         if known:
             self.session.sql(f"DROP SINK IF EXISTS {self.random.choice(known)}")
 
     def reset_sink(self) -> None:
         """Make a sink begin anew, whoever delivers it at this moment."""
-        known = sorted(relation.name for relation in sinks(self.session.stored))
+        known = sorted(relation.name for relation in list_sinks(self.session.stored))
         if known:
             self.session.sql(f"ALTER SINK {self.random.choice(known)} RESET")
 

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dagster_tideline import Settings, build_definitions
-from dagster_tideline.asset_builder import build_assets, epoch_models
-from dagster_tideline.hummock_resource import HummockResource
-from dagster_tideline.jobs import epoch_job
-from dagster_tideline.models import Model, load_models
-from dagster_tideline.schedules import JOBS
-from dagster_tideline.spark_resource import SparkResource
+from dagster_tideline.io.hummock_resource import HummockResource
+from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.runs.asset_builder import build_assets, list_epoch_models
+from dagster_tideline.runs.epoch_job import build_epoch_job
+from dagster_tideline.upkeep.schedules import JOBS
 from engine.session import Session
 
 SOURCE = "CREATE TABLE orders (id INT PRIMARY KEY, shop STRING, price INT) WITH (connector = 'landing', path = 'landing/orders');"
@@ -60,10 +60,10 @@ class Project:
     def run(self, selection: list[str] | None = None) -> dg.ExecuteInProcessResult:
         """Run an epoch in this process, over all assets or some."""
         assets = build_assets(self.models, {})
-        keys = [dg.AssetKey(name) for name in epoch_models(self.models)]
+        keys = [dg.AssetKey(name) for name in list_epoch_models(self.models)]
         definitions = dg.Definitions(
             assets=assets,
-            jobs=[epoch_job(keys)],  # type: ignore[list-item]
+            jobs=[build_epoch_job(keys)],  # type: ignore[list-item]
             resources={
                 "hummock": HummockResource(url=self.session.url),
                 "spark": SparkResource(target="local[2]"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from dagster_tideline.services import Service, Services, project_environment
+from dagster_tideline.services import Service, Services, build_project_environment
 from dagster_tideline.settings import Settings
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -155,7 +155,7 @@ def served(
         store=store or (home / ".tideline" / "store").as_uri(),
     )
     given = {
-        **project_environment(settings),
+        **build_project_environment(settings),
         "TIDELINE_RUNS": runs,
         "TIDELINE_CACHE_DIR": str(home / "cache"),
         "TIDELINE_DRIVER_MEMORY": "1g",
@@ -165,5 +165,5 @@ def served(
     }
     with Services(home, given, PROJECT) as services:
         if warm:
-            services.spark_connect()
-        yield Served(home, services, services.dagster())
+            services.start_spark_connect()
+        yield Served(home, services, services.start_dagster())

@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_tideline.maintenance import GROUP
-from dagster_tideline.schedules import JOBS, SCHEDULES
+from dagster_tideline.upkeep.maintenance import GROUP
+from dagster_tideline.upkeep.schedules import JOBS, SCHEDULES
 from tests.dagster.conftest import Project
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dagster_tideline.code_server import start_lost_code
-from dagster_tideline.under_way import CANCELLED
+from dagster_tideline.runs.run_log import CANCELLED_TEXT
 from engine.errors import EnvironmentNotReady
 from engine.hummock import Hummock
-from engine.meta.recovery import failures
+from engine.meta.domains.failures import list_failures
 from engine.session import Session
 from tests.dagster.served import ENDED, served, until
 from tests.proxy import proxy
@@ -107,8 +107,8 @@ def test_a_run_that_is_cancelled_in_the_page_leaves_nothing_behind_and_the_next_
         project.terminate(run["runId"])
         until(lambda: project.run(run["runId"])["status"] in ENDED, "its end", 30)
         assert project.run(run["runId"])["status"] == "CANCELED"
-        assert CANCELLED in project.log(run["runId"])
-        assert not failures(stored.refresh())
+        assert CANCELLED_TEXT in project.log(run["runId"])
+        assert not list_failures(stored.refresh())
         assert "pairs" not in stored.version.tables
         if runs == "tick":  # the Spark that runs share lives, and is at rest
             (server,) = started

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dagster_tideline.services import Services, free_port, project_environment
+from dagster_tideline.services import Services, build_project_environment, find_free_port
 from dagster_tideline.settings import Settings
 from engine.cli.new_project import make_project
 from engine.hummock import Hummock
@@ -85,7 +85,7 @@ def programs() -> Path:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    there, port, user = programs(), free_port(), None
+    there, port, user = programs(), find_free_port(), None
     if os.geteuid() == 0:  # which PostgreSQL refuses to run as
         try:
             user = pwd.getpwnam("postgres")
@@ -132,7 +132,7 @@ def test_runs_of_a_project_are_kept_in_postgresql(
         file.write(STORAGE)
     settings = Settings(project=home, home=home, assets=home / "assets", store=(home / "store").as_uri())
     environment = {
-        **project_environment(settings),
+        **build_project_environment(settings),
         "TIDELINE_RUNS": runs,
         "TIDELINE_DRIVER_MEMORY": "1g",
         "JDK_JAVA_OPTIONS": JAVA,
@@ -140,7 +140,7 @@ def test_runs_of_a_project_are_kept_in_postgresql(
         "DAGSTER_PG_PASSWORD": PASSWORD,
     }
     with Services(home, environment, home) as services, Hummock.open(settings.store) as store:
-        project = Served(home, services, services.dagster())
+        project = Served(home, services, services.start_dagster())
 
         def has(count: int) -> bool:
             tables = store.refresh().tables

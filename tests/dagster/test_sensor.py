@@ -11,18 +11,18 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
-from dagster_tideline.asset_builder import WORKER_TAG, worker_name
-from dagster_tideline.jobs import EPOCH_RUN
-from dagster_tideline.liveness import active_run, worker_is_gone
-from dagster_tideline.pending import find_pending, retry_delay
-from dagster_tideline.sensors import WORK_TAG, evaluate, request
+from dagster_tideline.driver.sensors import WORK_TAG, evaluate_sensor, request_run
+from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
+from dagster_tideline.runs.epoch_job import EPOCH_RUN
+from dagster_tideline.runs.liveness import find_active_run, is_worker_gone
+from dagster_tideline.runs.pending import compute_retry_delay, find_pending
 from tests.dagster.conftest import SOURCE, TOTALS, Project
 
 FIRST = "id,shop,price\n1,a,10\n"
 
 
 def ask(project: Project) -> dg.RunRequest | dg.SkipReason:
-    return evaluate(project.instance, project.session.store, project.models)
+    return evaluate_sensor(project.instance, project.session.store, project.models)
 
 
 def add_run(project: Project, status: DagsterRunStatus, tags: dict[str, str]) -> dg.DagsterRun:
@@ -75,7 +75,7 @@ def test_a_mutation_that_waits_is_a_reason_to_run_and_new_work_each_time(project
 
 
 def test_it_waits_while_a_run_is_under_way(project: Project) -> None:
-    add_run(project, DagsterRunStatus.STARTED, {WORKER_TAG: worker_name()})
+    add_run(project, DagsterRunStatus.STARTED, {WORKER_TAG: get_worker_name()})
     asked = ask(project)
     assert isinstance(asked, dg.SkipReason)
     assert "under way" in str(asked.skip_message)
@@ -85,27 +85,27 @@ def test_a_run_whose_process_is_gone_holds_nothing_up(project: Project) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     run = add_run(project, DagsterRunStatus.STARTED, {WORKER_TAG: f"{platform.node()}:{ended.pid}"})
-    assert active_run(project.instance, EPOCH_RUN) is None
+    assert find_active_run(project.instance, EPOCH_RUN) is None
     found = project.instance.get_run_by_id(run.run_id)
     assert found is not None
     assert found.status == DagsterRunStatus.FAILURE
 
 
 def test_a_worker_elsewhere_is_believed_to_live() -> None:
-    assert not worker_is_gone("another-host:1")
-    assert not worker_is_gone(None)
-    assert not worker_is_gone(f"{platform.node()}:{os.getpid()}")
+    assert not is_worker_gone("another-host:1")
+    assert not is_worker_gone(None)
+    assert not is_worker_gone(f"{platform.node()}:{os.getpid()}")
 
 
 def test_work_that_failed_is_tried_again_later_and_with_a_new_key(project: Project) -> None:
     pending = find_pending(project.session.store, project.models)
-    first = request(project.instance, pending, 0.0)
+    first = request_run(project.instance, pending, 0.0)
     assert isinstance(first, dg.RunRequest)
     run = add_run(project, DagsterRunStatus.FAILURE, {WORK_TAG: pending.digest})
     (record,) = project.instance.get_run_records(dg.RunsFilter(run_ids=[run.run_id]))
     ended = record.end_time or record.update_timestamp.timestamp()
-    assert isinstance(request(project.instance, pending, ended + 1), dg.SkipReason)
-    again = request(project.instance, pending, ended + retry_delay(1) + 1)
+    assert isinstance(request_run(project.instance, pending, ended + 1), dg.SkipReason)
+    again = request_run(project.instance, pending, ended + compute_retry_delay(1) + 1)
     assert isinstance(again, dg.RunRequest)
     assert again.run_key != first.run_key
 
@@ -130,4 +130,4 @@ def test_claims_of_writers_are_not_new_work(project: Project) -> None:
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(0, 0), (1, 15), (2, 30), (3, 60), (50, 1800)])
 def test_retries_keep_growing_distances_up_to_a_bound(attempts: int, seconds: float) -> None:
-    assert retry_delay(attempts) == seconds
+    assert compute_retry_delay(attempts) == seconds

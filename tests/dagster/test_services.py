@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dagster_tideline.services import Service, Services, free_port
+from dagster_tideline.services import Service, Services, find_free_port
 from engine.errors import EnvironmentNotReady
-from engine.runtime.spark.connect import LOOPBACK, TOKEN_VARIABLE, find
+from engine.runtime.spark.connect import LOOPBACK, TOKEN_VARIABLE, find_server
 
 CLIENT = """
 import sys
@@ -94,7 +94,7 @@ def test_a_port_in_use_is_not_taken() -> None:
     with socket.socket() as taken:
         taken.bind((LOOPBACK, 0))
         taken.listen()
-        assert free_port(taken.getsockname()[1]) != taken.getsockname()[1]
+        assert find_free_port(taken.getsockname()[1]) != taken.getsockname()[1]
 
 
 @pytest.mark.long
@@ -107,8 +107,8 @@ def test_the_spark_of_a_project_answers_those_who_know_its_token_and_listens_on_
     )
     shown = {"TIDELINE_SPARK_UI": "1"}
     with Services(tmp_path, {"TIDELINE_STORE": "file:///store", **shown}) as services:
-        service = services.spark_connect()
-        warm = find(tmp_path / ".tideline")
+        service = services.start_spark_connect()
+        warm = find_server(tmp_path / ".tideline")
         assert warm is not None and services.environment[TOKEN_VARIABLE] == warm.token
         bare = f"sc://localhost:{warm.port}"
         assert "refused" in _answer(bare) and TOKEN_VARIABLE in _answer(bare)

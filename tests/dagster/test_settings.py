@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_tideline.settings import VARIABLES, Settings, project_folder
+from dagster_tideline.settings import VARIABLES, Settings, find_project_folder
 from engine.errors import EnvironmentNotReady
 
 
@@ -53,6 +53,6 @@ def test_a_project_is_found_from_the_folders_in_it(tmp_path: Path) -> None:
     (tmp_path / "workspace.yaml").touch()
     inside = tmp_path / "assets" / "sales"
     inside.mkdir(parents=True)
-    assert project_folder(inside) == tmp_path
+    assert find_project_folder(inside) == tmp_path
     with pytest.raises(EnvironmentNotReady, match="tideline init NAME"):
-        project_folder(Path("/"))
+        find_project_folder(Path("/"))

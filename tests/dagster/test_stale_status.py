@@ -8,13 +8,14 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from dagster_tideline import Settings, build_definitions, meanwhile
-from dagster_tideline.driver import build_driver_job
-from dagster_tideline.hummock_resource import HummockResource
-from dagster_tideline.io_manager import TidelineIOManager
-from dagster_tideline.jobs import GROUP_TAG
-from dagster_tideline.spark_resource import SparkResource
-from demo.stale import stale
+from dagster_tideline import Settings, build_definitions
+from dagster_tideline.driver.driver_job import build_driver_job
+from dagster_tideline.io.hummock_resource import HummockResource
+from dagster_tideline.io.io_manager import TidelineIOManager
+from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.runs import follow_up
+from dagster_tideline.runs.epoch_job import GROUP_TAG
+from demo.stale import find_stale
 from tests.dagster.conftest import Project
 
 HEAD = "id,shop,price\n"
@@ -43,7 +44,9 @@ def _definitions(project: Project, *assets: dg.AssetsDefinition) -> dg.Definitio
 
 def stale_ones(project: Project, made: dg.Definitions) -> Mapping[str, object]:
     """Return what Dagster calls of the project's assets other than fresh, and why."""
-    return stale(project.instance, made, [model.name for model in project.models if model.kind != "view"])
+    return find_stale(
+        project.instance, made, [model.name for model in project.models if model.kind != "view"]
+    )
 
 
 def run(project: Project, way: str, made: dg.Definitions, **config: float) -> None:
@@ -67,7 +70,7 @@ def test_all_assets_are_fresh_after_a_bulk_idle_inputs_and_a_successor(
     project: Project, monkeypatch: pytest.MonkeyPatch, way: str, views: Mapping[str, str]
 ) -> None:
     monkeypatch.setenv("TIDELINE_RUNS", "driver")  # its job is there then, beside that of ticks
-    monkeypatch.setattr(meanwhile, "DAEMON_SECONDS", meanwhile.END_SECONDS)  # else a run waits that long
+    monkeypatch.setattr(follow_up, "DAEMON_SECONDS", follow_up.END_SECONDS)  # else a run waits that long
     for name, text in views.items():
         project.model(name, text)
     made = _definitions(project)

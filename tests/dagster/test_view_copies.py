@@ -7,9 +7,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_tideline.models import load_models
-from dagster_tideline.view_spec import spec_of
-from engine.meta.sinks import copies_of
+from dagster_tideline.models.asset_spec import build_asset_spec
+from dagster_tideline.models.loader import load_models
+from engine.meta.status.sinks import list_copies
 from tests.connectors.sinks.delta.logs import columns, rows, versions
 from tests.connectors.sinks.delta.test_rows import content
 from tests.dagster.conftest import Project
@@ -49,7 +49,7 @@ def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Proj
 
     project.model("sums.sql", VIEW.format(""))
     brought(project)
-    assert not copies_of(session.stored, "sums")
+    assert not list_copies(session.stored, "sums")
     project.model(
         "sums.sql",
         "-- check: n > 0\n"
@@ -66,7 +66,7 @@ def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Proj
     brought(project)
     assert session.store.refresh().tables["sums"].table_id == built  # it goes on with the difference
     assert rows(home / "moved") == content(session, "sums")
-    assert [copy.name for copy in copies_of(session.stored, "sums")] == ["sums_delta"]
+    assert [copy.name for copy in list_copies(session.stored, "sums")] == ["sums_delta"]
 
 
 @pytest.mark.long
@@ -97,7 +97,7 @@ def test_views_made_by_hand_come_back_with_their_tables(project: Project) -> Non
     project.model("base.sql", BASE.format("* 2"))
     brought(project)
     assert rows(home / "hand") == content(session, "hand")
-    assert [copy.name for copy in copies_of(session.stored, "hand")] == ["hand_delta"]
+    assert [copy.name for copy in list_copies(session.stored, "hand")] == ["hand_delta"]
 
 
 def test_a_table_that_cannot_be_written_fails_the_run_of_its_view(project: Project) -> None:
@@ -150,5 +150,5 @@ def test_headers_options_and_python_say_the_same(tmp_path: Path) -> None:
     assert [model.error for model in models.values()] == [None] * 4
     for name in "abc":
         assert models[name].copy == {"connector": "delta", "path": "out/v"}
-        assert "deltalake" in spec_of(models[name], None).kinds and models[name].options == {}
+        assert "deltalake" in build_asset_spec(models[name], None).kinds and models[name].options == {}
     assert models["d"].copy == {"connector": "delta", "url": "s3://b/v"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from engine.hummock import Hummock, Reader
 from engine.hummock.compaction import Merge, merge_range
-from engine.hummock.merge import HashRange
+from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
 
 

@@ -73,7 +73,7 @@ class Interleaved(FaultyObjectStore):
         super().__init__(shared.inner, plan, shared.clock)
         self._interrupt = shared.interrupt
 
-    def _next(self, kind: str, path: str) -> tuple[Any, random.Random]:
+    def _choose_fault(self, kind: str, path: str) -> tuple[Any, random.Random]:
         if not self.crashed and threading.current_thread() is threading.main_thread():
             self._interrupt(self)
-        return super()._next(kind, path)
+        return super()._choose_fault(kind, path)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
 
-from engine.hummock.delta import Delta
-from engine.hummock.manifest import Manifest, decode, manifest_path
+from engine.hummock.manifests.delta import Delta
+from engine.hummock.manifests.manifest import Manifest, decode_manifest, manifest_path
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.version import SstInfo, Version
 
@@ -62,7 +62,7 @@ class Ledger:
         """Take in the manifests that are new, and hold them against what the writers were told."""
         while (data := self._objects.get(manifest_path(self.number + 1))) is not None:
             self.number += 1
-            for delta in deltas_of(decode(data, manifest_path(self.number))):
+            for delta in deltas_of(decode_manifest(data, manifest_path(self.number))):
                 self._apply(delta)
 
     def _apply(self, delta: Delta) -> None:
@@ -128,7 +128,7 @@ class Ledger:
         """No object that a table of the version refers to was deleted."""
         stored = {info.path for info in self._objects.list("")}
         for table in version.tables.values():
-            missing = table.objects() - stored
+            missing = table.list_objects() - stored
             assert not missing, f"{table.name} refers to {sorted(missing)}, which are deleted"
 
 

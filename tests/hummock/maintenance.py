@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.hummock.clock import ManualClock
 from engine.hummock.compaction import WRITE_STOP_RUNS
-from engine.hummock.compaction.task import live_runs
+from engine.hummock.compaction.task import list_live_runs
 from engine.hummock.compaction.worker import CompactionWorker
 from tests.hummock.conftest import content, keys, rows
 
@@ -45,7 +45,7 @@ def random_epoch(store: Hummock, table: Table, chance: random.Random, keys_: int
 
 def keep_house(store: Hummock, clock: ManualClock) -> None:
     """Do what the schedules do: compact what needs it, collect garbage."""
-    CompactionWorker(store).once()
+    CompactionWorker(store).run_once()
     store.gc(grace_seconds=1.0)
 
 
@@ -57,7 +57,7 @@ def updates(store: Hummock, table: Table, clock: ManualClock, epochs: int, keys_
     for step in range(epochs):
         clock.sleep(EPOCH_SECONDS)
         random_epoch(store, table, chance, keys_, step)
-        most = max(most, len(live_runs(store.version.tables[table.name])))
+        most = max(most, len(list_live_runs(store.version.tables[table.name])))
         if step % every == every - 1:
             keep_house(store, clock)
     assert most < WRITE_STOP_RUNS

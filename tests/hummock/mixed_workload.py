@@ -253,7 +253,7 @@ class World:
         store = process.opened()
         verb = self.chance.choice(["compact", "compact_l0", "compactor"])
         if verb == "compactor":
-            CompactionWorker(store, process.name).once()
+            CompactionWorker(store, process.name).run_once()
         else:
             getattr(store, verb)(self.chance.choice(TABLES))
 
@@ -316,7 +316,7 @@ class World:
             self.ledger.follow()
         version = self.observer.version
         stored = {info.path for info in self.inner.list("")}
-        referenced = set().union(*(table.objects() for table in version.tables.values()))
+        referenced = set().union(*(table.list_objects() for table in version.tables.values()))
         assert {path for path in stored if path.startswith("sst/")} == referenced
         boundary = int(self.inner.get("manifest/boundary") or 0)
         others = {"manifest/boundary", "manifest/hint"}

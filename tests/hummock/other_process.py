@@ -43,7 +43,7 @@ def _obeyed(order: tuple[str, str, float, str, dict[str, Any]]) -> str | None:
     with Hummock.open("file://" + folder, cache_dir=cache, object_store=objects, clock=clock) as store:
         try:
             if verb == "compactor":
-                CompactionWorker(store).once()
+                CompactionWorker(store).run_once()
             else:
                 getattr(store, verb)(**arguments)
         except (Conflict, UnknownTable) as error:

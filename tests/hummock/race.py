@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.hummock import Hummock, Put
-from engine.hummock.delta import Delta
+from engine.hummock.manifests.delta import Delta
 from tests.hummock.conftest import SCHEMA, content, rows
 
 CONTEXT = multiprocessing.get_context("spawn")
@@ -58,7 +58,7 @@ def race(url: str, cache: Path, processes: int, commits: int) -> Outcome:
         for racer in racers:
             racer.join()
         store.refresh()
-        numbers = [number for number in store._chain.numbers() if number > first]
+        numbers = [number for number in store._chain.list_numbers() if number > first]
         return Outcome(
             first,
             numbers,

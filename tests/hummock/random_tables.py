@@ -12,9 +12,9 @@ import pyarrow as pa
 from engine.errors import EpochExpired
 from engine.hummock import Delete, Hummock, Put
 from engine.hummock.clock import Clock
-from engine.hummock.column_defaults import with_default
 from engine.hummock.compaction import Full, Tier
-from engine.hummock.compaction.task import live_runs
+from engine.hummock.compaction.task import list_live_runs
+from engine.hummock.rows.column_defaults import with_default
 from engine.hummock.version import Run
 
 SCHEMA = pa.schema([("g", pa.int64()), ("id", pa.int64()), ("v", pa.string()), ("at", pa.int64()), ("gone", pa.int64())])  # fmt: skip
@@ -79,5 +79,5 @@ def readable(store: Hummock) -> dict[int, pa.Table]:
 
 def newest_run(store: Hummock) -> Run:
     """Return the one run that is left of the table."""
-    (run,) = live_runs(store.refresh().tables["t"])
+    (run,) = list_live_runs(store.refresh().tables["t"])
     return run

@@ -10,14 +10,14 @@ SIZES = {
     "engine.hummock.compaction": {"TIER_RUNS": 2},
     "engine.hummock.compaction.pickers.tier": {"FLOOR_ROWS": 1},
     "engine.hummock.compaction.schedule": {"TIER_EVERY": 6, "TIER_RUNS": 2},
-    "engine.hummock.write_stop": {"WRITE_STOP_RUNS": 12},
-    "engine.hummock.merge": {"MERGE_ROWS": 4},
-    "engine.hummock.files": {"SMALL_BYTES": 0, "OPEN_FILES": 3},
-    "engine.hummock.sst": {"ROW_GROUP_ROWS": 2, "MAX_ROWS": 5},
-    "engine.hummock.chain": {"CHECKPOINT_EVERY": 8, "HINT_EVERY": 16},
-    "engine.hummock.chain_search": {"CHECKPOINT_EVERY": 8, "HINT_EVERY": 16, "PAGE": 10},
-    "engine.hummock.manifest": {"CHECKPOINT_EVERY": 8},
-    "engine.hummock.gc": {"CHECKPOINT_EVERY": 8},
+    "engine.hummock.writes.write_stop": {"WRITE_STOP_RUNS": 12},
+    "engine.hummock.reads.merge": {"MERGE_ROWS": 4},
+    "engine.hummock.sorted_files.file_set": {"SMALL_BYTES": 0, "OPEN_FILES": 3},
+    "engine.hummock.sorted_files.sst": {"ROW_GROUP_ROWS": 2, "MAX_ROWS": 5},
+    "engine.hummock.manifests.chain": {"CHECKPOINT_EVERY": 8, "HINT_EVERY": 16},
+    "engine.hummock.manifests.manifest_reader": {"CHECKPOINT_EVERY": 8, "HINT_EVERY": 16, "PAGE": 10},
+    "engine.hummock.manifests.manifest": {"CHECKPOINT_EVERY": 8},
+    "engine.hummock.upkeep.gc": {"CHECKPOINT_EVERY": 8},
 }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.hummock.column_defaults import with_default
 from engine.hummock.epoch import COUNTER_BITS, epoch_at
+from engine.hummock.rows.column_defaults import with_default
 
 TTL = 300.0
 """No sum of the times that pass comes near it: multiples of 200 s, and less than 100 s beside them."""

@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import InvalidRow, InvariantViolation, TableExists, UnknownTable
 from engine.hummock import Commit, Delete, Hummock, Put, Table
-from engine.hummock.column_defaults import with_default
+from engine.hummock.rows.column_defaults import with_default
 from tests.hummock.conftest import rows
 
 OLD = pa.schema([("id", pa.int64()), ("a", pa.string())])
@@ -91,7 +91,7 @@ def test_the_verb_adds_and_drops_columns_and_keeps_their_names_apart(store: Humm
     store.ingest_batch({"t": [Put(pa.table({"id": [2], "w": [5]}))]})
     store.compact("t")
     (sst,) = store.version.tables["t"].live_ssts
-    assert "v" not in store.reader.files.whole(sst).rows.column_names
+    assert "v" not in store.reader.files.open_file(sst).rows.column_names
     with pytest.raises(InvalidRow, match="v was dropped"):
         store.alter_table("t", add=[pa.field("v", pa.string())])
     with pytest.raises(InvalidRow, match="primary key"):

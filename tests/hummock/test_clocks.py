@@ -12,7 +12,7 @@ import pytest
 from engine.errors import InvariantViolation
 from engine.hummock import Commit, Hummock, Put, SstInfo
 from engine.hummock.clock import Clock, ManualClock
-from engine.hummock.compaction.claim import CLAIM_SECONDS, held
+from engine.hummock.compaction.lease import LEASE_SECONDS, grant_lease
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import COUNTER_BITS, epoch_at, seconds_of
 from engine.hummock.object_store.local import LocalObjectStore
@@ -120,7 +120,7 @@ def test_a_wrong_clock_does_not_delete_what_lives(right: Hummock, wrong: Hummock
     world.sleep(TTL / 2)
     wrong.refresh()
     wrong.compact("t")
-    CompactionWorker(wrong).once()
+    CompactionWorker(wrong).run_once()
     wrong.gc(grace_seconds=0)
     right.refresh()
     assert content(right) == {1: "right"}
@@ -205,10 +205,12 @@ def test_a_compactors_claim_made_by_a_wrong_clock_holds_nobody_up(
 ) -> None:
     for step in range(20):
         right.ingest_batch({"u": Put(rows({step: "x"}))})
-    dead = held("u", "dead worker", world() + off)  # as a machine writes it that knows no time but its own
+    dead = grant_lease(
+        "u", "dead worker", world() + off
+    )  # as a machine writes it that knows no time but its own
     right.commit(Commit(catalog=dead))
-    world.sleep(CLAIM_SECONDS + AGREE_SECONDS)
-    assert CompactionWorker(right).once(["u"])
+    world.sleep(LEASE_SECONDS + AGREE_SECONDS)
+    assert CompactionWorker(right).run_once(["u"])
     right.gc()
     assert right.refresh().catalog.get("compaction/u") is None
 
@@ -276,7 +278,7 @@ def test_a_clock_that_is_wrong_is_told_of_once(
     world: ManualClock, objects: MemoryObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = StoreClock(WrongClock(world, DAY), objects)
-    assert [clock() for _ in range(3)] and clock.ahead() == DAY
+    assert [clock() for _ in range(3)] and clock.measure_skew() == DAY
     assert [record.message for record in caplog.records if "ahead of the object store" in record.message]
     assert len(caplog.records) == 1
 

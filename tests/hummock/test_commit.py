@@ -38,7 +38,7 @@ def test_epochs_rise_and_manifests_are_numbered_without_gaps(
         clock.added -= 10 * step  # a clock that goes back must not matter
         epochs.append(store.ingest_batch({table: [Put(rows({step: "x"}))]}))
     assert epochs == sorted(set(epochs))
-    assert store._chain.numbers() == list(range(1, store.version.number + 1))
+    assert store._chain.list_numbers() == list(range(1, store.version.number + 1))
 
 
 def test_a_store_is_the_same_when_opened_from_a_checkpoint(
@@ -96,10 +96,10 @@ def test_a_label_is_the_epoch_of_the_inputs_and_must_rise(store: Hummock, table:
     base = store.version.epoch
     store.commit(Commit(writes={"t": run_of(store, table, {1: "a"})}, epochs={"t": base - 5}))
     version = store.version.tables["t"]
-    assert (version.committed_epoch, version.first_change(0)) == (base - 5, base - 5)
+    assert (version.committed_epoch, version.find_first_change(0)) == (base - 5, base - 5)
     store.commit(Commit(epochs={"t": base}))
     assert store.version.tables["t"].committed_epoch == base
-    assert store.version.tables["t"].first_change(base - 5) is None
+    assert store.version.tables["t"].find_first_change(base - 5) is None
     with pytest.raises(InvariantViolation, match="cannot be written any more"):
         store.commit(Commit(writes={"t": run_of(store, table, {2: "b"})}, epochs={"t": base}))
     with pytest.raises(Fenced, match="job"):
@@ -191,7 +191,7 @@ class FullStore(LocalObjectStore):
 def test_a_commit_that_never_wins_ends_at_its_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.hummock.chain.COMMIT_SECONDS", 0.05)
+    monkeypatch.setattr("engine.hummock.manifests.chain.COMMIT_SECONDS", 0.05)
     store = Hummock.open((tmp_path / "s").as_uri(), object_store=FullStore(tmp_path / "s"))
     with pytest.raises(CommitTimeout, match="lost"):
         store.claim("w")
@@ -214,7 +214,7 @@ def test_a_stalled_writer_cannot_win_a_number_that_was_collected(
     for step in range(130):
         store.commit(Commit(catalog={"step": str(step)}))
     assert store._chain.collect(127) == 127
-    monkeypatch.setattr("engine.hummock.chain.TRUSTED_SECONDS", -1.0)
+    monkeypatch.setattr("engine.hummock.manifests.chain.TRUSTED_SECONDS", -1.0)
     stalled.ingest_batch({"t": [Delete(pa.table({"id": [1]}))]})
     assert stalled.version.number == store.version.number + 1
     assert content(open_store()) == {}

@@ -87,8 +87,8 @@ def test_a_cut_off_change_is_still_told_of(store: Hummock, table: Table, clock: 
     last = store.ingest_batch({table: [Put(rows({1: "b"}))]})
     clock.added += 3600
     store.compact(table)
-    assert store.version.tables["t"].first_change(first) == last
-    assert store.version.tables["t"].first_change(last) is None
+    assert store.version.tables["t"].find_first_change(first) == last
+    assert store.version.tables["t"].find_first_change(last) is None
 
 
 def test_two_compactions_of_the_same_files_do_not_both_commit(
@@ -127,7 +127,7 @@ def test_a_large_run_is_not_rewritten_for_small_ones(store: Hummock) -> None:
 
 
 def test_a_compaction_of_many_rows_ends_files_between_hashes(store: Hummock, monkeypatch) -> None:
-    monkeypatch.setattr("engine.hummock.merge.MERGE_ROWS", 1000)
+    monkeypatch.setattr("engine.hummock.reads.merge.MERGE_ROWS", 1000)
     monkeypatch.setattr("engine.hummock.compaction.merging.TARGET_ROWS", 3000)
     table = store.create_table("t", SCHEMA, ["id"], ["id"])
     for start in (0, 5000):

@@ -13,22 +13,22 @@ import pytest
 from engine.errors import Conflict, CorruptObject
 from engine.hummock import Hummock, Put
 from engine.hummock.compaction import Full, Merge, Picker, Tier, run_task
-from engine.hummock.compaction.merging import WHOLE, merge_of
-from engine.hummock.compaction.pickers.vnode import VNODES, VnodeAlignment, bounds, group_of
-from engine.hummock.compaction.ranges import ranges_of
-from engine.hummock.compaction.task import CompactionTask, live_runs
-from engine.hummock.merge import HashRange
+from engine.hummock.compaction.merging import WHOLE, build_merge
+from engine.hummock.compaction.pickers.vnode import VNODES, VnodeAlignment, find_group, list_group_bounds
+from engine.hummock.compaction.ranges import split_merge
+from engine.hummock.compaction.task import CompactionTask, list_live_runs
+from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run, SstInfo
 from tests.hummock.apart import Apart
 from tests.hummock.random_tables import KINDS, copied, newest_run, random_table, readable
 
-STARTS = {low for low, _ in bounds(VNODES)}
+STARTS = {low for low, _ in list_group_bounds(VNODES)}
 
 
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few thousand rows are many files."""
-    monkeypatch.setattr("engine.hummock.merge.MERGE_ROWS", 100)
+    monkeypatch.setattr("engine.hummock.reads.merge.MERGE_ROWS", 100)
     monkeypatch.setattr("engine.hummock.compaction.merging.TARGET_ROWS", 400)
     monkeypatch.setattr("engine.hummock.compaction.pickers.full.TARGET_ROWS", 400)
 
@@ -49,7 +49,7 @@ def of_run(rows: int, low: int, high: int, files: int = 1) -> Run:
 
 
 def merge(store: Hummock, *runs: Run) -> Merge:
-    return merge_of(CompactionTask(store.version.tables["t"], runs, ()))
+    return build_merge(CompactionTask(store.version.tables["t"], runs, ()))
 
 
 def rows_in(merge: Merge, hash_range: HashRange) -> float:
@@ -71,7 +71,7 @@ def empty(tmp_path: Path) -> Hummock:
 def test_ranges_are_whole_vnodes_that_follow_each_other_with_about_as_many_rows(empty: Hummock) -> None:
     low, high = WHOLE
     skewed = merge(empty, of_run(30_000_000, low, high, 15), of_run(10_000_000, low, low // 2, 5))
-    ranges = ranges_of(skewed, 6)
+    ranges = split_merge(skewed, 6)
     assert len(ranges) == 12  # of 4 million rows at most, and six at once
     assert (ranges[0][0], ranges[-1][1]) == WHOLE
     assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(ranges))
@@ -83,15 +83,15 @@ def test_ranges_are_whole_vnodes_that_follow_each_other_with_about_as_many_rows(
 def test_there_are_no_more_ranges_than_give_files_of_half_the_size(empty: Hummock) -> None:
     low, high = WHOLE
     runs = [of_run(3_000_000, low, high), *(of_run(100_000, low, high) for _ in range(20))]
-    assert len(ranges_of(merge(empty, *runs), 16)) == 3
-    assert ranges_of(merge(empty, of_run(900_000, low, high)), 16) == [WHOLE]
+    assert len(split_merge(merge(empty, *runs), 16)) == 3
+    assert split_merge(merge(empty, of_run(900_000, low, high)), 16) == [WHOLE]
 
 
 def test_rows_of_one_vnode_are_one_range(empty: Hummock) -> None:
-    assert ranges_of(merge(empty, of_run(30_000_000, 0, 0)), 8) == [WHOLE]
+    assert split_merge(merge(empty, of_run(30_000_000, 0, 0)), 8) == [WHOLE]
     few = merge(empty, of_run(30_000_000, 0, 0), of_run(3_000_000, *WHOLE))
-    assert all(one == WHOLE or one[0] in STARTS for one in ranges_of(few, 8))
-    assert max(rows_in(few, one) for one in ranges_of(few, 8)) >= 30_000_000  # that vnode is not cut
+    assert all(one == WHOLE or one[0] in STARTS for one in split_merge(few, 8))
+    assert max(rows_in(few, one) for one in split_merge(few, 8)) >= 30_000_000  # that vnode is not cut
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,12 +121,12 @@ def test_files_of_ranges_are_as_those_of_the_whole(tmp_path: Path, small_files: 
     task = task_of(apart, VnodeAlignment(3) if kind == "groups" else Full())
     for store, executor in ((whole, None), (apart, Apart(apart))):
         store.commit_compaction("t", run_task(store.reader, task, executor))
-    runs = [live_runs(store.refresh().tables["t"])[-1] for store in (whole, apart)]
+    runs = [list_live_runs(store.refresh().tables["t"])[-1] for store in (whole, apart)]
     for run in runs:
         assert all(a.max_hash < b.min_hash for a, b in itertools.pairwise(run))
         assert kind == "groups" or not any(sst.has_tombstones for sst in run)
     if kind == "groups":
-        assert all(group_of(sst.min_hash, 3) == group_of(sst.max_hash, 3) for sst in runs[1])
+        assert all(find_group(sst.min_hash, 3) == find_group(sst.max_hash, 3) for sst in runs[1])
     if kind not in ("crowded", "ordered"):
         assert max(sst.rows for sst in runs[1]) <= 400
     assert len({sum(sst.rows for sst in run) for run in runs}) == 1
@@ -141,7 +141,7 @@ def test_a_compacted_table_is_not_compacted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_ranges: bool
 ) -> None:
     """No file is so much smaller than others that merging them would help."""
-    monkeypatch.setattr("engine.hummock.merge.MERGE_ROWS", 5_000)
+    monkeypatch.setattr("engine.hummock.reads.merge.MERGE_ROWS", 5_000)
     for place in ("merging", "pickers.full"):
         monkeypatch.setattr(f"engine.hummock.compaction.{place}.TARGET_ROWS", 20_000)
     store = Hummock.open((tmp_path / "s").as_uri(), cache_dir=tmp_path / "c", auto_compact="off")
@@ -161,11 +161,11 @@ def test_a_range_reads_the_row_groups_within_it_by_two_requests_a_file(tmp_path:
     store.ingest_batch({"t": [Put(pa.table({"id": np.arange(1_000_000)}))]})
     (sst,) = store.version.tables["t"].live_ssts
     store.reader.files.cache.drop(sst.sst_id)
-    merge = merge_of(CompactionTask(store.version.tables["t"], ((sst,),), ()))
+    merge = build_merge(CompactionTask(store.version.tables["t"], ((sst,),), ()))
     before = store.metrics()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("TIDELINE_VERIFY")
-        (done,) = Apart(store).merge(merge, [bounds(8)[3]])
+        (done,) = Apart(store).merge(merge, [list_group_bounds(8)[3]])
     cost = store.metrics().since(before)
     assert cost.requests["get_range"] == 2 and cost.bytes_in < sst.length / 4
     assert sum(one.rows for one in done) == pytest.approx(125_000, rel=0.02)

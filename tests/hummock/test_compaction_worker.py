@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from engine.errors import WriteStopped
-from engine.hummock import Commit, Hummock, Put, write_stop
+from engine.hummock import Commit, Hummock, Put
 from engine.hummock.clock import ManualClock
 from engine.hummock.compaction import Merge
-from engine.hummock.compaction.claim import CLAIM_SECONDS, claim_of, held, is_free
-from engine.hummock.compaction.task import live_runs
+from engine.hummock.compaction.lease import LEASE_SECONDS, find_lease, grant_lease, is_free
+from engine.hummock.compaction.task import list_live_runs
 from engine.hummock.compaction.worker import CompactionWorker
-from engine.hummock.merge import HashRange
+from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
+from engine.hummock.writes import write_stop
 from tests.hummock.apart import Apart
 from tests.hummock.conftest import SCHEMA, content, rows
 
@@ -53,21 +54,23 @@ def test_a_process_of_its_own_compacts_what_needs_it_and_ends(tmp_path: Path) ->
 def test_a_claimed_table_is_left_to_its_worker_until_the_claim_is_over(tmp_path: Path) -> None:
     store = filled(tmp_path)
     now = time.time()
-    store.commit(Commit(catalog=held("t0", "another", now)))
+    store.commit(Commit(catalog=grant_lease("t0", "another", now)))
     assert not is_free(store.version, "t0", "me", now + 1)
     assert is_free(store.version, "t0", "another", now + 1)
-    assert is_free(store.version, "t0", "me", now + CLAIM_SECONDS + 1)
-    done = CompactionWorker(store, "me").once()
+    assert is_free(store.version, "t0", "me", now + LEASE_SECONDS + 1)
+    done = CompactionWorker(store, "me").run_once()
     assert [report.table for report in done] == ["t1"]
-    store.commit(Commit(catalog=held("t0", "another", now - 2 * CLAIM_SECONDS)))  # it has died
-    assert [report.table for report in CompactionWorker(store, "me").once()] == ["t0"]
-    assert claim_of(store.version, "t0") is None
+    store.commit(Commit(catalog=grant_lease("t0", "another", now - 2 * LEASE_SECONDS)))  # it has died
+    assert [report.table for report in CompactionWorker(store, "me").run_once()] == ["t0"]
+    assert find_lease(store.version, "t0") is None
 
 
 def test_a_collection_takes_away_the_claims_of_dead_workers(tmp_path: Path) -> None:
     store = filled(tmp_path)
     now = time.time()
-    store.commit(Commit(catalog=held("t0", "dead", now - 2 * CLAIM_SECONDS) | held("t1", "alive", now)))
+    store.commit(
+        Commit(catalog=grant_lease("t0", "dead", now - 2 * LEASE_SECONDS) | grant_lease("t1", "alive", now))
+    )
     store.drop_table("t0")
     store.gc()
     assert [key for key in store.version.catalog if key.startswith("compaction/")] == ["compaction/t1"]
@@ -85,15 +88,15 @@ def test_a_claim_is_renewed_while_the_executor_is_at_work(
     class Slow(Apart):
         def merge(self, merge: Merge, ranges: Sequence[HashRange]) -> Sequence[Run]:
             while len(set(ends)) < 3:
-                claim = claim_of(store.refresh(), "t0")
+                claim = find_lease(store.refresh(), "t0")
                 assert claim is not None and claim.worker == "me"
                 ends.append(claim.expires)
             return super().merge(merge, ranges)
 
     executor = Slow(store)
-    (report,) = CompactionWorker(store, "me", executor).once()
+    (report,) = CompactionWorker(store, "me", executor).run_once()
     assert report.runs_after == 1 and executor.merged and ends[-1] > ends[0]
-    assert claim_of(store.version, "t0") is None and content(store, "t0") == before
+    assert find_lease(store.version, "t0") is None and content(store, "t0") == before
 
 
 def test_a_killed_compactor_leaves_the_store_as_it_was_to_readers(tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_a_writer_that_runs_flat_out_never_passes_the_limit(
     most = 0
     for step in range(40):
         store.ingest_batch({table: [Put(rows({step: str(step)}))]})
-        most = max(most, len(live_runs(store.version.tables["t"])))
+        most = max(most, len(list_live_runs(store.version.tables["t"])))
     assert most == 6 and store.metrics().stalls > 0
     assert content(store) == {step: str(step) for step in range(40)}
 

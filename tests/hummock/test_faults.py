@@ -9,7 +9,7 @@ import pytest
 from engine.errors import CommitTimeout, CommitUncertain, Unavailable
 from engine.hummock import Hummock, Put
 from engine.hummock.clock import ManualClock
-from engine.hummock.object_store.faulty import Fault, FaultPlan, FaultyObjectStore
+from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore, RequestFault
 from engine.hummock.object_store.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.mixed_workload import run_seed
@@ -26,11 +26,11 @@ class Scripted(FaultyObjectStore):
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(MemoryObjectStore(clock), FaultPlan(0, 0.0), clock)
-        self.script: dict[str, Fault] = {}
+        self.script: dict[str, RequestFault] = {}
         self.late_arrive = False
 
-    def _next(self, kind, path):  # type: ignore[no-untyped-def]
-        fault, chance = super()._next(kind, path)
+    def _choose_fault(self, kind, path):  # type: ignore[no-untyped-def]
+        fault, chance = super()._choose_fault(kind, path)
         return self.script.get(kind, fault), chance
 
     def deliver_late(self) -> None:
@@ -55,7 +55,7 @@ def faulty(scripted: Scripted, tmp_path: Path) -> Hummock:
 
 
 def test_a_lost_answer_is_resolved_by_reading_back(faulty: Hummock, scripted: Scripted) -> None:
-    scripted.script = {"put_if_absent": Fault.after}
+    scripted.script = {"put_if_absent": RequestFault.after}
     before = faulty.metrics()
     faulty.ingest_batch({"t": [Put(rows({2: "b"}))]})
     cost = faulty.metrics().since(before)
@@ -67,7 +67,7 @@ def test_a_creation_that_arrives_late_is_recognised_and_not_repeated(
     faulty: Hummock, scripted: Scripted
 ) -> None:
     number = faulty.version.number
-    scripted.script = {"put_if_absent": Fault.late}
+    scripted.script = {"put_if_absent": RequestFault.late}
     get = scripted.get
 
     def arrives_after_the_read_back(path: str) -> bytes | None:
@@ -84,7 +84,7 @@ def test_a_creation_that_arrives_late_is_recognised_and_not_repeated(
 def test_a_store_that_falls_silent_after_the_creation_leaves_the_commit_uncertain(
     faulty: Hummock, scripted: Scripted
 ) -> None:
-    scripted.script = {"put_if_absent": Fault.after, "get": Fault.before}
+    scripted.script = {"put_if_absent": RequestFault.after, "get": RequestFault.before}
     with pytest.raises(CommitUncertain, match="did not answer whether manifest/0"):
         faulty.ingest_batch({"t": [Put(rows({2: "b"}))]})
     scripted.script = {}
@@ -95,7 +95,7 @@ def test_a_store_that_falls_silent_after_the_creation_leaves_the_commit_uncertai
 def test_a_creation_that_never_arrives_is_uncertain_at_the_deadline(
     faulty: Hummock, scripted: Scripted
 ) -> None:
-    scripted.script = {"put_if_absent": Fault.late}
+    scripted.script = {"put_if_absent": RequestFault.late}
     with pytest.raises(CommitUncertain) as told:
         faulty.ingest_batch({"t": [Put(rows({2: "b"}))]})
     assert isinstance(told.value.__cause__, CommitTimeout)
@@ -111,7 +111,7 @@ def test_an_upload_that_fails_is_unavailable_and_nothing_is_committed(
     faulty: Hummock, scripted: Scripted
 ) -> None:
     number = faulty.version.number
-    scripted.script = {"put": Fault.busy}
+    scripted.script = {"put": RequestFault.busy}
     with pytest.raises(Unavailable):
         faulty.ingest_batch({"t": [Put(rows({2: "b"}))]})
     scripted.script = {}
@@ -124,7 +124,7 @@ def test_a_compaction_that_fails_after_a_commit_is_not_the_writers_failure(
     create = scripted.put_if_absent
 
     def uploads_fail_from_now_on(path: str, data: bytes) -> bool | None:
-        scripted.script = {"put": Fault.busy}
+        scripted.script = {"put": RequestFault.busy}
         return create(path, data)
 
     for step in range(40):

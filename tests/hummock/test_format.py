@@ -15,7 +15,7 @@ import pytest
 import xxhash
 
 from engine.hummock import Commit, Delete, Hummock, Put
-from engine.hummock.column_defaults import with_default
+from engine.hummock.rows.column_defaults import with_default
 from tests.hummock.conftest import MovableClock
 from tests.hummock.dated import DatedObjectStore
 

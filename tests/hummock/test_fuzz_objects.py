@@ -12,8 +12,8 @@ import pytest
 
 from engine.errors import CorruptObject, TidelineError
 from engine.hummock import Hummock, Put
-from engine.hummock.files import Sought
-from engine.hummock.manifest import manifest_path
+from engine.hummock.manifests.manifest import manifest_path
+from engine.hummock.sorted_files.file_set import SearchValues
 from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.fuzz_objects import run
 
@@ -27,8 +27,8 @@ def test_every_answer_from_a_damaged_store_is_right_or_has_a_name(tmp_path: Path
 @pytest.fixture
 def large(open_store: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hummock]:
     """A store whose file has 20 row groups, read a few at a time, with nothing cached."""
-    monkeypatch.setattr("engine.hummock.files.SMALL_BYTES", 0)
-    monkeypatch.setattr("engine.hummock.sst.ROW_GROUP_ROWS", 1000)
+    monkeypatch.setattr("engine.hummock.sorted_files.file_set.SMALL_BYTES", 0)
+    monkeypatch.setattr("engine.hummock.sorted_files.sst.ROW_GROUP_ROWS", 1000)
     store = open_store()
     store.create_table("t", SCHEMA, ["id"])
     store.ingest_batch({"t": [Put(rows({i: str(i) * 9 for i in range(20_000)}))]})
@@ -116,5 +116,5 @@ def test_a_file_without_checksums_of_its_sections_is_read_as_a_whole(
     (sst,) = version.live_ssts
     assert len(sst.sections) == 21 and sst.sections[-1][0] == sst.length
     old = msgspec.structs.replace(sst, sections=())
-    rows_ = large.reader.files.fetched(old, Sought("id", lambda: pa.array([7]).to_numpy())).rows
+    rows_ = large.reader.files.fetch(old, SearchValues("id", lambda: pa.array([7]).to_numpy())).rows
     assert rows_.num_rows == 20_000

@@ -143,7 +143,7 @@ def test_threads_that_write_one_table_at_once_lose_nothing(store: Hummock, table
     for thread in threads:
         thread.join()
     assert len(content(store)) == 80
-    assert store._chain.numbers() == list(range(1, store.version.number + 1))
+    assert store._chain.list_numbers() == list(range(1, store.version.number + 1))
 
 
 class LateStore(LocalObjectStore):

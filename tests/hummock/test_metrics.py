@@ -90,7 +90,7 @@ def test_counters_of_threads_add_up() -> None:
     def work(_: int) -> None:
         for _ in range(1000):
             counters.add("retries")
-            counters.request("get", seconds=0.0, received=2)
+            counters.count_request("get", seconds=0.0, received=2)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))

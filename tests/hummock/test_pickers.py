@@ -21,8 +21,8 @@ from engine.hummock.compaction import (
     run_task,
     schedule,
 )
-from engine.hummock.compaction.pickers.vnode import bounds, group_of
-from engine.hummock.compaction.task import live_runs, rows_of
+from engine.hummock.compaction.pickers.vnode import find_group, list_group_bounds
+from engine.hummock.compaction.task import count_run_rows, list_live_runs
 from engine.hummock.version import Compaction
 from tests.hummock.conftest import SCHEMA, content, keys, rows
 
@@ -56,7 +56,7 @@ def test_tier_takes_runs_of_like_size_and_leaves_a_large_one(store: Hummock, tab
     for step in range(4):
         put(store, table, range(step * 10, step * 10 + 10), "new")
     task = do(store, Tier())
-    assert task is not None and len(task.merge) == 4 and len(live_runs(version(store))) == 2
+    assert task is not None and len(task.merge) == 4 and len(list_live_runs(version(store))) == 2
     assert Tier().pick(version(store)) is None
 
 
@@ -66,15 +66,15 @@ def test_to_base_waits_until_the_upper_runs_are_a_good_part_of_the_base(store: H
     assert ToBase(0.25).pick(version(store)) is None
     put(store, table, range(9000), "newer")
     assert do(store, ToBase(0.25)) is not None
-    assert [rows_of(run) for run in live_runs(version(store))] == [20_000]
+    assert [count_run_rows(run) for run in list_live_runs(version(store))] == [20_000]
 
 
 def test_level_merges_the_cheapest_pair_in_the_middle(store: Hummock, table: Table) -> None:
     for size in (40_000, 3000, 2500, 100):
         put(store, table, range(size), str(size))
     task = do(store, Level())
-    assert task is not None and [rows_of(run) for run in task.merge] == [2500, 3000]
-    assert [rows_of(run) for run in live_runs(version(store))] == [100, 3000, 40_000]
+    assert task is not None and [count_run_rows(run) for run in task.merge] == [2500, 3000]
+    assert [count_run_rows(run) for run in list_live_runs(version(store))] == [100, 3000, 40_000]
 
 
 def test_tombstones_end_at_the_base(store: Hummock, table: Table) -> None:
@@ -90,7 +90,7 @@ def test_tombstones_end_at_the_base(store: Hummock, table: Table) -> None:
 def test_a_trivial_move_reads_nothing(store: Hummock, spread: Table) -> None:
     put(store, spread, range(3000))
     store.commit_compaction("t", run_task(store.reader, VnodeAlignment(2).pick(version(store))))  # type: ignore[arg-type]
-    (run,) = live_runs(version(store))
+    (run,) = list_live_runs(version(store))
     assert len(run) == 2
     low, high = run
     now = version(store)
@@ -99,7 +99,7 @@ def test_a_trivial_move_reads_nothing(store: Hummock, spread: Table) -> None:
     written = store.metrics().requests.get("put", 0)
     task = do(store, TrivialMove(least_rows=1000))
     assert task is not None and task.rows == 0 and store.metrics().requests.get("put", 0) == written
-    assert [len(run) for run in live_runs(version(store))] == [2]
+    assert [len(run) for run in list_live_runs(version(store))] == [2]
 
 
 def test_vnode_alignment_cuts_files_at_the_bounds_of_the_groups(store: Hummock, spread: Table) -> None:
@@ -107,7 +107,7 @@ def test_vnode_alignment_cuts_files_at_the_bounds_of_the_groups(store: Hummock, 
     assert do(store, VnodeAlignment(8)) is not None
     files = version(store).live_ssts
     assert len(files) == 8
-    assert all(group_of(sst.min_hash, 8) == group_of(sst.max_hash, 8) for sst in files)
+    assert all(find_group(sst.min_hash, 8) == find_group(sst.max_hash, 8) for sst in files)
     assert VnodeAlignment(8).pick(version(store)) is None and VnodeAlignment(4).pick(version(store)) is None
 
 
@@ -120,17 +120,17 @@ def test_a_table_with_groups_of_vnodes_is_cut_at_their_bounds_by_itself(
     store.alter_table("t", vnode_groups=3)
     while (task := next_task(version(store))) is not None:
         store.commit_compaction("t", run_task(store.reader, task))
-    assert [group_of(sst.min_hash, 3) for sst in version(store).live_ssts] == [0, 1, 2]
-    assert [group_of(sst.max_hash, 3) for sst in version(store).live_ssts] == [0, 1, 2]
+    assert [find_group(sst.min_hash, 3) for sst in version(store).live_ssts] == [0, 1, 2]
+    assert [find_group(sst.max_hash, 3) for sst in version(store).live_ssts] == [0, 1, 2]
 
 
 def test_groups_cover_all_hashes_once() -> None:
     for groups in (1, 3, 8, 256):
-        ranges = bounds(groups)
+        ranges = list_group_bounds(groups)
         assert ranges[0][0] == -(1 << 63) and ranges[-1][1] == (1 << 63) - 1
         assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(ranges))
         assert all(
-            group_of(low, groups) == group_of(high, groups) == i for i, (low, high) in enumerate(ranges)
+            find_group(low, groups) == find_group(high, groups) == i for i, (low, high) in enumerate(ranges)
         )
 
 
@@ -140,7 +140,7 @@ def test_a_small_change_to_a_large_table_is_not_paid_with_the_table(store: Hummo
         put(store, table, range(step * 20, step * 20 + 20), str(step))
         while (task := next_task(version(store))) is not None:
             store.commit_compaction("t", run_task(store.reader, task))
-    assert store.metrics().compacted_rows < 3 * 50_000 and len(live_runs(version(store))) <= 8
+    assert store.metrics().compacted_rows < 3 * 50_000 and len(list_live_runs(version(store))) <= 8
 
 
 @pytest.mark.parametrize("picker", [Tier(), ToBase(), Level(), Tombstone(), TrivialMove(), VnodeAlignment(4)])

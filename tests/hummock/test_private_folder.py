@@ -11,8 +11,8 @@ import pytest
 
 from engine.errors import EnvironmentNotReady
 from engine.hummock import Hummock, Put
-from engine.hummock.cache import SWEPT
 from engine.hummock.private_folder import make_private
+from engine.hummock.sorted_files.arrow_cache import SWEPT
 from tests.hummock.conftest import SCHEMA, content, rows
 
 

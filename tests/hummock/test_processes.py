@@ -55,7 +55,7 @@ def test_commits_of_racing_processes_are_all_there(tmp_path: Path, processes: in
         assert racer.exitcode == 0
     store.refresh()
     assert len(content(store)) == processes * commits * 2
-    assert store._chain.numbers() == list(range(1, store.version.number + 1))
+    assert store._chain.list_numbers() == list(range(1, store.version.number + 1))
 
 
 def test_a_killed_writer_leaves_whole_epochs_only(tmp_path: Path) -> None:

@@ -9,9 +9,14 @@ import pytest
 
 from engine.errors import CorruptObject
 from engine.hummock import Commit, Hummock, Put, Version
-from engine.hummock.chain_search import HINT_EVERY, HINT_PATH
-from engine.hummock.delta import Delta
-from engine.hummock.manifest import encode, encoded_deltas, manifest_number, manifest_path
+from engine.hummock.manifests.delta import Delta
+from engine.hummock.manifests.manifest import (
+    encode_deltas,
+    encode_manifest,
+    manifest_path,
+    parse_manifest_number,
+)
+from engine.hummock.manifests.manifest_reader import HINT_EVERY, HINT_PATH
 from engine.hummock.object_store import ObjectInfo
 from engine.hummock.object_store.local import LocalObjectStore
 from tests.hummock.conftest import SCHEMA, MovableClock, rows
@@ -28,19 +33,19 @@ class LongChain:
     def get(self, path: str) -> bytes | None:
         if path in self.written:
             return self.written[path]
-        number = manifest_number(path)
+        number = parse_manifest_number(path)
         if number is None or not 1 <= number <= self.newest:
             return None
         tail = range(number - (number - 1) % 64, number) if self.tails else ()
         version = Version(number, number << 16, catalog={"step": str(number)})
-        return encode([delta_of(number)], version, [encoded_deltas([delta_of(n)]) for n in tail])
+        return encode_manifest([delta_of(number)], version, [encode_deltas([delta_of(n)]) for n in tail])
 
     def head(self, path: str) -> ObjectInfo | None:
-        number = manifest_number(path)
+        number = parse_manifest_number(path)
         return ObjectInfo(path, 1, 0.0) if number is not None and 1 <= number <= self.newest else None
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
-        for number in range((manifest_number(start_after) or 0) + 1, self.newest + 1):
+        for number in range((parse_manifest_number(start_after) or 0) + 1, self.newest + 1):
             yield ObjectInfo(manifest_path(number), 1, 0.0)
 
     def put(self, path: str, data: bytes) -> None:
@@ -100,7 +105,7 @@ def test_a_poll_after_a_long_silence_asks_for_the_boundary_and_lists_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, counted = opened(LongChain(1000), tmp_path)
-    monkeypatch.setattr("engine.hummock.chain.UNWATCHED_SECONDS", -1.0)
+    monkeypatch.setattr("engine.hummock.manifests.chain.UNWATCHED_SECONDS", -1.0)
     counted.reset()
     store.refresh()
     assert counted.counts == {"get": 2}
@@ -136,7 +141,7 @@ def test_an_epoch_over_three_tables_is_two_puts_two_gets_at_most_and_no_list(
     for name in "abc":
         store.create_table(name, SCHEMA, ["id"], ["id"])
     for trusted in (5.0, -1.0):
-        monkeypatch.setattr("engine.hummock.chain.TRUSTED_SECONDS", trusted)
+        monkeypatch.setattr("engine.hummock.manifests.chain.TRUSTED_SECONDS", trusted)
         counted.reset()
         store.refresh()
         store.ingest_batch({name: Put(rows({1: name})) for name in "abc"})
@@ -149,6 +154,6 @@ def test_manifests_of_two_stores_in_one_folder_are_told(tmp_path: Path) -> None:
     chain = LongChain(10)
     store, _ = opened(chain, tmp_path)
     foreign = Delta(11, 5 << 16, "other", catalog={"step": "other"})
-    chain.written[manifest_path(11)] = encode([foreign], Version(11, 5 << 16))
+    chain.written[manifest_path(11)] = encode_manifest([foreign], Version(11, 5 << 16))
     with pytest.raises(CorruptObject, match="does not follow"):
         store.refresh()

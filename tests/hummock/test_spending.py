@@ -8,25 +8,25 @@ from pyspark.sql import SparkSession
 
 from engine.hummock import Hummock, Put
 from engine.hummock.metrics import REQUESTS, Counters
+from engine.hummock.monitoring.prices import DOLLARS_BY_REQUEST, Spending, calculate_dollars
 from engine.hummock.object_store.memory import MemoryObjectStore
-from engine.hummock.prices import DOLLARS_BY_REQUEST, Spending, dollars
 from engine.session import Session
 
 
 def test_every_kind_of_request_has_a_price() -> None:
     assert set(DOLLARS_BY_REQUEST) == set(REQUESTS)
-    assert dollars({"get": 10_000, "put": 1_000, "delete": 5}) == pytest.approx(0.004 + 0.005)
+    assert calculate_dollars({"get": 10_000, "put": 1_000, "delete": 5}) == pytest.approx(0.004 + 0.005)
 
 
 def test_requests_are_told_once_and_those_of_a_lost_commit_with_the_next() -> None:
     counters = Counters()
-    counters.request("get", seconds=0.0)
-    spent = counters.untold()
-    counters.request("put", seconds=0.0)
+    counters.count_request("get", seconds=0.0)
+    spent = counters.count_unreported()
+    counters.count_request("put", seconds=0.0)
     counters.add_requests({"get": 2})
-    assert spent == {"get": 1} and counters.untold() == {"get": 3, "put": 1}
-    counters.told(spent)
-    assert counters.untold() == {"get": 2, "put": 1}
+    assert spent == {"get": 1} and counters.count_unreported() == {"get": 3, "put": 1}
+    counters.mark_reported(spent)
+    assert counters.count_unreported() == {"get": 2, "put": 1}
 
 
 def test_the_newest_commits_tell_all_that_their_process_asked_for() -> None:

@@ -78,7 +78,7 @@ def test_a_batch_whose_body_raises_commits_nothing(store: Hummock, table: Table)
 
 
 def test_a_batch_that_spills_lets_later_operations_win(store: Hummock, table: Table, monkeypatch) -> None:
-    monkeypatch.setattr("engine.hummock.batch.SPILL_BYTES", 1)
+    monkeypatch.setattr("engine.hummock.writes.batch.SPILL_BYTES", 1)
     with store.epoch() as batch:
         batch.put(table, rows({1: "a", 2: "b"}))
         batch.put(table, rows({1: "A"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.jsonb.text import NotJson, normal, parsed, pretty
+from engine.jsonb.text import NotJson, normalize_json, parse_json, render_pretty
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ from engine.jsonb.text import NotJson, normal, parsed, pretty
 def test_a_text_is_brought_into_the_form_in_which_equal_values_have_equal_bytes(
     text: str, shown: str
 ) -> None:
-    assert normal(text) == shown
-    assert normal(shown) == shown
+    assert normalize_json(text) == shown
+    assert normalize_json(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_a_text_is_brought_into_the_form_in_which_equal_values_have_equal_bytes(
 )
 def test_what_jsonb_cannot_hold_is_told(text: str) -> None:
     with pytest.raises(NotJson):
-        normal(text)
+        normalize_json(text)
 
 
 def test_a_value_over_several_lines_is_indented_by_four() -> None:
     shown = '[\n    {\n        "a": 1,\n        "bb": null\n    },\n    [\n    ]\n]'
-    assert pretty(parsed('[{"bb":null,"a":1},[]]')) == shown
+    assert render_pretty(parse_json('[{"bb":null,"a":1},[]]')) == shown

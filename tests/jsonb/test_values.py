@@ -36,32 +36,38 @@ ROWS = pa.struct([("bb", pa.int32()), ("a", pa.list_(pa.float64())), ("j", pa.st
     ],
 )
 def test_a_plain_value(value: object, shown: str) -> None:
-    assert values.as_documents(pa.array([value, None]), "", sort=True) == [shown, None]
+    assert values.render_documents(pa.array([value, None]), "", sort=True) == [shown, None]
 
 
 def test_a_float_of_four_bytes_has_the_digits_that_tell_it_from_others() -> None:
-    assert values.as_documents(pa.array([0.1], pa.float32()), "", sort=True) == ["0.1"]
+    assert values.render_documents(pa.array([0.1], pa.float32()), "", sort=True) == ["0.1"]
 
 
 def test_rows_and_arrays_hold_json_as_json_and_texts_as_strings() -> None:
     column = pa.array([ROW, None], ROWS)
     kind = "struct<bb:int,a:array<double>,j:jsonb>"
-    assert values.as_documents(column, kind, sort=True) == ['{"a": [1, null], "j": {"x": 1}, "bb": 1}', None]
-    assert values.as_documents(column, kind, sort=False) == ['{"bb":1,"a":[1,null],"j":{"x": 1}}', None]
-    assert values.as_documents(column, "", sort=False) == ['{"bb":1,"a":[1,null],"j":"{\\"x\\": 1}"}', None]
+    assert values.render_documents(column, kind, sort=True) == [
+        '{"a": [1, null], "j": {"x": 1}, "bb": 1}',
+        None,
+    ]
+    assert values.render_documents(column, kind, sort=False) == ['{"bb":1,"a":[1,null],"j":{"x": 1}}', None]
+    assert values.render_documents(column, "", sort=False) == [
+        '{"bb":1,"a":[1,null],"j":"{\\"x\\": 1}"}',
+        None,
+    ]
 
 
 def test_groups_are_written_as_postgres_writes_them() -> None:
     numbers = pa.array([[1, None], None], pa.list_(pa.int32()))
-    assert values.listed(numbers, "int") == ["[1, null]", None]
+    assert values.aggregate_lists(numbers, "int") == ["[1, null]", None]
     nested = pa.array([[[1], [2]]], pa.list_(pa.list_(pa.int32())))
-    assert values.listed(nested, "array<int>") == ["[[1], \n [2]]"]
+    assert values.aggregate_lists(nested, "array<int>") == ["[[1], \n [2]]"]
     keys = pa.array([["b", "a", "b"]], pa.list_(pa.string()))
     found = pa.array([[1, None, 3]], pa.list_(pa.int32()))
-    assert values.gathered(keys, found, "int", sort=True) == ['{"a": null, "b": 3}']
-    assert values.gathered(keys, found, "int", sort=False) == ['{ "b" : 1, "a" : null, "b" : 3 }']
-    assert values.written_object(["b", "a"], ["1", None]) == '{"b" : 1, "a" : null}'
+    assert values.aggregate_objects(keys, found, "int", sort=True) == ['{"a": null, "b": 3}']
+    assert values.aggregate_objects(keys, found, "int", sort=False) == ['{ "b" : 1, "a" : null, "b" : 3 }']
+    assert values.build_json_object(["b", "a"], ["1", None]) == '{"b" : 1, "a" : null}'
 
 
 def test_a_key_that_is_null_is_told() -> None:
-    assert values.built_object([None], ["1"]) == "!a key of a JSON object must not be null"
+    assert values.build_object([None], ["1"]) == "!a key of a JSON object must not be null"

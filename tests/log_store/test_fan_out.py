@@ -42,7 +42,7 @@ def reader(store: Hummock, name: str, group: VnodeGroup = WHOLE) -> SinkLogStore
 def shown(parts: Iterator[Changes]) -> list[tuple[str, dict, dict]]:
     found = []
     for part in parts:
-        operations = part.operation_names().to_pylist()
+        operations = part.name_operations().to_pylist()
         found += list(zip(operations, part.rows.to_pylist(), part.old.to_pylist(), strict=True))
     return found
 
@@ -56,9 +56,9 @@ def test_every_reader_gets_what_it_would_have_read_by_itself(store: Hummock) -> 
     fan_out = FanOut(table, readers)
     fan_out.run()
     for one in readers:
-        for part in one.ranges(table, each_epoch=True):
+        for part in one.list_ranges(table, each_epoch=True):
             channel = fan_out.channels[one.consumer]
-            assert channel.covers(part)
+            assert channel.is_next(part)
             assert shown(channel.read(part)) == shown(one.read(table, part))
 
 
@@ -69,7 +69,7 @@ def test_a_reader_that_takes_nothing_stops_nobody_and_its_memory_is_bounded(stor
     table = store.version.tables["t"]
     fan_out = FanOut(table, [fast, slow], buffer_bytes=10_000)
     taken: list[int] = []
-    parts = list(fast.ranges(table, each_epoch=True))
+    parts = list(fast.list_ranges(table, each_epoch=True))
     fan_out.run()  # ends, though nobody has taken anything
     for part in parts:
         taken += [row["id"] for _, row, _ in shown(fan_out.channels["fast"].read(part))]
@@ -88,9 +88,9 @@ def test_a_reader_further_behind_reads_the_rest_by_itself(store: Hummock) -> Non
     put(store, {2: "b"})
     table = store.version.tables["t"]
     fan_out = FanOut(table, [behind, ahead])
-    first, second = behind.ranges(table, each_epoch=True)
+    first, second = behind.list_ranges(table, each_epoch=True)
     channel = fan_out.channels["behind"]
-    assert not channel.covers(first) and channel.covers(second)
+    assert not channel.is_next(first) and channel.is_next(second)
     fan_out.run()
     assert [row["id"] for _, row, _ in shown(channel.read(second))] == [2]
 
@@ -107,7 +107,7 @@ def test_a_reading_that_fails_is_told_to_every_reader(store: Hummock) -> None:
 
     readers[0].read = broken  # type: ignore[method-assign]
     fan_out.run()
-    (part,) = readers[1].ranges(table, each_epoch=True)
+    (part,) = readers[1].list_ranges(table, each_epoch=True)
     with pytest.raises(LogStoreError, match="disk on fire"):
         shown(fan_out.channels["y"].read(part))
 
@@ -119,7 +119,7 @@ def test_readers_of_a_group_of_vnodes_get_just_its_keys(store: Hummock) -> None:
     table = store.version.tables["t"]
     found = []
     for one in readers:
-        (part,) = one.ranges(table, each_epoch=True)
+        (part,) = one.list_ranges(table, each_epoch=True)
         mine = [row["id"] for _, row, _ in shown(one.read(table, part))]
         assert 30 < len(mine) < 110
         found += mine
@@ -145,7 +145,7 @@ def test_any_pace_and_any_buffer_give_the_same_changes(
         table = store.version.tables["t"]
         fan_out = FanOut(table, readers, buffer_bytes=buffer)
         fan_out.run()
-        waiting = {one.consumer: list(one.ranges(table, each_epoch=True)) for one in readers}
+        waiting = {one.consumer: list(one.list_ranges(table, each_epoch=True)) for one in readers}
         expected = {
             one.consumer: [shown(one.read(table, p)) for p in waiting[one.consumer]] for one in readers
         }

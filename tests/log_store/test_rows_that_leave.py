@@ -38,7 +38,7 @@ def _delivered(session: Session, *, each_epoch: bool) -> list[tuple[int, int]]:
     reader = SinkLogStore(session.store, "t", "sink", ["k"], VnodeGroup(0, 1))
     table = session.store.refresh().tables["t"]
     found: list[tuple[int, int]] = []
-    for part in reader.ranges(table, each_epoch=each_epoch):
+    for part in reader.list_ranges(table, each_epoch=each_epoch):
         for change in reader.read(table, part):
             rows = zip(
                 change.operations.tolist(), change.rows.to_pylist(), change.old.to_pylist(), strict=True

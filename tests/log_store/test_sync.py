@@ -15,7 +15,7 @@ from hypothesis import strategies as hs
 from engine.errors import LogStoreError
 from engine.hummock import Commit, Hummock, Table
 from engine.hummock.version import OP
-from engine.log_store import Barrier, Chunk, Message, SyncLogStore, Watermark
+from engine.log_store import Barrier, Chunk, Message, SyncLogStore, WatermarkMessage
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
 OUT = Table("out", pa.schema([("place", pa.int64()), ("item", pa.string())]), ("place",))
@@ -25,15 +25,15 @@ def chunk(*ids: int, width: int = 0) -> Chunk:
     return Chunk(pa.table({"id": pa.array(ids, pa.int64()), "text": ["x" * width] * len(ids)}))
 
 
-def watermark(value: int) -> Watermark:
-    return Watermark("id", pa.scalar(value, pa.int64()))
+def watermark(value: int) -> WatermarkMessage:
+    return WatermarkMessage("id", pa.scalar(value, pa.int64()))
 
 
 def items(message: Message) -> list[str]:
     """A message as items of the model's list: one a row, one a watermark."""
     if isinstance(message, Chunk):
         return [f"row {value}" for value in message.rows.column("id").to_pylist()]
-    assert isinstance(message, Watermark)
+    assert isinstance(message, WatermarkMessage)
     return [f"watermark {message.value.as_py()}"]
 
 
@@ -62,16 +62,16 @@ def open_log(memory: MemoryObjectStore, tmp_path: Path) -> Callable[..., tuple[H
 def started(store: Hummock, log: SyncLogStore) -> int:
     """Send the initial barrier and return its epoch."""
     epoch = store.version.epoch + 1
-    assert log.barrier(Barrier(epoch - 1, epoch, "initial")) is None
+    assert log.put_barrier(Barrier(epoch - 1, epoch, "initial")) is None
     assert log.read(timeout=0) == Barrier(epoch - 1, epoch, "initial")
     return epoch
 
 
 def checkpoint(store: Hummock, log: SyncLogStore, epoch: int) -> int:
-    part = log.barrier(Barrier(epoch, epoch + 1))
+    part = log.put_barrier(Barrier(epoch, epoch + 1))
     assert part is not None and log.read(timeout=0) == part.barrier
     store.commit(Commit(writes=part.writes))
-    log.committed(part)
+    log.record_commit(part)
     return epoch + 1
 
 
@@ -200,7 +200,9 @@ def test_references_are_read_from_the_table_once_they_are_committed(memory, tmp_
         log.put(chunk(i, width=300))
     checkpoint(store, log, epoch)
     store.compact("_log_t")
-    for path in [path for path in memory.objects if path not in store.version.tables["_log_t"].objects()]:
+    for path in [
+        path for path in memory.objects if path not in store.version.tables["_log_t"].list_objects()
+    ]:
         if path.startswith("sst/"):
             memory.delete([path])
     store.reader.files.forget()
@@ -218,7 +220,7 @@ class Job:
             sent += items(self.message(number, size))
         self.all = sent
 
-    def message(self, number: int, size: int) -> Chunk | Watermark:
+    def message(self, number: int, size: int) -> Chunk | WatermarkMessage:
         start = sum(self.chunks[:number])
         return chunk(*range(start, start + size), width=40) if size else watermark(number)
 
@@ -251,7 +253,7 @@ class Job:
     def checkpoint(self, kind: str) -> None:
         barrier = Barrier(self.epoch, self.epoch + 1, kind)  # type: ignore[arg-type]
         self.epoch += 1
-        part = self.log.barrier(barrier)
+        part = self.log.put_barrier(barrier)
         assert self.log.read(timeout=0) == barrier  # before all that waits
         if part is None:
             return
@@ -260,7 +262,7 @@ class Job:
         rows = rows.append_column(OP, pa.array([0] * len(rows), pa.uint8()))
         own = {"out": tuple(self.store.reader.write_run(OUT, rows))} if self.given else {}
         self.store.commit(Commit(writes={**part.writes, **own}, catalog={"sent": str(self.next)}))
-        self.log.committed(part)
+        self.log.record_commit(part)
         self.out, self.given = self.out + self.given, []
         assert self.log.metrics.peak_buffered_bytes <= self.buffer
 

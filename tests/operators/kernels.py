@@ -18,12 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from engine.operators.arrow_expressions import Compiler
-from engine.operators.arrow_folds import GroupBy
-from engine.operators.arrow_values import Inexact, Value
-from engine.operators.arrow_windows import ArrowCall, OverWindows, compiled
-from engine.operators.scan import spark_schema
-from engine.operators.windows import batch as by_spark
+from engine.operators.arrow.compiler import Compiler
+from engine.operators.arrow.expressions import Inexact, Value
+from engine.operators.arrow.folds import GroupBy
+from engine.operators.arrow.over_windows import ArrowCall, ComputeWindows, compile_call
+from engine.operators.grouping.windows import batch as by_spark
+from engine.operators.lookups.scan import derive_spark_schema
 from engine.sql.expression.nodes import (
     And,
     Arithmetic,
@@ -39,8 +39,8 @@ from engine.sql.expression.nodes import (
     Or,
     Unary,
 )
-from engine.sql.expression.spark_sql import spark_sql
-from engine.sql.functions import AMONG_PEERS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, spark_functions
+from engine.sql.expression.spark_sql import render_spark_sql
+from engine.sql.functions import AMONG_PEERS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, load_spark_functions
 from engine.sql.plan import Over, Scan
 from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
 
@@ -101,7 +101,7 @@ def rows() -> pa.Table:
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return rows as a frame; without a schema times without a zone would get one."""
-    return spark.createDataFrame(table, spark_schema(table.schema))
+    return spark.createDataFrame(table, derive_spark_schema(table.schema))
 
 
 def array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
@@ -113,7 +113,7 @@ def array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
 
 def compiler() -> Compiler:
     """Return the compiler over the columns of `rows`."""
-    return Compiler(StructType(spark_schema(rows().schema).fields), lambda: True)
+    return Compiler(StructType(derive_spark_schema(rows().schema).fields), lambda: True)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def kernels() -> list[Kernel]:
     """Return every expression of one step, over each type, that Arrow computes."""
     known, found = compiler(), []
     for name, expr in _expressions():
-        value = known.value(expr)
+        value = known.compile_value(expr)
         if value is not None:
             found.append(Kernel(name, expr, value))
     return found
@@ -168,7 +168,9 @@ def _expressions() -> Iterator[tuple[str, Expr]]:
     yield "and", And((a["boolean"], b["boolean"], c["boolean"]))
     yield "or", Or((a["boolean"], b["boolean"], c["boolean"]))
     named = [
-        name for name, kind in spark_functions().items() if kind == "scalar" and name not in NON_DETERMINISTIC
+        name
+        for name, kind in load_spark_functions().items()
+        if kind == "scalar" and name not in NON_DETERMINISTIC
     ]
     for name in (*named, "if", "coalesce"):
         for kind in EDGES:
@@ -185,18 +187,18 @@ def by_arrow(kernel: Kernel) -> tuple[pa.Array[Any], np.ndarray]:
     """Return what Arrow gives of each row, and of which rows it gives something."""
     batch = rows().combine_chunks().to_batches()[0]
     try:
-        return kernel.value.over(batch), np.ones(ROWS, dtype=bool)
+        return kernel.value.evaluate(batch), np.ones(ROWS, dtype=bool)
     except Inexact:
         pass
     parts, given = [], np.zeros(ROWS, dtype=bool)
     for n in range(ROWS):
         try:
-            parts.append(kernel.value.over(batch.slice(n, 1)))
+            parts.append(kernel.value.evaluate(batch.slice(n, 1)))
             given[n] = True
         except Inexact:
             continue
     places = np.where(given, np.cumsum(given) - 1, 0)
-    empty = kernel.value.over(batch.slice(0, 0)) if not parts else pa.concat_arrays(parts)
+    empty = kernel.value.evaluate(batch.slice(0, 0)) if not parts else pa.concat_arrays(parts)
     return empty.take(pa.array(places, pa.int64(), mask=~given)), given
 
 
@@ -205,7 +207,9 @@ def differences(spark: SparkSession, found: Sequence[Kernel]) -> tuple[list[str]
     computed = [(kernel, *by_arrow(kernel)) for kernel in found]
     masks = np.stack([given for _, _, given in computed], axis=1)
     table = rows().append_column("given", pa.array(list(masks), pa.list_(pa.bool_())))
-    texts = [f"if(`given`[{n}], {spark_sql(kernel.expr)}, NULL) AS `r{n}`" for n, kernel in enumerate(found)]
+    texts = [
+        f"if(`given`[{n}], {render_spark_sql(kernel.expr)}, NULL) AS `r{n}`" for n, kernel in enumerate(found)
+    ]
     try:
         told = _frame(spark, table).selectExpr("id", *texts).toArrow().sort_by("id")
     except PySparkException as error:
@@ -213,11 +217,11 @@ def differences(spark: SparkSession, found: Sequence[Kernel]) -> tuple[list[str]
             half = len(found) // 2
             parts = [differences(spark, part) for part in (found[:half], found[half:])]
             return parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
-        return [f"{spark_sql(found[0].expr)}: Spark fails: {str(error)[:200]}"], 0
+        return [f"{render_spark_sql(found[0].expr)}: Spark fails: {str(error)[:200]}"], 0
     wrong = []
     for n, (kernel, values, given) in enumerate(computed):
         there = told.column(f"r{n}").combine_chunks()
-        wrong += _unlike(spark_sql(kernel.expr), kernel.expr.columns, values, there, given)
+        wrong += _unlike(render_spark_sql(kernel.expr), kernel.expr.columns, values, there, given)
     return wrong, int(masks.sum())
 
 
@@ -257,11 +261,11 @@ class FoldKernel:
 def fold_kernels() -> list[FoldKernel]:
     """Return every aggregate, over each type, that Arrow computes."""
     known, found = compiler(), []
-    for name in (name for name, kind in spark_functions().items() if kind == "aggregate"):
+    for name in (name for name, kind in load_spark_functions().items() if kind == "aggregate"):
         columns = [f"a:{kind}" for kind in EDGES] + [f"small:{kind}" for kind in _WHOLE]
         for arguments in [(), *((Column(column),) for column in columns)]:
             expr = Call(name, arguments)
-            grouped = known.grouped([("g", Column("g"))], [("r", expr)])
+            grouped = known.compile_groups([("g", Column("g"))], [("r", expr)])
             if grouped is not None:
                 found.append(FoldKernel(expr, grouped[0]))
     return found
@@ -283,7 +287,9 @@ def fold_differences(spark: SparkSession, found: Sequence[FoldKernel]) -> tuple[
             told[n][int(group)] = folded.column("r")
             given[groups == group, n] = True
     table = rows().append_column("given", pa.array(list(given), pa.list_(pa.bool_())))
-    texts = [f"{spark_sql(each.expr)} FILTER (WHERE `given`[{n}]) AS `r{n}`" for n, each in enumerate(found)]
+    texts = [
+        f"{render_spark_sql(each.expr)} FILTER (WHERE `given`[{n}]) AS `r{n}`" for n, each in enumerate(found)
+    ]
     _frame(spark, table).createOrReplaceTempView("kernel_rows")
     by_g = spark.sql(f"SELECT g, {', '.join(texts)} FROM kernel_rows GROUP BY g").toArrow()
     wrong = []
@@ -292,7 +298,7 @@ def fold_differences(spark: SparkSession, found: Sequence[FoldKernel]) -> tuple[
             here, there = told[n].get(group), by_g.column(f"r{n}").combine_chunks().slice(at, 1)
             if here is not None and (here.type != there.type or plain(here) != plain(there)):
                 wrong.append(
-                    f"{spark_sql(kernel.expr)} of group {group}: {plain(here)}, of Spark {plain(there)}"
+                    f"{render_spark_sql(kernel.expr)} of group {group}: {plain(here)}, of Spark {plain(there)}"
                 )
     return wrong, sum(map(len, told))
 
@@ -302,7 +308,7 @@ def key_differences(spark: SparkSession) -> tuple[list[str], int]:
     known, wrong, seen = compiler(), [], []
     (batch,) = rows().combine_chunks().to_batches()
     for kind in EDGES:
-        grouped = known.grouped([("k", Column(f"a:{kind}"))], [("n", Call("count"))])
+        grouped = known.compile_groups([("k", Column(f"a:{kind}"))], [("n", Call("count"))])
         if grouped is None:
             continue
         (folded,) = grouped[0](iter([batch]))
@@ -332,14 +338,17 @@ def window_calls(whole: bool) -> list[tuple[WindowCall, ArrowCall]]:
     With `whole` it is each function over each type, in each frame.
     """
     known, found = compiler(), []
-    names = [*WINDOW_FUNCTIONS, *(name for name, kind in spark_functions().items() if kind == "aggregate")]
+    names = [
+        *WINDOW_FUNCTIONS,
+        *(name for name, kind in load_spark_functions().items() if kind == "aggregate"),
+    ]
     orders = [SortKey(f"b:{kind}", False, True) for kind in EDGES]
     orders += [SortKey(f"b:{kind}", True, False) for kind in EDGES] if whole else []
     made = itertools.count()
 
     def add(expr: Call, order: tuple[SortKey, ...], frame: Frame | None) -> None:
         call = WindowCall(f"w{next(made)}", expr, order, frame)
-        arrow = compiled(call, ("id",), known)
+        arrow = compile_call(call, ("id",), known)
         if arrow is not None:
             found.append((call, arrow))
 
@@ -366,7 +375,7 @@ def window_differences(
     computed: list[tuple[WindowCall, pa.Array[Any]]] = []
     for call, arrow in found:
         try:
-            (told,) = OverWindows(("g",), (arrow,))(iter([batch]))
+            (told,) = ComputeWindows(("g",), (arrow,))(iter([batch]))
         except Inexact:
             continue
         computed.append((call, told.column(call.name)))
@@ -377,7 +386,7 @@ def window_differences(
     shown = frame.select("id", *(call.name for call, _ in computed)).toArrow().sort_by("id")
     wrong = []
     for call, here in computed:
-        text = f"{spark_sql(call.call)} by {call.order} over {call.frame}"
+        text = f"{render_spark_sql(call.call)} by {call.order} over {call.frame}"
         there = shown.column(call.name).combine_chunks()
         wrong += _unlike(text, call.call.columns, here, there, np.ones(ROWS, dtype=bool))
     return wrong, len(computed) * ROWS

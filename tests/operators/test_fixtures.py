@@ -58,10 +58,10 @@ def content(session: Session, view: View) -> Rows:
 
 def logged(session: Session, view: View, after: int) -> Rows:
     """Return the net change of a view since `after` as its change log tells it, of its visible columns."""
-    shown = [column.source for column in session.catalog.get(view.name).columns if not column.hidden]
+    shown = [column.storage_name for column in session.catalog.get(view.name).columns if not column.hidden]
     version = session.store.refresh().tables[view.name]
     change: Rows = Counter()
-    for batch in session.store.reader.changes(version, after, version.committed_epoch):
+    for batch in session.store.reader.read_changes(version, after, version.committed_epoch):
         for row in batch.to_pylist():
             change[as_text({name: row[name] for name in shown})] += row["_w"]
     return Counter({row: weight for row, weight in change.items() if weight})

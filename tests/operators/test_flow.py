@@ -12,10 +12,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from engine.operators.arrow_expressions import Item
-from engine.operators.flow import COMES, Flow, Rows, added, as_frame, both_sides, compute, keep, union
-from engine.operators.scan import spark_schema
-from engine.sql.expression.read import read
+from engine.operators.arrow.compiler import Item
+from engine.operators.flow import (
+    COMES,
+    Flow,
+    Rows,
+    append_columns,
+    as_frame,
+    compute,
+    duplicate_sides,
+    keep,
+    union,
+)
+from engine.operators.lookups.scan import derive_spark_schema
+from engine.sql.expression.parser import parse_expression
 
 ROWS = pa.table(
     {
@@ -40,7 +50,7 @@ class Given:
 
 
 def flow_of(spark: SparkSession, rows: pa.Table = ROWS) -> Flow:
-    return Flow(spark.range(0, 1, 1, 1), (Given(rows),), spark_schema(rows.schema), single=True)
+    return Flow(spark.range(0, 1, 1, 1), (Given(rows),), derive_spark_schema(rows.schema), single=True)
 
 
 def bodies(rows: Rows) -> int:
@@ -60,7 +70,7 @@ def both(spark: SparkSession) -> tuple[Flow, DataFrame]:
 def items(*texts: str) -> list[Item]:
     """Return `expression AS name`, or a column under its own name, as items."""
     found = [text.rpartition(" AS ") for text in texts]
-    return [(read(name).columns[0], read(text or name)) for text, _, name in found]
+    return [(parse_expression(name).columns[0], parse_expression(text or name)) for text, _, name in found]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +95,11 @@ def test_columns_and_weights_are_arranged_as_spark_does(
 
 def test_a_weight_comes_after_all_columns(spark: SparkSession) -> None:
     flow, frame = both(spark)
-    found, expected = added(flow, COMES), frame.selectExpr("*", "1L AS `_w`")
+    found, expected = append_columns(flow, COMES), frame.selectExpr("*", "1L AS `_w`")
     assert isinstance(found, Flow)
     assert bodies(found) == 1
     assert content(found) == content(expected)
-    assert found.columns == expected.columns == added(frame, COMES).columns
+    assert found.columns == expected.columns == append_columns(frame, COMES).columns
 
 
 def test_an_expression_is_left_to_spark(spark: SparkSession) -> None:
@@ -101,10 +111,10 @@ def test_an_expression_is_left_to_spark(spark: SparkSession) -> None:
 
 def test_rows_are_kept_where_a_boolean_is_true(spark: SparkSession) -> None:
     flow, frame = both(spark)
-    found = keep(flow, read("`there`"))
+    found = keep(flow, parse_expression("`there`"))
     assert isinstance(found, Flow)
     assert content(found) == content(frame.where("`there`"))
-    assert content(keep(flow, read("NOT `there`"))) == content(frame.where("NOT `there`"))
+    assert content(keep(flow, parse_expression("NOT `there`"))) == content(frame.where("NOT `there`"))
 
 
 def test_distinct_rows_take_nulls_as_equal(spark: SparkSession) -> None:
@@ -123,7 +133,7 @@ def test_distinct_floats_are_left_to_spark(spark: SparkSession) -> None:
 
 def test_both_sides_are_the_same_with_and_without_spark(spark: SparkSession) -> None:
     flow, frame = both(spark)
-    found, expected = both_sides(flow), both_sides(frame)
+    found, expected = duplicate_sides(flow), duplicate_sides(frame)
     assert isinstance(found, Flow)
     assert isinstance(expected, DataFrame)
     assert content(found) == content(expected)

@@ -13,14 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from engine.arrow import in_tables
-from engine.hummock.hash import VNODES, vnode_of, xxhash64
-from engine.operators import arrow_folds, spread
-from engine.operators.arrow_expressions import Compiler, Item
+from engine.arrow import group_batches
+from engine.hummock.rows.row_hash import VNODES, vnode_of, xxhash64
+from engine.operators import spread
+from engine.operators.arrow import folds
+from engine.operators.arrow.compiler import Compiler, Item
 from engine.operators.flow import Flow
-from engine.operators.spread import Pack, Unpack, by_vnode
-from engine.spark_internals import spark_schema
-from engine.sql.expression.read import read
+from engine.operators.spread import Pack, Unpack, spread_by_vnode
+from engine.spark_internals import derive_spark_schema
+from engine.sql.expression.parser import parse_expression
 
 PARTS = 3
 
@@ -92,14 +93,14 @@ def test_no_rows_are_no_streams() -> None:
 
 def test_rows_are_gathered_by_number_or_by_size() -> None:
     batches = many(30).to_batches(max_chunksize=4)
-    assert [rows.num_rows for rows in in_tables(batches, 10)] == [12, 12, 6]
-    assert [rows.num_rows for rows in in_tables(batches, 10**6, size=1)] == [4] * 7 + [2]
+    assert [rows.num_rows for rows in group_batches(batches, 10)] == [12, 12, 6]
+    assert [rows.num_rows for rows in group_batches(batches, 10**6, size=1)] == [4] * 7 + [2]
 
 
 def test_what_moves_is_what_flows_give_and_a_key_is_in_one_task(spark: SparkSession) -> None:
     rows = many(300)
-    flow = Flow(spark.range(0, 2, 1, 2), (Given(rows),), spark_schema(rows.schema))
-    moved = by_vnode(flow, ("t",), Context())  # type: ignore[arg-type]
+    flow = Flow(spark.range(0, 2, 1, 2), (Given(rows),), derive_spark_schema(rows.schema))
+    moved = spread_by_vnode(flow, ("t",), Context())  # type: ignore[arg-type]
     assert isinstance(moved, Flow)
     found = moved.frame.withColumn("task", F.spark_partition_id())
     assert "_packed" in found._jdf.queryExecution().executedPlan().toString()
@@ -125,7 +126,7 @@ CALLS = (
 
 @pytest.mark.parametrize("distinct", [2, 40, 5_000])
 def test_folds_in_two_bodies_are_those_in_one(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_folds, "FOLDED_ROWS", 64)
+    monkeypatch.setattr(folds, "FOLDED_ROWS", 64)
     chance = random.Random(distinct)
     rows = pa.table(
         {
@@ -135,12 +136,12 @@ def test_folds_in_two_bodies_are_those_in_one(distinct: int, monkeypatch: pytest
             "t": pa.array([chance.choice([None, "a", "b", ""]) for _ in range(900)]),
         }
     )
-    calls: list[Item] = [(f"c{n}", read(text)) for n, text in enumerate(CALLS)]
-    keys: list[Item] = [("key", read("g"))]
-    found = Compiler(spark_schema(rows.schema), lambda: True).grouped(keys, calls)
+    calls: list[Item] = [(f"c{n}", parse_expression(text)) for n, text in enumerate(CALLS)]
+    keys: list[Item] = [("key", parse_expression("g"))]
+    found = Compiler(derive_spark_schema(rows.schema), lambda: True).compile_groups(keys, calls)
     assert found is not None
     whole, _ = found
-    ahead, rest = whole.in_two()
+    ahead, rest = whole.split_in_two()
     parts = [rows.slice(start, 300) for start in (0, 300, 600)]  # as of three tasks
     moved = [batch for part in parts for batch in ahead(iter(part.to_batches(max_chunksize=20)))]
     folded = sum(batch.num_rows for batch in moved)

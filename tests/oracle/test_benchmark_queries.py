@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from benchmarks import tpch
-from engine.connectors.nexmark import NexmarkSource
-from engine.connectors.nexmark_events import NexmarkEvents
+from engine.connectors.nexmark.events import NexmarkEvents
+from engine.connectors.nexmark.source import NexmarkSource
 from engine.session import Session
 from tests.oracle.batch import assert_views_equal_duckdb, content
 from tests.oracle.data_epochs import FOLDER, create_tables, for_duckdb, queries, write_in_epochs
@@ -23,7 +23,7 @@ SMALL = ("tpch_q01", "tpch_q13", "tpch_q17")
 
 def nexmark_tables(events: int) -> dict[str, pa.Table]:
     source = NexmarkEvents(rate=10)
-    return {kind: source.rows(kind, 0, events) for kind in NEXMARK_KEYS}
+    return {kind: source.generate_rows(kind, 0, events) for kind in NEXMARK_KEYS}
 
 
 def side_input() -> pa.Table:
@@ -61,7 +61,7 @@ def create_views(session: Session, views: Mapping[str, str]) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["tpch", "nexmark"])
 def test_all_queries_equal_batch_results_over_rows_loaded_in_one_go(postgres: Session, kind: str) -> None:
-    data = tpch.tables(0.01) if kind == "tpch" else nexmark_tables(20_000)
+    data = tpch.generate_tables(0.01) if kind == "tpch" else nexmark_tables(20_000)
     stay = create(postgres, kind)
     for name, rows in data.items():
         postgres.write(name, rows)
@@ -73,7 +73,7 @@ def test_all_queries_equal_batch_results_over_rows_loaded_in_one_go(postgres: Se
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", ["tpch", "nexmark"])
 def test_all_queries_equal_batch_results_over_20_epochs_of_changes(postgres: Session, kind: str) -> None:
-    data = tpch.tables(0.01) if kind == "tpch" else nexmark_tables(20_000)
+    data = tpch.generate_tables(0.01) if kind == "tpch" else nexmark_tables(20_000)
     keys = tpch.KEYS if kind == "tpch" else NEXMARK_KEYS
     stay = create(postgres, kind)
     create_views(postgres, queries(kind))
@@ -112,7 +112,7 @@ def test_all_23_queries_of_nexmark_are_there() -> None:
 
 
 def test_some_queries_equal_batch_results_over_epochs_of_changes(postgres: Session) -> None:
-    data = tpch.tables(0.001)
+    data = tpch.generate_tables(0.001)
     views = {name: queries("tpch")[name] for name in SMALL}
     create_tables(postgres, "tpch")
     create_views(postgres, views)

@@ -15,9 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from engine.errors import TidelineError
-from engine.meta.catalog_store import load
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
-from engine.sql.expression.spark_sql import spark_sql
+from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.plan import Project
 from tests.oracle.batch import assert_equal
 
@@ -61,15 +61,15 @@ def test_an_expression_that_a_view_stores_gives_what_spark_gives_for_the_example
             session.sql(f"CREATE MATERIALIZED VIEW v AS SELECT t.id, {body} AS shown FROM t", build=False)
         except TidelineError:
             continue  # refused, and said so
-        plan = load(session.store.refresh()).plans["v"].fragments[-1].plan
+        plan = load_catalog(session.store.refresh()).plans["v"].fragments[-1].plan
         session.sql("DROP MATERIALIZED VIEW v")
         stored = dict(plan.items).get("shown") if isinstance(plan, Project) else None
         if stored is None or stored.column is not None:
             continue  # rows of a function that gives rows
-        if _rows(session.spark, f"SELECT {spark_sql(stored)}") == wanted:
+        if _rows(session.spark, f"SELECT {render_spark_sql(stored)}") == wanted:
             same += 1
         else:
-            wrong.append(f"{example}: {spark_sql(stored)}")
+            wrong.append(f"{example}: {render_spark_sql(stored)}")
     assert not wrong and same > 700
 
 

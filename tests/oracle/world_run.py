@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.errors import TidelineError
-from engine.meta.creation import computed
+from engine.meta.domains.creation import find_computed_table
 from engine.session import Session
 from tests.oracle.batch import assert_equal
 from tests.oracle.judges import Judge, JudgeFailed, by_spark
@@ -298,7 +298,7 @@ class WorldRun:
             self.failures.setdefault(view.number, f"{name}, {label}: {type(error).__name__}: {error}")
 
     def _is_computed(self, name: str) -> bool:
-        return computed(self._session().store.refresh(), name) is not None
+        return find_computed_table(self._session().store.refresh(), name) is not None
 
     def _check_cut(self, view: RandomView, found: pa.Table, label: str) -> None:
         """Healthy partitions are as the query gives them now; what stands still has what it had in some state."""

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, CorruptObject, StorageError
 from engine.hummock import Hummock, Put
 from engine.hummock.compaction import Full, Merge, run_task
-from engine.hummock.merge import HashRange
 from engine.hummock.metrics import Metrics
+from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
 from engine.runtime import compaction_tasks
 from engine.runtime.compaction_tasks import SETTING, CompactionTasks, MergeRanges
@@ -159,7 +159,7 @@ def test_what_was_compacted_meanwhile_is_not_replaced(
 class Broken(MergeRanges):
     """A body with a fault that is no error of the store."""
 
-    def _merged(self, reader: object, number: int) -> compaction_tasks.Merged:
+    def _merge_range(self, reader: object, number: int) -> compaction_tasks.Merged:
         raise ValueError("no such thing")
 
 
@@ -184,7 +184,7 @@ def test_a_spark_that_does_not_answer_is_told_as_an_error_of_the_table(
         raise PySparkException("connection refused")
 
     filled(session.store)
-    monkeypatch.setattr(compaction_tasks, "parallelism", gone)
+    monkeypatch.setattr(compaction_tasks, "count_parallel_tasks", gone)
     with pytest.raises(StorageError, match=r"compact table t, which is as it was: .*connection refused"):
         session.store.compact("t", executor=tasks(session.store))
 

@@ -213,7 +213,7 @@ def test_a_document_is_a_key_also_of_rows_that_tasks_write(
     texts = [f'{{"b":{n},"a":2}}' for n in range(20)]
     papers.write("t", pa.table({"id": pa.array(range(20), pa.int32()), "s": texts}), mode="upsert")
     monkeypatch.setenv("TIDELINE_DRIVER_ROWS_MB", "0")
-    monkeypatch.setattr("engine.runtime.writes.key_order.partitions_for", lambda rows, cores: 3)
+    monkeypatch.setattr("engine.runtime.writes.key_order.count_partitions", lambda rows, cores: 3)
     papers.sql("INSERT INTO d SELECT s, id FROM t")
     assert rows(papers, 'SELECT n FROM d WHERE j = \'{"a":2,"b":7}\'') == [(7,)]
     with pytest.raises(TidelineError, match=r'\{"a": 2, "b": 3\}'):

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed
-from engine.meta.recovery import failures
+from engine.meta.domains.failures import list_failures
 from engine.runtime.epoch import failing_row
 from engine.session import Session
 from tests.runtime.writes.test_dml import rows
@@ -116,11 +116,11 @@ def test_the_row_that_failed_is_tried_first_and_searched_no_more(parts: Session,
     assert named in (parts.flush()["v"].error or "") and asked == []  # nothing has changed
     parts.sql("INSERT INTO part VALUES (1000, 1, 1, 'x')")
     assert named in (parts.flush()["v"].error or "") and asked == []  # nothing that the row depends on has
-    assert named in failures(parts.store.refresh())["v"].error
+    assert named in list_failures(parts.store.refresh())["v"].error
     parts.sql("UPDATE part SET b = IF(id = 177, 1, 0) WHERE id IN (177, 178)")
     assert "row of part with key {'id': 178}" in (parts.flush()["v"].error or "")
     parts.sql("DELETE FROM part WHERE b = 0")
-    assert parts.flush()["v"].error is None and not failures(parts.store.refresh())
+    assert parts.flush()["v"].error is None and not list_failures(parts.store.refresh())
 
 
 def test_a_row_that_depends_on_others_is_tried_by_itself(parts: Session, asked: list[object]) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.hummock.compaction.pickers.vnode import VnodeAlignment, group_of
-from engine.meta.mutation import control_of
+from engine.hummock.compaction.pickers.vnode import VnodeAlignment, find_group
+from engine.meta.domains.mutation import read_control
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
@@ -48,7 +48,7 @@ def test_a_view_scales_up_and_down_between_epochs_and_within_one_and_over_a_cras
     executor.compute = rescaled_within  # type: ignore[method-assign]
     report = session.flush()
     assert report["v"].mutations == ("update v to 5 tasks",) and newest_files(session) == 5
-    assert control_of(session.store.version, "v").asked[0].value == 3
+    assert read_control(session.store.version, "v").asked[0].value == 3
     check(session)
     session.write(
         "sale", sales(LARGE // 2, LARGE // 2 + LARGE).set_column(2, "price", pa.array(np.full(LARGE, 7)))
@@ -59,7 +59,7 @@ def test_a_view_scales_up_and_down_between_epochs_and_within_one_and_over_a_cras
         raise OSError("the machine is gone")
 
     executor.compute = crashed  # type: ignore[method-assign]
-    assert session.flush().failed and control_of(session.store.version, "v").parallelism == {"v": 3}
+    assert session.flush().failed and read_control(session.store.version, "v").parallelism == {"v": 3}
     with Session(session.url, session.spark) as other:
         assert not other.flush().failed and newest_files(other) == 3
         check(other)
@@ -67,7 +67,7 @@ def test_a_view_scales_up_and_down_between_epochs_and_within_one_and_over_a_cras
             other.store.compact("v", VnodeAlignment(3))
         aligned = other.store.version.tables["v"]
         assert aligned.table.options.vnode_groups == 3
-        assert {group_of(sst.min_hash, 3) for sst in aligned.live_ssts} == {0, 1, 2}
+        assert {find_group(sst.min_hash, 3) for sst in aligned.live_ssts} == {0, 1, 2}
         other.rescale("v", None)
         other.write("sale", sales(0, 10))
         assert not other.flush().failed

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import DuplicateKey, EpochFailed, InvalidRow, SqlError
-from engine.meta.catalog_store import definitions
+from engine.meta.catalog.stored_catalog import list_definitions
 from engine.session import Session
 
 READ_TOP = "import sys\nfrom engine.session import Session\nwith Session(sys.argv[1]) as s:\n    print(s.sql('SELECT * FROM top WHERE p > 100 ORDER BY auction').to_pylist())\n"
@@ -157,7 +157,7 @@ def test_a_view_that_is_read_by_others_is_dropped_only_with_cascade(session: Ses
 
 def test_a_wrong_statement_leaves_no_trace_in_the_catalog(session: Session) -> None:
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
-    before = definitions(session.store.refresh())
+    before = list_definitions(session.store.refresh())
     for query in (
         "SELECT id + nothing AS x FROM bid",
         "SELECT id, price + array(1) AS x FROM bid",
@@ -168,7 +168,7 @@ def test_a_wrong_statement_leaves_no_trace_in_the_catalog(session: Session) -> N
     session.write("bid", bids([(1, 0, 1)]))
     with pytest.raises(EpochFailed):
         session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, price / auction AS r FROM bid")
-    assert definitions(session.store.refresh()) == before
+    assert list_definitions(session.store.refresh()) == before
 
 
 def test_explain_incremental_names_rules_keys_and_indexes(session: Session) -> None:

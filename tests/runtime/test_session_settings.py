@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed, SqlError
-from engine.meta.mutation import PARALLELISM
+from engine.meta.domains.mutation import PARALLELISM
 from engine.session import Session
 
 

@@ -8,10 +8,10 @@ import sys
 import pyarrow as pa
 import pytest
 
-from engine.connectors.nexmark_events import NexmarkEvents
+from engine.connectors.nexmark.events import NexmarkEvents
 from engine.errors import SqlError
 from engine.hummock import Commit
-from engine.meta.domain import holder_of
+from engine.meta.domains.domain import format_holder
 from engine.session import Session
 from tests.connectors.passing import check_views, create_views, kept, poll
 
@@ -34,7 +34,7 @@ def create(session: Session, most: int, *, kind: str = "SOURCE") -> None:
 
 def there(most: int) -> dict[str, pa.Table]:
     events = NexmarkEvents()
-    return {"bid": events.rows("bid", 0, most), "person": events.rows("person", 0, most)}
+    return {"bid": events.generate_rows("bid", 0, most), "person": events.generate_rows("person", 0, most)}
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -171,7 +171,7 @@ def test_what_was_loaded_for_a_view_of_another_name_is_let_go_of(session: Sessio
     create_views(session, {"dear": VIEWS["dear"]})
     table = session.store.refresh().tables["bid"]
     session.store.commit(
-        Commit(pins={"bid": {holder_of("earlier"): table.committed_epoch, "mine": table.committed_epoch}})
+        Commit(pins={"bid": {format_holder("earlier"): table.committed_epoch, "mine": table.committed_epoch}})
     )
     session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM bid")
     assert set(session.store.refresh().tables["bid"].pins) == {"mine"}

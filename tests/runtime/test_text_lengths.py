@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.connectors.landing import LandingSource
+from engine.connectors.landing.source import LandingSource
 from engine.errors import InvalidRow, SqlError
 from engine.session import DIALECTS, Session
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.catalog import Catalog, Relation, RelationColumn
 
 
 def table(name: str, columns: dict[str, str], key: str, append_only: bool = False) -> Relation:
     """Return a table relation."""
-    listed = tuple(Column(column, kind) for column, kind in columns.items())
+    listed = tuple(RelationColumn(column, kind) for column, kind in columns.items())
     return Relation(
         name=name,
         kind="table",
@@ -28,7 +28,7 @@ def small_catalog() -> Catalog:
     view = Relation(
         name="dear",
         kind="view",
-        columns=(Column("id", ""), Column("price", "")),
+        columns=(RelationColumn("id", ""), RelationColumn("price", "")),
         sql="CREATE VIEW dear AS SELECT id, price FROM bid WHERE price > 50",
         depends_on=("bid",),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from engine.sql.expression.spark_sql import quote, spark_sql
+from engine.sql.expression.spark_sql import quote, render_spark_sql
 from engine.sql.plan import (
     Aggregate,
     Filter,
@@ -39,18 +39,18 @@ def _query(node: Node) -> str:
         case Scan():
             return f"SELECT {', '.join(f'{quote(c)} AS {quote(n)}' for n, c in node.items)} FROM {node.table}"
         case Filter():
-            return f"SELECT * FROM {_source(node.input)} WHERE {spark_sql(node.predicate)}"
+            return f"SELECT * FROM {_source(node.input)} WHERE {render_spark_sql(node.predicate)}"
         case Project():
             items = (
-                ", ".join(f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.items)
+                ", ".join(f"{render_spark_sql(expr)} AS {quote(name)}" for name, expr in node.items)
                 or "1 AS nothing"
             )
             return f"SELECT {items} FROM {_source(node.input)}"
         case Aggregate():
-            items = [f"{spark_sql(expr)} AS {quote(name)}" for name, expr in node.keys]
-            items += [f"{spark_sql(call.expression)} AS {quote(call.name)}" for call in node.calls]
+            items = [f"{render_spark_sql(expr)} AS {quote(name)}" for name, expr in node.keys]
+            items += [f"{render_spark_sql(call.expression)} AS {quote(call.name)}" for call in node.calls]
             by = (
-                f" GROUP BY {', '.join(spark_sql(expr) for _, expr in node.keys)}"
+                f" GROUP BY {', '.join(render_spark_sql(expr) for _, expr in node.keys)}"
                 if node.keys and node.calls
                 else ""
             )
@@ -61,7 +61,7 @@ def _query(node: Node) -> str:
         case Join():
             equal = "<=>" if node.null_safe else "="
             parts = [f"{quote(a)} {equal} {quote(b)}" for a, b in node.on]
-            parts += [f"({spark_sql(node.residual)})"] if node.residual is not None else []
+            parts += [f"({render_spark_sql(node.residual)})"] if node.residual is not None else []
             condition = " AND ".join(parts) or "TRUE"
             return (
                 f"SELECT * FROM {_source(node.left)} {_KINDS[node.kind]} {_source(node.right)} ON {condition}"
@@ -69,7 +69,7 @@ def _query(node: Node) -> str:
         case UnionAll():
             return " UNION ALL ".join(_branch(node, i) for i in range(len(node.inputs)))
         case Unnest():
-            call = f"posexplode{'_outer' if node.outer else ''}({spark_sql(node.array)})"
+            call = f"posexplode{'_outer' if node.outer else ''}({render_spark_sql(node.array)})"
             inner = f"SELECT *, {call} AS (`_pos`, {quote(node.item)}) FROM {_source(node.input)}"
             others = ", ".join(quote(c) for c in (*node.input.columns, node.item))
             return f"SELECT {others}, coalesce(`_pos`, 0) AS {quote(node.ordinal)} FROM ({inner})"
@@ -77,7 +77,10 @@ def _query(node: Node) -> str:
             rows = [
                 ", ".join(
                     [
-                        *(f"{spark_sql(e)} AS {quote(n)}" for n, e in zip(node.names, row, strict=True)),
+                        *(
+                            f"{render_spark_sql(e)} AS {quote(n)}"
+                            for n, e in zip(node.names, row, strict=True)
+                        ),
                         f"{i} AS {quote(node.ordinal)}",
                     ]
                 )
@@ -132,9 +135,9 @@ def _over(node: Over) -> str:
             texts = [
                 "CURRENT ROW"
                 if end.side == "current row"
-                else f"{'UNBOUNDED' if end.offset is None else spark_sql(end.offset)} {end.side.upper()}"
+                else f"{'UNBOUNDED' if end.offset is None else render_spark_sql(end.offset)} {end.side.upper()}"
                 for end in ends
             ]
             frame = f"{call.frame.unit.upper()} BETWEEN {texts[0]} AND {texts[1]}"
-        items.append(f"{spark_sql(call.call)} OVER ({partition}{by}{frame}) AS {quote(call.name)}")
+        items.append(f"{render_spark_sql(call.call)} OVER ({partition}{by}{frame}) AS {quote(call.name)}")
     return f"SELECT *, {', '.join(items)} FROM {_source(node.input)}"

@@ -8,7 +8,7 @@ import pytest
 
 from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog, Relation
-from engine.sql.statements.reader import CreateTable, Select, parse, split
+from engine.sql.statements.reader import CreateTable, Select, parse_statement, split_statements
 
 FOLDER = Path(__file__).parent.parent / "oracle"
 TEXTS = sorted([*FOLDER.glob("tpch/q*.sql"), *FOLDER.glob("nexmark/q*.sql")])
@@ -17,8 +17,8 @@ TEXTS = sorted([*FOLDER.glob("tpch/q*.sql"), *FOLDER.glob("nexmark/q*.sql")])
 def catalog_of(folder: Path) -> Catalog:
     """Return the catalog of a benchmark's tables."""
     relations = {}
-    for text in split((folder / "schema.sql").read_text(), "postgres"):
-        table = parse(text, "postgres")
+    for text in split_statements((folder / "schema.sql").read_text(), "postgres"):
+        table = parse_statement(text, "postgres")
         assert isinstance(table, CreateTable)
         relations[table.name] = Relation(
             name=table.name,
@@ -41,7 +41,7 @@ CASES = [
 @pytest.mark.parametrize(("path", "dialect"), CASES)
 def test_a_query_of_the_benchmarks_binds(path: Path, dialect: str) -> None:
     text = path.read_text()
-    statement = parse(text, dialect)
+    statement = parse_statement(text, dialect)
     assert isinstance(statement, Select)
     bound = bind(statement.query, catalog_of(path.parent), dialect=dialect, sql=text)
     assert bound.columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.sql.column_names import matched
+from engine.sql.column_names import match_columns
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from engine.sql.column_names import matched
 def test_the_same_name_is_taken_else_the_one_that_differs_in_case(
     wanted: list[str], given: list[str], found: dict[str, int]
 ) -> None:
-    match = matched(wanted, given)
+    match = match_columns(wanted, given)
     assert (match.found, match.twice) == (found, {})
 
 
@@ -31,6 +31,6 @@ def test_the_same_name_is_taken_else_the_one_that_differs_in_case(
     [(["id", "id"], "id twice"), (["ID", "Id"], "id as ID and as Id"), (["id", "ID", "id"], "id twice")],
 )
 def test_a_name_that_is_meant_twice_is_told(given: list[str], told: str) -> None:
-    match = matched(["id"], given)
+    match = match_columns(["id"], given)
     assert match.found == {}
-    assert match.told() == told
+    assert match.describe_ambiguity() == told

@@ -8,7 +8,7 @@ import pytest
 
 from engine.session import Session
 from engine.sql.batch.point_read import point_read
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres"])
@@ -17,7 +17,7 @@ def test_what_a_simple_read_does_not_say_is_left_to_spark(tmp_path: Path, dialec
         s.sql("CREATE TABLE t (id int PRIMARY KEY, a int)")
 
         def is_simple(text: str) -> bool:
-            statement = parse(text, dialect)
+            statement = parse_statement(text, dialect)
             assert isinstance(statement, Select)
             return point_read(statement.query, s.catalog, dialect, text) is not None
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.session import Session
 from engine.sql.batch.point_read import point_read
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 
 COLUMNS = {
     "id": "INT",
@@ -82,7 +82,7 @@ def condition(dice: random.Random, depth: int = 2) -> str:
 
 
 def is_simple(session: Session, text: str) -> bool:
-    statement = parse(text, session.dialect)
+    statement = parse_statement(text, session.dialect)
     assert isinstance(statement, Select)
     return point_read(statement.query, session.catalog, session.dialect, text) is not None
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from engine.sql.bind.binder import bound_as_written
-from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.lineage import lineage
-from engine.sql.statements.reader import Select, parse
+from engine.sql.bind.binder import bind_without_rewrites
+from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.sql.lineage import trace_lineage
+from engine.sql.statements.reader import Select, parse_statement
 
 CATALOG = Catalog(
     {
         name: Relation(
             name=name,
             kind="table",
-            columns=tuple(Column(c, kind) for c, kind in columns.items()),
+            columns=tuple(RelationColumn(c, kind) for c, kind in columns.items()),
             primary_key=("id",),
             distribution_key=("id",),
         )
@@ -45,8 +45,8 @@ CATALOG = Catalog(
     ],
 )
 def test_columns_come_from_what_their_values_are_computed_of(query: str, wanted: dict[str, str]) -> None:
-    statement = parse(query, "spark")
+    statement = parse_statement(query, "spark")
     assert isinstance(statement, Select)
-    bound = bound_as_written(statement.query, CATALOG, dialect="spark", sql=query)
-    found = lineage(bound.plan, bound.columns)
+    bound = bind_without_rewrites(statement.query, CATALOG, dialect="spark", sql=query)
+    found = trace_lineage(bound.plan, bound.columns)
     assert {name: " ".join(".".join(one) for one in sources) for name, sources in found.items()} == wanted

@@ -8,7 +8,7 @@ import pytest
 
 from engine.sql.bind.binder import bind
 from engine.sql.explain import explain
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog
 
 FIXTURE = Path(__file__).with_name("plans.txt")
@@ -27,7 +27,7 @@ def blocks() -> list[tuple[str, str, str, str]]:
 
 def bound_plan(query: str, dialect: str) -> str:
     """Return the plan of a query as text, and its columns."""
-    statement = parse(query, dialect)
+    statement = parse_statement(query, dialect)
     assert isinstance(statement, Select)
     bound = bind(statement.query, small_catalog(), dialect=dialect, sql=query)
     columns = ", ".join(f"{name} = {internal}" for name, internal in bound.columns)

@@ -11,8 +11,8 @@ import sqlglot.expressions as exp
 from engine.errors import SqlError
 from engine.sql.batch.ad_hoc import query_tables, to_spark
 from engine.sql.batch.point_read import PointRead, Predicate, point_read
-from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.statements.reader import Select, parse
+from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog, table
 
 
@@ -30,7 +30,7 @@ def wide_catalog() -> Catalog:
     hides = Relation(
         name="hides",
         kind="view",
-        columns=(Column("id", ""),),
+        columns=(RelationColumn("id", ""),),
         sql="CREATE VIEW hides AS WITH bid AS (SELECT id / 2 AS id FROM bid) SELECT id FROM bid",
         dialect="postgres",
         depends_on=("bid",),
@@ -39,7 +39,7 @@ def wide_catalog() -> Catalog:
 
 
 def query_of(text: str, dialect: str = "spark") -> exp.Query:
-    statement = parse(text, dialect)
+    statement = parse_statement(text, dialect)
     assert isinstance(statement, Select)
     return statement.query
 

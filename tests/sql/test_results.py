@@ -13,8 +13,8 @@ from _pytest.mark import ParameterSet
 from pyspark.sql import SparkSession
 
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.statements.reader import Select, parse
+from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.sql.statements.reader import Select, parse_statement
 from engine.sql.typing.types import from_arrow
 from tests.oracle.batch import assert_equal, by_duckdb
 from tests.sql.plan_query import plan_query
@@ -60,7 +60,7 @@ def catalog() -> Catalog:
     relations = {}
     for name, rows in tables().items():
         columns = tuple(
-            Column(f.name, from_arrow(f.type), f.name != "id" and name != "v") for f in rows.schema
+            RelationColumn(f.name, from_arrow(f.type), f.name != "id" and name != "v") for f in rows.schema
         )
         relations[name] = Relation(
             name=name, kind="table", columns=columns, primary_key=("id",), distribution_key=("id",)
@@ -88,7 +88,7 @@ def spark_tables(spark: SparkSession) -> SparkSession:
 
 @pytest.mark.parametrize(("title", "query"), queries())
 def test_a_bound_query_has_the_rows_of_duckdb(title: str, query: str, spark_tables: SparkSession) -> None:
-    statement = parse(query, "postgres")
+    statement = parse_statement(query, "postgres")
     assert isinstance(statement, Select)
     bound = bind(statement.query, catalog(), dialect="postgres", sql=query)
     mine = spark_tables.sql(plan_query(bound.plan, bound.columns)).toArrow()

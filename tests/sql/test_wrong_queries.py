@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.sql.bind.binder import bind
-from engine.sql.statements.reader import CreateMaterializedView, parse
+from engine.sql.statements.reader import CreateMaterializedView, parse_statement
 from tests.sql.catalog import small_catalog
 
 # (query of a view, what the message says, the text that the caret stands under, a word of the remedy)
@@ -282,7 +282,7 @@ def test_a_query_that_cannot_be_maintained_is_refused_with_place_and_remedy(
 ) -> None:
     sql = f"CREATE MATERIALIZED VIEW v AS\n{query}"
     with pytest.raises(SqlError) as caught:
-        statement = parse(sql, "spark")
+        statement = parse_statement(sql, "spark")
         assert isinstance(statement, CreateMaterializedView)
         bind(statement.query, small_catalog(), dialect="spark", sql=sql)
     error = caught.value

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools import durations
-from tools.durations import by_length, by_start, read_report, totals
+from tools.durations import read_report, sum_by_key, sum_by_length, sum_by_start
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.sql.typing.test_casts" name="test_a[1]" time="2.5"/>
@@ -32,18 +32,18 @@ def test_seconds_are_summed_by_folder_and_by_what_is_started(report: Path) -> No
         "tests/cli/test_up.py",
         "tests/test_docs.py",
     ]
-    assert totals(tests, lambda test: test.folder) == {
+    assert sum_by_key(tests, lambda test: test.folder) == {
         "tests/cli": (1, 11.0),
         "tests/sql": (1, 2.5),
         "tests/test_docs.py": (1, 0.5),
     }
-    assert by_start(tests) == {
+    assert sum_by_start(tests) == {
         "spark": (1, 11.0),
         "java": (0, 0),
         "process": (1, 11.0),
         "none of these": (2, 3.0),
     }
-    assert by_length(tests) == {
+    assert sum_by_length(tests) == {
         "over 10 s": (1, 11.0),
         "over 5 s": (1, 11.0),
         "over 1 s": (2, 13.5),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools import proof
-from tools.proof import ROOT, TARGETS, Outcome, kept
+from tools.proof import ROOT, TARGETS, Outcome, read_outcomes
 
 
 def test_the_targets_are_in_the_makefile() -> None:
@@ -23,17 +23,17 @@ def test_what_passed_on_the_commit_is_not_run_again(tmp_path: Path, monkeypatch:
         return Outcome(target, commit, int(target == "fuzz" and len(ran) < 3), 1.0, "done")
 
     monkeypatch.setattr(proof, "KEPT", tmp_path / "proof.json")
-    monkeypatch.setattr(proof, "run", run)
-    monkeypatch.setattr(proof, "commit_of_tree", lambda: "abc")
+    monkeypatch.setattr(proof, "run_target", run)
+    monkeypatch.setattr(proof, "find_commit", lambda: "abc")
     monkeypatch.setattr("sys.argv", ["proof", "long", "fuzz"])
     assert proof.main() == 1
     assert proof.main() == 0
     assert ran == ["long", "fuzz", "fuzz"]
-    assert set(kept("abc")) == {"long", "fuzz"} and kept("another") == {}
+    assert set(read_outcomes("abc")) == {"long", "fuzz"} and read_outcomes("another") == {}
 
 
 def test_the_outcome_is_what_the_target_ended_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "KEPT", tmp_path / "proof.json")
-    found = proof.run("there-is-no-such-target", "abc")
+    found = proof.run_target("there-is-no-such-target", "abc")
     assert found.status != 0 and "there-is-no-such-target" in found.last_line
     assert (tmp_path / "proof-there-is-no-such-target.log").is_file()

@@ -10,10 +10,10 @@ from engine.connectors.registry import OWN
 from engine.connectors.sinks import options as sinks
 from engine.connectors.sinks.registry import OWN as SINKS
 from engine.runtime.reads.datasource import SOURCE_OPTIONS
-from engine.sql.statements.settings import SETTINGS
-from engine.sql.statements.view_options import CHANGEABLE, VIEW_OPTIONS
+from engine.sql.statements.options.view_options import CHANGEABLE, VIEW_OPTIONS
+from engine.sql.statements.session.settings import SETTINGS
 from tools import variables
-from tools.reference import PAGE, reference
+from tools.reference import PAGE, render_page
 
 NAMES = [
     *VIEW_OPTIONS,
@@ -27,11 +27,11 @@ NAMES = [
 
 
 def test_the_page_is_what_the_code_says() -> None:
-    assert PAGE.read_text() == reference(), "stale: run make pages"
+    assert PAGE.read_text() == render_page(), "stale: run make pages"
 
 
 def test_the_page_names_everything() -> None:
-    text = reference()
+    text = render_page()
     assert not [name for name in NAMES if name not in text]
 
 
@@ -63,17 +63,17 @@ def test_every_environment_variable_that_is_read_is_explained() -> None:
 def test_reads_of_the_environment_are_found(text: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "reads.py"
     path.write_text(f"import os\n{text}\n")
-    assert list(variables.reads(path)) == [name]
+    assert list(variables.find_reads(path)) == [name]
 
 
 def test_a_variable_that_is_set_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "sets.py"
     path.write_text('import os\nos.environ["ASKED"] = "1"\n')
-    assert list(variables.reads(path)) == []
+    assert list(variables.find_reads(path)) == []
 
 
 def test_a_read_by_an_unknown_name_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "reads.py"
     path.write_text("import os\nos.environ.get(chosen())\n")
     with pytest.raises(ValueError, match="Name it by a constant"):
-        list(variables.reads(path))
+        list(variables.find_reads(path))

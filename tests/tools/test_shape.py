@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.shape import Module, circle, circles, measures
+from tools.shape import Module, count_circles, find_circle, measure_modules
 
 
 def test_measures_are_those_of_the_modules() -> None:
@@ -10,7 +10,7 @@ def test_measures_are_those_of_the_modules() -> None:
         "a": Module(10, {"a.f": (3, 7), "a.g": (70, 1)}, imports={"b"}),
         "b": Module(400, {"b.f": (5, 2)}, imports={"a"}),
     }
-    found = measures(modules)
+    found = measure_modules(modules)
     assert found["modules"] == "2"
     assert found["longest module"] == "400 lines, b (at most 450)"
     assert found["longest function"] == "70 lines, a.g"
@@ -22,11 +22,11 @@ def test_measures_are_those_of_the_modules() -> None:
 
 def test_a_circle_is_found_and_named() -> None:
     modules = {"a": Module(1, imports={"b"}), "b": Module(1, imports={"c"}), "c": Module(1, imports={"a"})}
-    found = circle(modules)
+    found = find_circle(modules)
     assert found[0] == found[-1] and set(found) == {"a", "b", "c"}
-    assert circles(modules) == 1
+    assert count_circles(modules) == 1
 
 
 def test_modules_below_each_other_are_no_circle() -> None:
     modules = {"a": Module(1, imports={"b", "c"}), "b": Module(1, imports={"c"}), "c": Module(1)}
-    assert circle(modules) == [] and circles(modules) == 0
+    assert find_circle(modules) == [] and count_circles(modules) == 0

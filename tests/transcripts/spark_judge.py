@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
-from engine.jars import jar_paths
+from engine.jars import find_jar_paths
 from tests.transcripts.postgres import Answer, asked
 from tests.transcripts.script import Row, Step
 
@@ -25,7 +25,7 @@ def answers(steps: list[Step]) -> list[Answer | None]:
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        builder = SparkSession.builder.master("local[1]").config("spark.jars", ",".join(jar_paths()))
+        builder = SparkSession.builder.master("local[1]").config("spark.jars", ",".join(find_jar_paths()))
         for name, value in (
             ("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"),
             ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),

@@ -5,26 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from engine.connectors.confinement import allowed_bucket, allowed_path, defined_home, is_address
-from engine.runtime.spark.shared_folders import may_write, nearest
+from engine.connectors.confinement import (
+    check_bucket_allowed,
+    find_project_home,
+    is_bucket_address,
+    resolve_allowed_path,
+)
+from engine.runtime.spark.shared_folders import can_write, find_nearest_folder
 
 LOG = "_delta_log"
 
 
-def folder_of(url: str) -> Path:
+def to_folder(url: str) -> Path:
     """Return the folder of a local address."""
     return Path(unquote(urlsplit(url).path))
 
 
-def taken_by(url: str, *, delta: bool) -> tuple[str, str] | None:
+def find_obstacle(url: str, *, delta: bool) -> tuple[str, str] | None:
     """Return what stands in the way of a new sink's files at a local address, and what to do; None if nothing does.
 
     `delta`: the sink keeps a Delta table there, which needs a folder of its own.
     """
     if not url.startswith("file:"):
         return None
-    folder = folder_of(url)
-    there = nearest(folder)
+    folder = to_folder(url)
+    there = find_nearest_folder(folder)
     if there.is_file():
         return f"{there} is a file", "name a folder, which need not be there"
     holds_table = (folder / LOG).is_dir()
@@ -34,16 +39,16 @@ def taken_by(url: str, *, delta: bool) -> tuple[str, str] | None:
         hint = "name another folder, or connector = 'delta' to bring rows to the table"
         return f"{folder} holds a Delta table, of which files of others are no part", hint
     for one in (there, folder / LOG) if holds_table else (there,):
-        if not may_write(one):
+        if not can_write(one):
             return f"{one} can't be written by this user", "allow it, or name another folder"
     return None
 
 
 def check_reachable(url: str) -> None:
     """Raise PathNotAllowed if an address leads out of the project's home; where nobody has defined one any place will do."""
-    if is_address(url):
-        allowed_bucket(url)
+    if is_bucket_address(url):
+        check_bucket_allowed(url)
         return
-    home = defined_home()
+    home = find_project_home()
     if home is not None and url.startswith("file:"):
-        allowed_path(folder_of(url), home)
+        resolve_allowed_path(to_folder(url), home)

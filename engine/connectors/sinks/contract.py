@@ -16,13 +16,13 @@ from engine.hummock import Commit, Hummock, TableVersion
 from engine.hummock.object_store import ObjectStore
 from engine.log_store.changes import Changes
 from engine.log_store.sink import LogRange, VnodeGroup
-from engine.meta.sinks import Promise
+from engine.meta.status.sinks import PromisedRange
 from engine.sql.catalog import Relation
-from engine.sql.statements.sink_statements import CreateSink
+from engine.sql.statements.ddl.sink_statements import CreateSink
 
 
 @dataclass(frozen=True)
-class Delivered:
+class DeliveryResult:
     """What one range brought; `commit` is to be part of the commit that acknowledges the range."""
 
     rows: int
@@ -32,17 +32,17 @@ class Delivered:
 
 
 @dataclass(frozen=True)
-class Portion:
+class SinkBatch:
     """A range of one reader on its way to a target: its `changes`, and the table's version in which they are.
 
     `promise` is the one that the range fulfils, of targets that ask for promises.
     """
 
-    part: LogRange
+    log_range: LogRange
     group: VnodeGroup
     table: TableVersion
     changes: Iterator[Changes]
-    promise: Promise | None = None
+    promise: PromisedRange | None = None
 
 
 class SinkTarget(Protocol):
@@ -57,12 +57,12 @@ class SinkTarget(Protocol):
     promises: bool
     start: int
 
-    def take(self, portion: Portion) -> Delivered:
+    def take(self, portion: SinkBatch) -> DeliveryResult:
         """Take the changes of a range."""
 
 
 @dataclass(frozen=True)
-class Opening:
+class TargetContext:
     """What a target is opened with: the sink, the beginning whose ranges it takes, and how it reaches what is outside."""
 
     store: Hummock
@@ -85,15 +85,15 @@ class SinkConnector(ABC):
     each_epoch: bool = False
 
     @abstractmethod
-    def kept(self, statement: CreateSink) -> dict[str, str]:
+    def resolve_options(self, statement: CreateSink) -> dict[str, str]:
         """Return its options as the catalog keeps them; raises SqlError with the place of one that does not fit."""
 
-    def prepared(
+    def prepare(
         self, store_url: str, relation: Relation, statement: CreateSink, spark: Callable[[], SparkSession]
     ) -> Relation:
         """Return a new sink with what else the catalog is to keep of it; raises SqlError for what the target cannot take."""
         return relation
 
     @abstractmethod
-    def target(self, opening: Opening) -> SinkTarget:
+    def open_target(self, opening: TargetContext) -> SinkTarget:
         """Open what takes the ranges of a sink; raises an error where it cannot be reached."""

@@ -8,37 +8,37 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from engine.connectors.sinks.checked_options import checked
-from engine.connectors.sinks.delta_checks import OpenSpark
-from engine.connectors.sinks.option_checks import wrong_sink
+from engine.connectors.delta.sink.checks import OpenSpark
+from engine.connectors.sinks.catalog_options import resolve_options
+from engine.connectors.sinks.option_parsing import build_option_error
 from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions
-from engine.connectors.sinks.registry import connector_of_sink
-from engine.connectors.sinks.start import beginning, provided
+from engine.connectors.sinks.registry import find_sink_connector
+from engine.connectors.sinks.start import add_precondition, build_start
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
-from engine.meta.catalog_store import StoredCatalog, entries, load
-from engine.meta.creation import computed
-from engine.meta.sinks import (
+from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.status.sinks import (
     KIND,
-    BegunMeanwhile,
+    SinkStartConflict,
     SinkState,
-    is_copy,
-    released,
-    sinks,
-    source_of,
-    state_entry,
-    state_of,
+    encode_sink_state,
+    find_sink_source,
+    is_delta_copy,
+    list_sinks,
+    read_sink_state,
+    release_holds,
 )
 from engine.runtime.spark.session import connect
-from engine.runtime.statements.create_schema import check_schema
+from engine.runtime.statements.create.schema import check_schema
 from engine.runtime.statements.drop import drop_own_view
-from engine.sql.catalog import ROW_ID, Catalog, Column, Relation
+from engine.sql.catalog import ROW_ID, Catalog, Relation, RelationColumn
 from engine.sql.dialect import Dialect
 from engine.sql.incremental.one_row import is_one_row
-from engine.sql.parsing.refusals import line_and_column
-from engine.sql.statements.sink_statements import AlterSink, CreateSink, SinkAction, view_of
+from engine.sql.parsing.statement_errors import locate_character
+from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, SinkAction, sink_view_name
 from engine.sql.statements.statement_types import CreateMaterializedView
-from engine.sql.typing.conversions import Verdict, verdict
+from engine.sql.typing.conversions import ConversionVerdict, classify_conversion
 from engine.sql.typing.types import to_arrow
 
 RACE_ATTEMPTS = 20
@@ -55,18 +55,20 @@ def create_sink(
 
     One AS SELECT has a view of its own, made by `make_view`, which goes with it. `spark` is asked about Delta tables.
     """
-    stored = load(store.refresh())
+    stored = load_catalog(store.refresh())
     if statement.name in stored.catalog.relations:
         if statement.if_not_exists:
             return False
         kind = stored.catalog.relations[statement.name].kind
         hint = f"drop it first: DROP {kind.upper()} {statement.name}"
-        raise _error(statement, statement.name, f"{statement.name} exists already: it is a {kind}", hint)
+        raise _build_error(
+            statement, statement.name, f"{statement.name} exists already: it is a {kind}", hint
+        )
     check_schema(stored.catalog, statement.name, statement.sql)
     if statement.query is None:
         _create(store, statement, dialect, spark)
         return True
-    checked(statement, append_only=True)  # before there is a view whose rows tell what else cannot be
+    resolve_options(statement, append_only=True)  # before there is a view whose rows tell what else cannot be
     drop_own_view(store, statement.name)  # of a statement that was broken off
     query, text = statement.query, statement.query_sql
     assert make_view is not None, "only a session can make views"
@@ -82,32 +84,36 @@ def create_sink(
 def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: OpenSpark) -> None:
     for attempt in range(RACE_ATTEMPTS):
         version = store.refresh()
-        stored = load(version)
-        relation = sink_relation(stored, statement, dialect)
-        _check_alone(stored, statement, relation)
-        relation = connector_of_sink(relation).prepared(store.url, relation, statement, spark)
-        table = computed(version, source_of(relation))
-        part = Commit(catalog=state_entry(relation.name, SinkState()))
+        stored = load_catalog(version)
+        relation = build_sink_relation(stored, statement, dialect)
+        _check_exclusive(stored, statement, relation)
+        relation = find_sink_connector(relation).prepare(store.url, relation, statement, spark)
+        table = find_computed_table(version, find_sink_source(relation))
+        part = Commit(catalog=encode_sink_state(relation.name, SinkState()))
         if table is not None:
-            part = beginning(version, relation, table, SinkOptions.of(relation.options).snapshot)
-        catalog = entries({relation.name: relation}, {}) | dict(part.catalog)
+            part = build_start(version, relation, table, SinkOptions.of(relation.options).snapshot)
+        catalog = encode_entries({relation.name: relation}, {}) | dict(part.catalog)
         try:
-            store.commit(provided(dataclasses.replace(part, catalog=catalog), _stands(relation, version)))
+            store.commit(
+                add_precondition(
+                    dataclasses.replace(part, catalog=catalog), _require_current(relation, version)
+                )
+            )
             return
-        except BegunMeanwhile:
+        except SinkStartConflict:
             if attempt == RACE_ATTEMPTS - 1:
                 raise
 
 
-def _check_alone(stored: StoredCatalog, statement: CreateSink, relation: Relation) -> None:
+def _check_exclusive(stored: StoredCatalog, statement: CreateSink, relation: Relation) -> None:
     """Raise SqlError for the place of a Delta table that is a view's own."""
     url = relation.options.get("url")
-    other = next((one for one in sinks(stored) if is_copy(one) and one.options.get("url") == url), None)
+    other = next(
+        (one for one in list_sinks(stored) if is_delta_copy(one) and one.options.get("url") == url), None
+    )
     if other is not None:
-        message = (
-            f"{url} is the Delta table of {source_of(other)}, which {other.name} keeps as that view alone"
-        )
-        raise wrong_sink(
+        message = f"{url} is the Delta table of {find_sink_source(other)}, which {other.name} keeps as that view alone"
+        raise build_option_error(
             statement, "path" if "path" in statement.options else "url", message, "name another path"
         )
 
@@ -119,33 +125,38 @@ def alter_sink(store: Hummock, statement: AlterSink) -> None:
     """
     for attempt in range(RACE_ATTEMPTS):
         version = store.refresh()
-        relation = _sink(load(version), statement.name, statement.sql)
-        part = _altered(version, relation, statement.action)
+        relation = _find_sink(load_catalog(version), statement.name, statement.sql)
+        part = _build_alteration(version, relation, statement.action)
         try:
-            store.commit(provided(part, _unaltered(version, relation)))
+            store.commit(add_precondition(part, _require_unaltered(version, relation)))
             return
         except Conflict:
             if attempt == RACE_ATTEMPTS - 1:
                 raise
 
 
-def _altered(version: Version, relation: Relation, action: SinkAction) -> Commit:
-    state, table = state_of(version, relation.name), computed(version, source_of(relation))
+def _build_alteration(version: Version, relation: Relation, action: SinkAction) -> Commit:
+    state, table = (
+        read_sink_state(version, relation.name),
+        find_computed_table(version, find_sink_source(relation)),
+    )
     if action != "reset":
         state = msgspec.structs.replace(state, paused=action == "pause")
-        return Commit(catalog=state_entry(relation.name, state))
+        return Commit(catalog=encode_sink_state(relation.name, state))
     if table is not None:
-        return beginning(version, relation, table, SinkOptions.of(relation.options).snapshot)
-    acks, pins = released(relation)
-    return Commit(acks=acks, pins=pins, catalog=state_entry(relation.name, SinkState(paused=state.paused)))
+        return build_start(version, relation, table, SinkOptions.of(relation.options).snapshot)
+    acks, pins = release_holds(relation)
+    return Commit(
+        acks=acks, pins=pins, catalog=encode_sink_state(relation.name, SinkState(paused=state.paused))
+    )
 
 
-def _unaltered(seen: Version, relation: Relation) -> Callable[[Version], None]:
-    source = source_of(relation)
-    keys = (f"relation/{relation.name}", *state_entry(relation.name, None))
+def _require_unaltered(seen: Version, relation: Relation) -> Callable[[Version], None]:
+    source = find_sink_source(relation)
+    keys = (f"relation/{relation.name}", *encode_sink_state(relation.name, None))
 
     def check(now: Version) -> None:
-        before, after = computed(seen, source), computed(now, source)
+        before, after = find_computed_table(seen, source), find_computed_table(now, source)
         same = (before and before.table_id) == (after and after.table_id)
         if not same or any(now.catalog.get(key) != seen.catalog.get(key) for key in keys):
             raise Conflict(f"sink {relation.name} was changed by another process at the same time; try again")
@@ -153,20 +164,23 @@ def _unaltered(seen: Version, relation: Relation) -> Callable[[Version], None]:
     return check
 
 
-def _shown(source: Relation) -> str:
+def _format_source(source: Relation) -> str:
     """Return how messages name what a sink reads."""
     return "the query" if source.name.startswith("_") else source.name
 
 
-def sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
+def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
     """Return a new sink as the catalog has it; raises SqlError for what it could not do."""
-    source = _named(stored.catalog, statement, statement.source, "table or view")
+    source = _find_relation(stored.catalog, statement, statement.source, "table or view")
     if source.kind not in ("table", "materialized view"):
         hint = "CREATE MATERIALIZED VIEW of it, and a sink FROM that"
-        raise _error(
-            statement, statement.source, f"{_shown(source)} is a {source.kind} and keeps no changes", hint
+        raise _build_error(
+            statement,
+            statement.source,
+            f"{_format_source(source)} is a {source.kind} and keeps no changes",
+            hint,
         )
-    options = checked(statement, source.append_only)
+    options = resolve_options(statement, source.append_only)
     if statement.query is not None:
         options["query"] = "true"
     upsert = options["type"] == "upsert"
@@ -174,27 +188,29 @@ def sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect
         hint = (
             "type = 'upsert'; or force_append_only = true: deletions are left out, a changed row comes again"
         )
-        message = f"{_shown(source)} changes and deletes rows, an append-only sink cannot tell so"
-        raise _error(statement, statement.source, message, hint)
+        message = f"{_format_source(source)} changes and deletes rows, an append-only sink cannot tell so"
+        raise _build_error(statement, statement.source, message, hint)
     shown = [
-        Column(c.name, c.type, stored=c.source, sql_type=c.sql_type) for c in source.columns if not c.hidden
+        RelationColumn(c.name, c.type, stored=c.storage_name, sql_type=c.sql_type)
+        for c in source.columns
+        if not c.hidden
     ]
-    shown = _under_targets_names(statement, shown)
-    key = tuple(c.name for c in shown if c.source in source.primary_key)
+    shown = _rename_columns(statement, shown)
+    key = tuple(c.name for c in shown if c.storage_name in source.primary_key)
     if upsert and len(key) < len(source.primary_key) and not is_one_row(source.name, stored.fragments):
-        hidden = ", ".join(k for k in source.primary_key if k not in {c.source for c in shown})
+        hidden = ", ".join(k for k in source.primary_key if k not in {c.storage_name for c in shown})
         hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
-        message = f"the key of {_shown(source)} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
-        raise _error(statement, statement.source, message, hint)
+        message = f"the key of {_format_source(source)} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
+        raise _build_error(statement, statement.source, message, hint)
     depends_on: tuple[str, ...] = (source.name,)
     if statement.into is not None:
-        target = _named(stored.catalog, statement, statement.into, "table")
+        target = _find_relation(stored.catalog, statement, statement.into, "table")
         _check_target(stored, statement, source, target, shown, key)
         options["into"] = target.name
         depends_on = (source.name, target.name)
     elif SinkOptions.of(options).has_operations:
-        _check_free(statement, source, shown)
-        shown = [Column(OPERATION, "string", False), *shown, Column(EPOCH, "bigint", False)]
+        _check_reserved_names(statement, source, shown)
+        shown = [RelationColumn(OPERATION, "string", False), *shown, RelationColumn(EPOCH, "bigint", False)]
     return Relation(
         name=statement.name,
         kind=KIND,
@@ -207,14 +223,14 @@ def sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect
     )
 
 
-def _under_targets_names(statement: CreateSink, shown: list[Column]) -> list[Column]:
+def _rename_columns(statement: CreateSink, shown: list[RelationColumn]) -> list[RelationColumn]:
     """Return a view's columns under the names that a list after the table's name gives them."""
     if not statement.columns:
         return shown
     if len(statement.columns) != len(shown):
         message = f"{len(statement.columns)} columns for the {len(shown)} of the rows"
         hint = f"they are {', '.join(column.name for column in shown)}"
-        raise _error(statement, statement.columns[0], message, hint)
+        raise _build_error(statement, statement.columns[0], message, hint)
     pairs = zip(shown, statement.columns, strict=True)
     return [msgspec.structs.replace(column, name=name) for column, name in pairs]
 
@@ -224,19 +240,21 @@ def _check_target(
     statement: CreateSink,
     source: Relation,
     target: Relation,
-    shown: list[Column],
+    shown: list[RelationColumn],
     key: tuple[str, ...],
 ) -> None:
     """Raise SqlError if the rows of a view cannot be kept in a table."""
 
-    def wrong(message: str, hint: str) -> SqlError:
-        return _error(statement, statement.into or "", message, hint)
+    def build_error(message: str, hint: str) -> SqlError:
+        return _build_error(statement, statement.into or "", message, hint)
 
     upsert = statement.options.get("type", "append-only" if source.append_only else "upsert") == "upsert"
     if target.kind != "table":
-        raise wrong(f"{target.name} is a {target.kind}, a sink writes INTO a table", "CREATE TABLE for it")
+        raise build_error(
+            f"{target.name} is a {target.kind}, a sink writes INTO a table", "CREATE TABLE for it"
+        )
     if target.append_only and upsert:
-        raise wrong(
+        raise build_error(
             f"table {target.name} is APPEND ONLY, and the sink updates rows", "give the table a PRIMARY KEY"
         )
     if upsert and ROW_ID in target.primary_key:
@@ -244,52 +262,54 @@ def _check_target(
             f"table {target.name} has no PRIMARY KEY, and the sink updates rows: which ones is not to be told"
         )
         hint = "give the table a PRIMARY KEY; or type = 'append-only' with force_append_only = true: deletions are left out"
-        raise wrong(message, hint)
+        raise build_error(message, hint)
     if upsert and target.on_conflict == "ignore":
         message = f"table {target.name} keeps the first row of a key (ON CONFLICT DO NOTHING), and the sink updates rows"
         hint = "make the table without it; or type = 'append-only' with force_append_only = true: deletions are left out"
-        raise wrong(message, hint)
+        raise build_error(message, hint)
     _check_columns(statement, source, target, shown)
-    _check_meeting(stored, statement, source, target, key)
+    _check_key_clash(stored, statement, source, target, key)
     _check_ttl(statement, target)
-    if target.name == source.name or source.name in _fed_by(stored, target.name):
-        raise wrong(
-            f"{_shown(source)} is computed from {target.name}: the sink would feed itself", "another table"
+    if target.name == source.name or source.name in _list_dependents(stored, target.name):
+        raise build_error(
+            f"{_format_source(source)} is computed from {target.name}: the sink would feed itself",
+            "another table",
         )
 
 
-def _check_columns(statement: CreateSink, source: Relation, target: Relation, shown: list[Column]) -> None:
+def _check_columns(
+    statement: CreateSink, source: Relation, target: Relation, shown: list[RelationColumn]
+) -> None:
     """Raise SqlError if the columns of a view are not those that a table asks for."""
 
-    def wrong(message: str, hint: str) -> SqlError:
-        return _error(statement, statement.into or "", message, hint)
+    def build_error(message: str, hint: str) -> SqlError:
+        return _build_error(statement, statement.into or "", message, hint)
 
     known = {column.name: column for column in target.columns if not column.hidden}
     for column in shown:
         mine = known.get(column.name)
         if mine is None:
             hint = f"columns of {target.name} are {', '.join(known)}; select just those in the view"
-            raise wrong(f"table {target.name} has no column {column.name}", hint)
+            raise build_error(f"table {target.name} has no column {column.name}", hint)
         if mine.generated is not None:
-            raise wrong(f"column {mine.name} of {target.name} is generated", "leave it out of the view")
-        if mine.sql_type not in (None, column.seen_type):
-            message = f"column {column.name} is {column.seen_type} in {_shown(source)} and {mine.sql_type} in {target.name}"
-            raise wrong(message, f"CAST it to {mine.sql_type} in the view")
-        if verdict(to_arrow(column.type), to_arrow(mine.type)) is not Verdict.TAKEN:
-            message = (
-                f"column {column.name} is {column.type} in {_shown(source)} and {mine.type} in {target.name}"
-            )
-            raise wrong(message, f"CAST it to {mine.type} in the view")
+            raise build_error(f"column {mine.name} of {target.name} is generated", "leave it out of the view")
+        if mine.sql_type not in (None, column.visible_type):
+            message = f"column {column.name} is {column.visible_type} in {_format_source(source)} and {mine.sql_type} in {target.name}"
+            raise build_error(message, f"CAST it to {mine.sql_type} in the view")
+        if classify_conversion(to_arrow(column.type), to_arrow(mine.type)) is not ConversionVerdict.TAKEN:
+            message = f"column {column.name} is {column.type} in {_format_source(source)} and {mine.type} in {target.name}"
+            raise build_error(message, f"CAST it to {mine.type} in the view")
     for name, mine in known.items():
         if name in {column.name for column in shown} or mine.generated is not None:
             continue
-        if not mine.nullable or mine.default is not None or mine.source in target.primary_key:
-            what = "a key column" if mine.source in target.primary_key else "NOT NULL or has a DEFAULT"
-            raise wrong(
-                f"column {name} of {target.name} is {what}, but {_shown(source)} has none", "select it"
+        if not mine.nullable or mine.default is not None or mine.storage_name in target.primary_key:
+            what = "a key column" if mine.storage_name in target.primary_key else "NOT NULL or has a DEFAULT"
+            raise build_error(
+                f"column {name} of {target.name} is {what}, but {_format_source(source)} has none",
+                "select it",
             )
     if any(column.generated is not None for column in target.columns):
-        raise wrong(
+        raise build_error(
             f"table {target.name} has generated columns, which a sink cannot compute", "sink into another"
         )
 
@@ -299,10 +319,10 @@ def _check_ttl(statement: CreateSink, target: Relation) -> None:
     if target.unique_key != target.primary_key and ROW_ID not in target.primary_key:
         message = f"table {target.name} has a key and a watermark WITH TTL: a sink does not look for the row that is there"
         hint = "give the table no PRIMARY KEY, or leave WITH TTL out"
-        raise _error(statement, statement.into or "", message, hint)
+        raise _build_error(statement, statement.into or "", message, hint)
 
 
-def _check_meeting(
+def _check_key_clash(
     stored: StoredCatalog,
     statement: CreateSink,
     source: Relation,
@@ -310,26 +330,26 @@ def _check_meeting(
     key: tuple[str, ...],
 ) -> None:
     """Raise SqlError if two rows of a view could meet in one row of a table."""
-    theirs = {column.name for column in target.columns if column.source in target.primary_key}
+    theirs = {column.name for column in target.columns if column.storage_name in target.primary_key}
     if (
         ROW_ID not in theirs
         and not is_one_row(source.name, stored.fragments)
         and (len(key) < len(source.primary_key) or not set(key) <= theirs)
     ):
         message = (
-            f"two rows of {_shown(source)} could meet in one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
+            f"two rows of {_format_source(source)} could meet in one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
             f"lacks columns of the view's key ({', '.join(key) or 'hidden'})"
         )
         hint = "give the table a PRIMARY KEY that holds the view's key"
-        raise _error(statement, statement.into or "", message, hint)
+        raise _build_error(statement, statement.into or "", message, hint)
 
 
-def _fed_by(stored: StoredCatalog, name: str) -> Collection[str]:
+def _list_dependents(stored: StoredCatalog, name: str) -> Collection[str]:
     """Return everything that is computed from a table, through sinks into other tables too."""
     found: set[str] = set()
     queue = [name]
     while queue:
-        for reader in stored.catalog.dependents(queue.pop()):
+        for reader in stored.catalog.list_dependents(queue.pop()):
             relation = stored.catalog.get(reader)
             into = relation.options.get("into") if relation.kind == KIND else None
             for one in (reader, into):
@@ -339,25 +359,27 @@ def _fed_by(stored: StoredCatalog, name: str) -> Collection[str]:
     return found
 
 
-def _check_free(statement: CreateSink, source: Relation, shown: list[Column]) -> None:
+def _check_reserved_names(statement: CreateSink, source: Relation, shown: list[RelationColumn]) -> None:
     taken = {OPERATION, EPOCH} & {column.name for column in shown}
     if taken:
-        message = f"{_shown(source)} has a column {', '.join(taken)}, the name that an upsert sink needs"
-        raise _error(statement, statement.source, message, "name the column otherwise in the view")
+        message = (
+            f"{_format_source(source)} has a column {', '.join(taken)}, the name that an upsert sink needs"
+        )
+        raise _build_error(statement, statement.source, message, "name the column otherwise in the view")
 
 
-def _named(catalog: Catalog, statement: CreateSink, name: str, what: str) -> Relation:
+def _find_relation(catalog: Catalog, statement: CreateSink, name: str, what: str) -> Relation:
     found = catalog.relations.get(name)
-    if found is None or (found.name.startswith("_") and name != view_of(statement.name)):
-        raise _error(statement, name, f"there is no {what} {name}", catalog.near(name))
+    if found is None or (found.name.startswith("_") and name != sink_view_name(statement.name)):
+        raise _build_error(statement, name, f"there is no {what} {name}", catalog.suggest_names(name))
     return found
 
 
-def _sink(stored: StoredCatalog, name: str, sql: str) -> Relation:
+def _find_sink(stored: StoredCatalog, name: str, sql: str) -> Relation:
     found = stored.catalog.relations.get(name)
     if found is None or found.kind != KIND:
         at = re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)
-        line, column = line_and_column(sql, at.start() if at else 0)
+        line, column = locate_character(sql, at.start() if at else 0)
         what = "there is no sink" if found is None else f"{name} is a {found.kind}, not a sink:"
         raise SqlError(
             f"{what} {name}", sql=sql, line=line, column=column, hint="SHOW SINKS lists what exists"
@@ -365,21 +387,21 @@ def _sink(stored: StoredCatalog, name: str, sql: str) -> Relation:
     return found
 
 
-def _error(statement: CreateSink, name: str, message: str, hint: str) -> SqlError:
+def _build_error(statement: CreateSink, name: str, message: str, hint: str) -> SqlError:
     found = re.search(rf"\b{re.escape(name)}\b", statement.sql, re.IGNORECASE) if name else None
-    line, column = line_and_column(statement.sql, found.start() if found else 0)
+    line, column = locate_character(statement.sql, found.start() if found else 0)
     return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
 
-def _stands(relation: Relation, seen: Version) -> Callable[[Version], None]:
+def _require_current(relation: Relation, seen: Version) -> Callable[[Version], None]:
     def check(version: Version) -> None:
         if f"relation/{relation.name}" in version.catalog:
             raise Conflict(f"{relation.name} was created by another process at the same time")
         for name in relation.depends_on:
             if version.catalog.get(f"relation/{name}") != seen.catalog.get(f"relation/{name}"):
                 raise Conflict(f"{name}, which the sink {relation.name} needs, was changed at the same time")
-        now, then = (computed(v, source_of(relation)) for v in (version, seen))
+        now, then = (find_computed_table(v, find_sink_source(relation)) for v in (version, seen))
         if (now and now.table_id) != (then and then.table_id):
-            raise Conflict(f"{source_of(relation)} was computed at the same time; try again")
+            raise Conflict(f"{find_sink_source(relation)} was computed at the same time; try again")
 
     return check

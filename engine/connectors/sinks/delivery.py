@@ -10,23 +10,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from pyspark.sql import SparkSession
 
-from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkTarget
-from engine.connectors.sinks.options import SinkOptions, log_columns
-from engine.connectors.sinks.promises import fulfilled, promised, with_promise
-from engine.connectors.sinks.registry import connector_of_sink
-from engine.connectors.sinks.start import beginning, provided
+from engine.connectors.sinks.contract import DeliveryResult, SinkBatch, SinkTarget, TargetContext
+from engine.connectors.sinks.options import SinkOptions, list_log_columns
+from engine.connectors.sinks.promises import is_promised, limit_to_promise, with_promise
+from engine.connectors.sinks.registry import find_sink_connector
+from engine.connectors.sinks.start import add_precondition, build_start
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
-from engine.hummock.driver_traffic import passed, traffic_of
-from engine.hummock.joined import joined
+from engine.hummock.manifests.commit_merge import merge_commits
+from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.monitoring.driver_traffic import track_bytes, track_traffic
 from engine.hummock.object_store import ObjectStore
-from engine.hummock.preconditions import all_of
 from engine.log_store.changes import Changes
 from engine.log_store.fan_out import Channel
 from engine.log_store.sink import LogRange, SinkLogStore, VnodeGroup
-from engine.meta.catalog_store import load
-from engine.meta.creation import computed
-from engine.meta.sinks import Standing, consumers_of, released, source_of, standing, state_entry, state_of
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.status.sinks import (
+    SinkProgress,
+    compute_progress,
+    encode_sink_state,
+    find_sink_source,
+    list_consumers,
+    read_sink_state,
+    release_holds,
+)
 from engine.runtime.epoch.report import SinkReport
 from engine.runtime.spark.session import connect
 from engine.sql.catalog import Relation
@@ -55,16 +63,16 @@ class Delivery:
         self._stopped = threading.Event()
         self._channels: dict[str, Channel] = {}
         self._retry_at = 0.0
-        self._done = Delivered(0)
+        self._done = DeliveryResult(0)
         self._seconds, self._passed = 0.0, 0
-        columns = log_columns(relation)
+        columns = list_log_columns(relation)
         groups = self.options.vnode_groups
         self.readers = [
-            SinkLogStore(store, source_of(relation), consumer, columns, VnodeGroup(number, groups))
-            for number, consumer in enumerate(consumers_of(relation))
+            SinkLogStore(store, find_sink_source(relation), consumer, columns, VnodeGroup(number, groups))
+            for number, consumer in enumerate(list_consumers(relation))
         ]
 
-    def is_due(self, at: Standing, eager: bool) -> bool:
+    def is_due(self, at: SinkProgress, eager: bool) -> bool:
         """Tell whether there is something to do now; without `eager` not before a failed sink's time has come."""
         if at.is_due:
             return eager or self._clock() >= self._retry_at
@@ -72,32 +80,36 @@ class Delivery:
             at.phase == "paused" and self._is_overdue(at)
         )
 
-    def follow(self, version: Version) -> None:
+    def forget_resolved_failure(self, version: Version) -> None:
         """Forget a failure that is over: the sink began anew since then, or another process has delivered what it lacked."""
         if self.error is None:
             return
-        at = standing(version, self.relation)
-        anew = state_of(version, self.relation.name).start != self._start
+        at = compute_progress(version, self.relation)
+        anew = read_sink_state(version, self.relation.name).start != self._start
         if anew or (at.phase == "log" and not at.is_due):
             self.error, self._retry_at = None, 0.0
             for reader in self.readers:
-                reader.acknowledged()
+                reader.record_acknowledgement()
 
-    def _is_overdue(self, at: Standing) -> bool:
+    def _is_overdue(self, at: SinkProgress) -> bool:
         return at.lag_seconds(self._clock()) > self.options.retention_seconds
 
-    def idle(self) -> None:
+    def record_idle(self) -> None:
         """Note that there is nothing to do for the sink in this run."""
-        self._done, self._seconds, self._passed = Delivered(0), 0.0, 0
+        self._done, self._seconds, self._passed = DeliveryResult(0), 0.0, 0
 
     @property
     def fan_out_key(self) -> tuple[object, ...] | None:
         """Sinks with the same key read the same epochs of the same log, and can share the reading; None reads for itself."""
-        if not connector_of_sink(self.relation).each_epoch:
+        if not find_sink_connector(self.relation).each_epoch:
             return None  # it takes all that waits as one net change
-        return source_of(self.relation), tuple(log_columns(self.relation)), self.options.vnode_groups
+        return (
+            find_sink_source(self.relation),
+            tuple(list_log_columns(self.relation)),
+            self.options.vnode_groups,
+        )
 
-    def share(self, channels: Mapping[str, Channel]) -> None:
+    def share_channels(self, channels: Mapping[str, Channel]) -> None:
         """Take what a common reading of the log gives in the next run, by reader."""
         self._channels = {r.consumer: channels[r.consumer] for r in self.readers if r.consumer in channels}
 
@@ -108,36 +120,36 @@ class Delivery:
     def run(self) -> None:
         """Deliver what is due, the groups of vnodes one after the other; a failure is kept in `error` and never raised."""
         started = time.perf_counter()
-        self._done = Delivered(0)
-        with traffic_of(self._store.counters, f"sink {self.relation.name}") as traffic:
-            failures = self._bring_all()
+        self._done = DeliveryResult(0)
+        with track_traffic(self._store.counters, f"sink {self.relation.name}") as traffic:
+            failures = self._deliver_all()
         self._passed = traffic.bytes
         self.error = failures[0][1] if failures else None
         self._retry_at = self._clock() + min(wait for wait, _ in failures) if failures else 0.0
         for reader in self.readers:
-            self._let_go(reader)
-        self._lapse_if_due()
+            self._release_channel(reader)
+        self._expire_if_due()
         self._seconds = time.perf_counter() - started
 
-    def _bring_all(self) -> list[tuple[float, str]]:
+    def _deliver_all(self) -> list[tuple[float, str]]:
         """Deliver of each group; returns of those that failed when they are tried again, and why."""
         failures = []
         for reader in self.readers:
             try:
-                self._bring(reader)
+                self._deliver_group(reader)
             except TidelineError as failure:
-                failures.append(self._failed(reader, str(failure)))
+                failures.append(self._record_failure(reader, str(failure)))
             except Exception as failure:  # the other groups go on, and so do the views
-                failures.append(self._failed(reader, f"{type(failure).__name__}: {failure}"))
+                failures.append(self._record_failure(reader, f"{type(failure).__name__}: {failure}"))
         return failures
 
     def report(self, version: Version, running: bool) -> SinkReport:
         """Return what the last run did and how far the sink is."""
-        at = standing(version, self.relation)
+        at = compute_progress(version, self.relation)
         failures = max(reader.failures for reader in self.readers)
         return SinkReport(
             sink=self.relation.name,
-            source=source_of(self.relation),
+            source=find_sink_source(self.relation),
             phase="delivering" if running else at.phase,
             into=self.options.into,
             epoch=at.epoch,
@@ -154,60 +166,60 @@ class Delivery:
             retry_at=self._retry_at or None,
         )
 
-    def _bring(self, reader: SinkLogStore) -> None:
+    def _deliver_group(self, reader: SinkLogStore) -> None:
         attempts = 0
         while not self._stopped.is_set():
             version = self._store.refresh()
-            table = self._readable(version)
+            table = self._find_table(version)
             if table is None:
                 return
             try:
-                if reader.position(table) is None:
+                if reader.find_position(table) is None:
                     self._attach(version, table)
-                elif not self._round(reader, version, table):
+                elif not self._deliver_ranges(reader, version, table):
                     return
                 attempts = 0
             except Conflict:  # another process was faster: read again and follow
-                self._let_go(reader)
+                self._release_channel(reader)
                 attempts += 1
                 if attempts == RACE_ATTEMPTS:
                     raise
 
-    def _readable(self, version: Version) -> TableVersion | None:
+    def _find_table(self, version: Version) -> TableVersion | None:
         """Return the table if there may be something to deliver; raises SinkError if the sink cannot go on."""
-        if load(version).catalog.relations.get(self.relation.name) != self.relation:
+        if load_catalog(version).catalog.relations.get(self.relation.name) != self.relation:
             return None  # dropped, or created again as something else, which is delivered by another object
-        state = state_of(version, self.relation.name)
+        state = read_sink_state(version, self.relation.name)
         self._start = state.start
-        table = computed(version, source_of(self.relation))
+        table = find_computed_table(version, find_sink_source(self.relation))
         if state.lapsed:
             raise SinkError(state.lapsed)
         if state.table_id and (table is None or table.table_id != state.table_id):
             raise SinkError(
-                f"sink {self.relation.name}: {source_of(self.relation)} was built again since the last delivery, and what "
-                f"changed is not known; {self._way_out()}"
+                f"sink {self.relation.name}: {find_sink_source(self.relation)} was built again since the last delivery, and what "
+                f"changed is not known; {self._suggest_remedy()}"
             )
         if (
             state.table_id
             and table is not None
-            and not set(consumers_of(self.relation))
+            and not set(list_consumers(self.relation))
             <= {
                 *table.acks,
                 *table.pins,
             }
         ):
             raise SinkError(
-                f"sink {self.relation.name}: its place in the log of {table.name} is gone; {self._way_out()}"
+                f"sink {self.relation.name}: its place in the log of {table.name} is gone; {self._suggest_remedy()}"
             )
         return None if state.paused else table
 
     def _attach(self, version: Version, table: TableVersion) -> None:
         """Hold the table's log from here on, for all groups at once."""
-        part = beginning(version, self.relation, table, self.options.snapshot)
-        self._store.commit(provided(part, self._unchanged(version, table)))
+        part = build_start(version, self.relation, table, self.options.snapshot)
+        self._store.commit(add_precondition(part, self._require_unchanged(version, table)))
 
-    def _unchanged(self, seen: Version, table: TableVersion) -> Callable[[Version], None]:
-        key, name = next(iter(state_entry(self.relation.name, None))), self.relation.name
+    def _require_unchanged(self, seen: Version, table: TableVersion) -> Callable[[Version], None]:
+        key, name = next(iter(encode_sink_state(self.relation.name, None))), self.relation.name
 
         def check(version: Version) -> None:
             now = version.tables.get(table.name)
@@ -219,22 +231,22 @@ class Delivery:
 
         return check
 
-    def _round(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
+    def _deliver_ranges(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
         """Deliver some ranges and acknowledge them in one commit; False if there are none."""
-        state = state_of(seen, self.relation.name)
-        target = self._opened(state.start)
-        some = itertools.islice(reader.ranges(table, each_epoch=target.each_epoch), RANGES_PER_COMMIT)
+        state = read_sink_state(seen, self.relation.name)
+        target = self._get_target(state.start)
+        some = itertools.islice(reader.list_ranges(table, each_epoch=target.each_epoch), RANGES_PER_COMMIT)
         upto: int | None = None
-        done: list[Delivered] = []
+        done: list[DeliveryResult] = []
         for waiting in some:
-            if target.promises and not fulfilled(state, waiting):
+            if target.promises and not is_promised(state, waiting):
                 self._promise(reader, seen, table, waiting)
                 return True
-            part = promised(state, waiting) if target.promises else waiting
+            part = limit_to_promise(state, waiting) if target.promises else waiting
             channel = self._channels.get(reader.consumer)
-            shared = channel is not None and channel.covers(part)
+            shared = channel is not None and channel.is_next(part)
             changes = channel.read(part) if channel and shared else reader.read(table, part)
-            portion = Portion(part, reader.group, table, _counted(changes), state.promise)
+            portion = SinkBatch(part, reader.group, table, _count_traffic(changes), state.promise)
             done.append(target.take(portion))
             upto = part.upto
             if self._stopped.is_set() or not target.each_epoch:
@@ -242,15 +254,15 @@ class Delivery:
         if upto is None:
             return False
         self._acknowledge(reader, seen, table, upto, done)
-        reader.acknowledged()
-        self._done = _sum([self._done, *done])
+        reader.record_acknowledgement()
+        self._done = _sum_results([self._done, *done])
         return True
 
     def _promise(self, reader: SinkLogStore, seen: Version, table: TableVersion, part: LogRange) -> None:
         """Commit the bounds of the range that is delivered next, so that who repeats it repeats just that."""
-        state = with_promise(state_of(seen, self.relation.name), part, seen.epoch)
-        check = all_of(self._unchanged(seen, table), reader.unmoved(table))
-        self._store.commit(Commit(catalog=state_entry(self.relation.name, state), precondition=check))
+        state = with_promise(read_sink_state(seen, self.relation.name), part, seen.epoch)
+        check = require_all(self._require_unchanged(seen, table), reader.require_unmoved(table))
+        self._store.commit(Commit(catalog=encode_sink_state(self.relation.name, state), precondition=check))
 
     def _acknowledge(
         self,
@@ -258,31 +270,33 @@ class Delivery:
         seen: Version,
         table: TableVersion,
         upto: int,
-        done: Sequence[Delivered],
+        done: Sequence[DeliveryResult],
     ) -> None:
         ack = reader.truncate(table, upto)
-        stands = Commit(precondition=all_of(self._unchanged(seen, table), reader.unmoved(table)))
-        self._store.commit(joined(stands, ack, *(one.commit for one in done)))
+        stands = Commit(
+            precondition=require_all(self._require_unchanged(seen, table), reader.require_unmoved(table))
+        )
+        self._store.commit(merge_commits(stands, ack, *(one.commit for one in done)))
 
-    def _let_go(self, reader: SinkLogStore) -> None:
+    def _release_channel(self, reader: SinkLogStore) -> None:
         channel = self._channels.pop(reader.consumer, None)
         if channel is not None:
             channel.close()
 
-    def _opened(self, start: int) -> SinkTarget:
+    def _get_target(self, start: int) -> SinkTarget:
         if self._target is None or self._target.start != start:
-            opening = Opening(self._store, self.relation, start, self._spark, self._open_target)
-            self._target = connector_of_sink(self.relation).target(opening)
+            opening = TargetContext(self._store, self.relation, start, self._spark, self._open_target)
+            self._target = find_sink_connector(self.relation).open_target(opening)
         return self._target
 
-    def _failed(self, reader: SinkLogStore, error: str) -> tuple[float, str]:
+    def _record_failure(self, reader: SinkLogStore, error: str) -> tuple[float, str]:
         self._target = None
-        return reader.failed(), error
+        return reader.record_failure(), error
 
-    def _lapse_if_due(self) -> None:
+    def _expire_if_due(self) -> None:
         """Let go of the log of a sink that has failed, or was paused, for longer than its retention."""
         version = self._store.version
-        at = standing(version, self.relation)
+        at = compute_progress(version, self.relation)
         if at.phase in ("lapsed", "waiting") or not self._is_overdue(at):
             return
         if self.error is None and at.phase != "paused":
@@ -290,32 +304,37 @@ class Delivery:
         why = "it was paused" if self.error is None else f"the last error: {self.error}"
         told = (
             f"sink {self.relation.name} has not delivered for more than {self.options.retention_seconds:.0f} s, its retention, "
-            f"and the changes that it lacks were let go ({why}); {self._way_out()}"
+            f"and the changes that it lacks were let go ({why}); {self._suggest_remedy()}"
         )
-        acks, pins = released(self.relation)
-        state = msgspec.structs.replace(state_of(version, self.relation.name), lapsed=told)
-        table = version.tables[source_of(self.relation)]
-        checks = [self._unchanged(version, table), *(reader.unmoved(table) for reader in self.readers)]
-        entry = state_entry(self.relation.name, state)
+        acks, pins = release_holds(self.relation)
+        state = msgspec.structs.replace(read_sink_state(version, self.relation.name), lapsed=told)
+        table = version.tables[find_sink_source(self.relation)]
+        checks = [
+            self._require_unchanged(version, table),
+            *(reader.require_unmoved(table) for reader in self.readers),
+        ]
+        entry = encode_sink_state(self.relation.name, state)
         try:
-            self._store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=all_of(*checks)))
+            self._store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=require_all(*checks)))
             self.error = told
         except Conflict:
             return  # it was changed, or delivered, by somebody at the same time: the next failure looks again
 
-    def _way_out(self) -> str:
+    def _suggest_remedy(self) -> str:
         return (
             f"ALTER SINK {self.relation.name} RESET delivers the rows as they are and goes on from there, "
             f"DROP SINK {self.relation.name} ends it"
         )
 
 
-def _counted(changes: Iterator[Changes]) -> Iterator[Changes]:
+def _count_traffic(changes: Iterator[Changes]) -> Iterator[Changes]:
     """Yield changes, counted as what passes through this process; a target whose tasks read the log takes none of them."""
     for change in changes:
-        passed(change.nbytes)
+        track_bytes(change.nbytes)
         yield change
 
 
-def _sum(parts: Sequence[Delivered]) -> Delivered:
-    return Delivered(sum(p.rows for p in parts), sum(p.files for p in parts), sum(p.bytes for p in parts))
+def _sum_results(parts: Sequence[DeliveryResult]) -> DeliveryResult:
+    return DeliveryResult(
+        sum(p.rows for p in parts), sum(p.files for p in parts), sum(p.bytes for p in parts)
+    )

@@ -12,9 +12,9 @@ from engine.connectors.sinks.delivery import Delivery
 from engine.hummock import Hummock, Version
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.log_store.fan_out import Channel, FanOut
-from engine.meta.catalog_store import load
-from engine.meta.creation import computed
-from engine.meta.sinks import sinks, source_of, standing
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.status.sinks import compute_progress, find_sink_source, list_sinks
 from engine.runtime.epoch.report import SinkReport
 from engine.runtime.spark.session import connect
 
@@ -61,8 +61,10 @@ class SinkDriver:
         Without `eager` a sink that failed is left alone until its time to be tried again has come.
         """
         version = version or self.store.refresh()
-        wanted = [r for r in sinks(load(version)) if sources is None or source_of(r) in sources]
-        gone = set(self._deliveries) - {relation.name for relation in sinks(load(version))}
+        wanted = [
+            r for r in list_sinks(load_catalog(version)) if sources is None or find_sink_source(r) in sources
+        ]
+        gone = set(self._deliveries) - {relation.name for relation in list_sinks(load_catalog(version))}
         for name in gone:
             self._retire(name)
         due = []
@@ -72,16 +74,16 @@ class SinkDriver:
                 self._retire(relation.name)
                 delivery = Delivery(self.store, relation, self._open_target, self._clock, self._spark)
                 self._deliveries[relation.name] = delivery
-            delivery.follow(version)
+            delivery.forget_resolved_failure(version)
             if not self._is_running(relation.name):
                 if delivery.error is None:
                     self._slow.discard(relation.name)
-                delivery.idle()
-                if delivery.is_due(standing(version, relation), eager):
+                delivery.record_idle()
+                if delivery.is_due(compute_progress(version, relation), eager):
                     due.append(delivery)
-        _share(version, due)
+        _share_logs(version, due)
         for delivery in due:
-            self._running[delivery.relation.name] = self._threads().submit(delivery.run)
+            self._running[delivery.relation.name] = self._get_threads().submit(delivery.run)
         names = {relation.name for relation in wanted} - self._slow
         started = [running for name, running in self._running.items() if name in names]
         wait(started, self.wait_seconds if wait_seconds is None else wait_seconds)
@@ -93,10 +95,10 @@ class SinkDriver:
         now = self.store.version
         return tuple(self._report(relation.name, now) for relation in wanted)
 
-    def errors(self) -> dict[str, str]:
+    def collect_errors(self) -> dict[str, str]:
         """Return the last error of each sink that fails."""
         for delivery in self._deliveries.values():
-            delivery.follow(self.store.version)
+            delivery.forget_resolved_failure(self.store.version)
         return {name: d.error for name, d in self._deliveries.items() if d.error is not None}
 
     def wait(self, timeout: float | None = None) -> None:
@@ -120,7 +122,7 @@ class SinkDriver:
         if running is not None:
             self._retired = [*(other for other in self._retired if not other.done()), running]
 
-    def _threads(self) -> ThreadPoolExecutor:
+    def _get_threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="sink")
         return self._pool
@@ -133,14 +135,14 @@ class SinkDriver:
         return self._deliveries[name].report(version, self._is_running(name))
 
 
-def _share(version: Version, due: Sequence[Delivery]) -> None:
+def _share_logs(version: Version, due: Sequence[Delivery]) -> None:
     """Let sinks that read the same log do so once, each through a log store of its own."""
     alike: dict[object, list[Delivery]] = {}
     for delivery in due:
         if delivery.fan_out_key is not None:
             alike.setdefault(delivery.fan_out_key, []).append(delivery)
     for deliveries in alike.values():
-        table = computed(version, source_of(deliveries[0].relation))
+        table = find_computed_table(version, find_sink_source(deliveries[0].relation))
         if len(deliveries) < 2 or table is None:
             continue
         channels: dict[str, Channel] = {}
@@ -149,4 +151,4 @@ def _share(version: Version, due: Sequence[Delivery]) -> None:
             channels |= fan_out.channels
             threading.Thread(target=fan_out.run, name=f"fan-out-{table.name}", daemon=True).start()
         for delivery in deliveries:
-            delivery.share(channels)
+            delivery.share_channels(channels)

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from engine.arrow import Column, as_rows
 from engine.connectors.sinks.address import check_reachable
-from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
-from engine.connectors.sinks.option_checks import address, check_place, count, wrong_sink
+from engine.connectors.sinks.contract import DeliveryResult, SinkBatch, SinkConnector, TargetContext
+from engine.connectors.sinks.option_parsing import build_option_error, check_place, parse_address, parse_count
 from engine.connectors.sinks.options import (
     COMPRESSIONS,
     FORMATS,
@@ -30,11 +30,11 @@ from engine.connectors.sinks.options import (
 )
 from engine.errors import SinkError
 from engine.hummock.object_store import ObjectStore
-from engine.log_store.changes import DELETE, Changes, in_pieces
+from engine.log_store.changes import DELETE, Changes, split_rows
 from engine.log_store.sink import LogRange, VnodeGroup
 from engine.sql.catalog import Relation
-from engine.sql.statements.sink_statements import CreateSink
-from engine.sql.typing.documents import is_document
+from engine.sql.statements.ddl.sink_statements import CreateSink
+from engine.sql.typing.json_documents import is_document
 from engine.sql.typing.types import to_arrow
 
 MOST_BYTES = 160
@@ -61,28 +61,28 @@ class FileSink:
         form, compression = self.options.format, self.options.compression
         self._suffix = form if form == "parquet" else form + COMPRESSIONS[compression]
 
-    def take(self, portion: Portion) -> Delivered:
+    def take(self, portion: SinkBatch) -> DeliveryResult:
         """Write the files of a range; durable when it returns. Raises SinkError if another sink's file is in the way."""
-        part, group = portion.part, portion.group
-        tables = (table for one in portion.changes if (table := self._rows(one, part.upto)).num_rows)
+        part, group = portion.log_range, portion.group
+        tables = (table for one in portion.changes if (table := self._build_rows(one, part.upto)).num_rows)
         rows = files = size = 0
-        for number, piece in enumerate(in_pieces(tables, self.options.rows_per_file)):
-            data = encoded(piece, self.options.format, self.options.compression, self._documents)
-            name = named_by(self.name, self.start)
-            self._put(file_name(name, part, group, number, self._suffix), data)
+        for number, piece in enumerate(split_rows(tables, self.options.rows_per_file)):
+            data = encode_rows(piece, self.options.format, self.options.compression, self._documents)
+            name = build_file_prefix(self.name, self.start)
+            self._put_file(build_file_name(name, part, group, number, self._suffix), data)
             rows, files, size = rows + piece.num_rows, files + 1, size + len(data)
-        return Delivered(rows, files, size)
+        return DeliveryResult(rows, files, size)
 
-    def _rows(self, changes: Changes, epoch: int) -> pa.Table:
+    def _build_rows(self, changes: Changes, epoch: int) -> pa.Table:
         if not self.options.upsert:
             # What is no insertion is here by force_append_only: new versions of a row are rows, deletions are not.
-            rows = changes.taken(changes.operations != DELETE).rows
+            rows = changes.filter(changes.operations != DELETE).rows
             return pa.Table.from_arrays(rows.columns, schema=self._schema)
         epochs = pa.repeat(pa.scalar(epoch, pa.int64()), len(changes))
-        columns: list[Column] = [changes.operation_names(), *changes.rows.columns, epochs]
+        columns: list[Column] = [changes.name_operations(), *changes.rows.columns, epochs]
         return pa.Table.from_arrays(columns, schema=self._schema)
 
-    def _put(self, path: str, data: bytes) -> None:
+    def _put_file(self, path: str, data: bytes) -> None:
         if self._objects.put_if_absent(path, data):
             return
         there = self._objects.get(path)
@@ -90,7 +90,7 @@ class FileSink:
             raise SinkError(
                 f"{self.options.url}/{path} could not be written: the answer was lost; it is tried again"
             )
-        if there != data and not same_rows(there, data, self.options):
+        if there != data and not has_same_rows(there, data, self.options):
             raise SinkError(
                 f"{self.options.url}/{path} is there with other rows: something else writes there under the name of sink "
                 f"{self.name}; DROP SINK {self.name}, and create it with another name or path"
@@ -106,7 +106,7 @@ FILE_OPTIONS: Mapping[str, str] = {
 }
 
 
-class FileSinks(SinkConnector):
+class FileSinkConnector(SinkConnector):
     """Files in a folder or bucket, an epoch after the other."""
 
     name = "file"
@@ -114,18 +114,18 @@ class FileSinks(SinkConnector):
     title = "Of files"
     each_epoch = FileSink.each_epoch
 
-    def kept(self, statement: CreateSink) -> dict[str, str]:
+    def resolve_options(self, statement: CreateSink) -> dict[str, str]:
         """Return address, format and size of the files."""
         form = statement.options.get("format", FORMATS[0]).lower()
         if form not in FORMATS:
             message = f'format "{form}" is not offered'
-            raise wrong_sink(statement, "format", message, f"choose {' or '.join(FORMATS)}")
-        rows = count(statement, "rows_per_file", ROWS_PER_FILE, 1 << 31)
+            raise build_option_error(statement, "format", message, f"choose {' or '.join(FORMATS)}")
+        rows = parse_count(statement, "rows_per_file", ROWS_PER_FILE, 1 << 31)
         compression = statement.options.get("compression", default_compression(form)).lower()
         if compression not in COMPRESSIONS:
             message = f'compression "{compression}" is not offered'
-            raise wrong_sink(statement, "compression", message, f"choose {', '.join(COMPRESSIONS)}")
-        url = address(statement)
+            raise build_option_error(statement, "compression", message, f"choose {', '.join(COMPRESSIONS)}")
+        url = parse_address(statement)
         check_place(statement, url)
         return {
             "connector": self.name,
@@ -135,14 +135,14 @@ class FileSinks(SinkConnector):
             "compression": compression,
         }
 
-    def target(self, opening: Opening) -> FileSink:
+    def open_target(self, opening: TargetContext) -> FileSink:
         """Open the folder."""
         url = opening.relation.options.get("url", "")
         check_reachable(url)  # a link may lead elsewhere since CREATE SINK
         return FileSink(opening.relation, opening.objects(url), opening.start)
 
 
-def named_by(sink: str, start: int) -> str:
+def build_file_prefix(sink: str, start: int) -> str:
     """Return how the names of a sink's files begin; sinks from before there were beginnings have no number of one."""
     return f"{as_file_name(sink)}-{start:020d}" if start else as_file_name(sink)
 
@@ -161,14 +161,14 @@ def as_file_name(name: str) -> str:
     return f"{kept}=={hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-def file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, suffix: str) -> str:
+def build_file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, suffix: str) -> str:
     """Return the name of a file; the names of a group are in the order of their epochs."""
     return (
         f"{sink}-{part.after:020d}-{part.upto:020d}-v{group.first:03d}-{group.last:03d}-{number:05d}.{suffix}"
     )
 
 
-def encoded(
+def encode_rows(
     rows: pa.Table, form: str, compression: Compression, documents: Container[str] = frozenset()
 ) -> bytes:
     """Return rows as a Parquet file or as JSON lines; the same rows give the same bytes.
@@ -179,7 +179,7 @@ def encoded(
         sink = io.BytesIO()
         pq.write_table(rows.combine_chunks(), sink, compression=compression)
         return sink.getvalue()
-    lines = [_line(row, documents) for row in as_rows(rows)]
+    lines = [_format_line(row, documents) for row in as_rows(rows)]
     text = ("\n".join(lines) + "\n").encode()
     if compression == "none":
         return text
@@ -189,35 +189,35 @@ def encoded(
     return packed.getvalue().to_pybytes()
 
 
-def _line(row: Mapping[str, Any], documents: Container[str]) -> str:
+def _format_line(row: Mapping[str, Any], documents: Container[str]) -> str:
     pairs = (
-        f"{_json(name)}: {_document(value) if name in documents else _json(plain(value))}"
+        f"{_encode_json(name)}: {_flatten_document(value) if name in documents else _encode_json(to_json_value(value))}"
         for name, value in row.items()
     )
     return "{" + ", ".join(pairs) + "}"
 
 
-def _json(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _document(value: Any) -> str:
+def _flatten_document(value: Any) -> str:
     """Write a text of JSON, or a list of such, in one line: within texts of it there is no line break."""
     if value is None:
         return "null"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_document, value)) + "]"
+        return "[" + ", ".join(map(_flatten_document, value)) + "]"
     text = str(value)
     return text.replace("\r", " ").replace("\n", " ")
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return a value as JSON has it: decimals, dates, times and NaN as text, bytes as base64."""
     match value:
         case dict():
-            return {str(name): plain(inner) for name, inner in value.items()}
+            return {str(name): to_json_value(inner) for name, inner in value.items()}
         case list() | tuple():
-            return [plain(inner) for inner in value]
+            return [to_json_value(inner) for inner in value]
         case bytes():
             return base64.b64encode(value).decode()
         case float() if not math.isfinite(value):
@@ -227,11 +227,11 @@ def plain(value: Any) -> Any:
         case datetime.date() | datetime.time():
             return value.isoformat()
         case datetime.timedelta():
-            return _seconds(value)
+            return _to_seconds(value)
     return value
 
 
-def _seconds(value: datetime.timedelta) -> int | float | str:
+def _to_seconds(value: datetime.timedelta) -> int | float | str:
     """Return an interval in seconds, as text where a float is not exact."""
     micros = value // datetime.timedelta(microseconds=1)
     if micros % 1_000_000 == 0:
@@ -240,17 +240,17 @@ def _seconds(value: datetime.timedelta) -> int | float | str:
     return float(exact) if repr(float(exact)) == exact else exact
 
 
-def same_rows(one: bytes, other: bytes, options: SinkOptions) -> bool:
+def has_same_rows(one: bytes, other: bytes, options: SinkOptions) -> bool:
     """Tell whether two files hold the same rows: another version of the writer may lay the same rows out in another way."""
     if options.format != "parquet":
-        return _text(one, options.compression) == _text(other, options.compression)
+        return _decompress(one, options.compression) == _decompress(other, options.compression)
     try:
         return bool(pq.read_table(io.BytesIO(one)).equals(pq.read_table(io.BytesIO(other))))
     except pa.ArrowInvalid:
         return False
 
 
-def _text(data: bytes, compression: Compression) -> bytes | None:
+def _decompress(data: bytes, compression: Compression) -> bytes | None:
     """Return what a file of lines holds; None for one that nobody can unpack."""
     if compression == "none":
         return data

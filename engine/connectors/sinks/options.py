@@ -8,7 +8,7 @@ from typing import Literal
 
 from engine.log_store.sink import VNODES
 from engine.sql.catalog import Relation
-from engine.sql.statements.option_text import listed
+from engine.sql.statements.options.option_text import parse_list
 
 OPERATION, EPOCH = "_op", "_epoch"
 """The columns that files of changes have beside those of the view."""
@@ -67,13 +67,13 @@ class SinkOptions:
             retention_seconds=float(options["retention"]),
             vnode_groups=int(options.get("vnode_groups", "1")),
             rows_per_file=int(options.get("rows_per_file", ROWS_PER_FILE)),
-            compression=_compression(options),
-            partition_by=listed(options.get("partition_by", "")),
-            cluster_by=listed(options.get("cluster_by", "")),
+            compression=_find_compression(options),
+            partition_by=parse_list(options.get("partition_by", "")),
+            cluster_by=parse_list(options.get("cluster_by", "")),
         )
 
 
-def _compression(options: Mapping[str, str]) -> Compression:
+def _find_compression(options: Mapping[str, str]) -> Compression:
     said = options.get("compression", default_compression(options.get("format", FORMATS[0])))
     return "gzip" if said == "gzip" else "zstd" if said == "zstd" else "none"
 
@@ -83,7 +83,7 @@ def default_compression(form: str) -> str:
     return "zstd" if form == "parquet" else "none"
 
 
-def log_columns(relation: Relation) -> list[str]:
+def list_log_columns(relation: Relation) -> list[str]:
     """Return the columns of a sink's source, as they are stored, that it delivers."""
     own = (OPERATION, EPOCH) if SinkOptions.of(relation.options).has_operations else ()
-    return [column.source for column in relation.columns if column.name not in own]
+    return [column.storage_name for column in relation.columns if column.name not in own]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from engine.log_store.sink import LogRange
-from engine.meta.sinks import Promise, SinkState
+from engine.meta.status.sinks import PromisedRange, SinkState
 
 
-def fulfilled(state: SinkState, waiting: LogRange) -> bool:
+def is_promised(state: SinkState, waiting: LogRange) -> bool:
     """Tell whether the promise of a sink is that of the range which waits: nobody has acknowledged it yet."""
     promise = state.promise
     return promise is not None and (
@@ -20,7 +20,7 @@ def fulfilled(state: SinkState, waiting: LogRange) -> bool:
     )
 
 
-def promised(state: SinkState, waiting: LogRange) -> LogRange:
+def limit_to_promise(state: SinkState, waiting: LogRange) -> LogRange:
     """Return the range that was promised, of what waits."""
     assert state.promise is not None
     return LogRange(waiting.after, state.promise.upto, waiting.snapshot)
@@ -29,4 +29,4 @@ def promised(state: SinkState, waiting: LogRange) -> LogRange:
 def with_promise(state: SinkState, part: LogRange, number: int) -> SinkState:
     """Return the state of a sink that promises a range; `number` is the store's epoch in which nothing was promised yet."""
     first = number if state.promise is None else state.promise.first
-    return msgspec.structs.replace(state, promise=Promise(part.upto, number, first))
+    return msgspec.structs.replace(state, promise=PromisedRange(part.upto, number, first))

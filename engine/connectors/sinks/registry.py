@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from engine.connectors.offers import Offers
+from engine.connectors.delta.sink.connector import DeltaSinkConnector
+from engine.connectors.plugins import PluginRegistry
 from engine.connectors.sinks.contract import SinkConnector
-from engine.connectors.sinks.delta_connector import DeltaSinks
-from engine.connectors.sinks.files import FileSinks
+from engine.connectors.sinks.files import FileSinkConnector
 from engine.connectors.sinks.options import SinkOptions
-from engine.connectors.sinks.tables import TableSinks
+from engine.connectors.sinks.tables import TableSinkConnector
 from engine.errors import SinkError
 from engine.sql.catalog import Relation
 
-OWN = (FileSinks, DeltaSinks)
-SINKS: Offers[SinkConnector] = Offers("tideline.sinks", OWN, SinkError)
-INTO = TableSinks()
+OWN = (FileSinkConnector, DeltaSinkConnector)
+SINKS: PluginRegistry[SinkConnector] = PluginRegistry("tideline.sinks", OWN, SinkError)
+INTO = TableSinkConnector()
 """That of sinks INTO a table, which name none."""
 
 
@@ -22,7 +22,7 @@ def register(connector: SinkConnector) -> None:
     SINKS.register(connector)
 
 
-def connector_of_sink(relation: Relation) -> SinkConnector:
+def find_sink_connector(relation: Relation) -> SinkConnector:
     """Return the connector of a sink; raises SinkError for one that this process lacks."""
     name = SinkOptions.of(relation.options).connector
-    return INTO if name == INTO.name else SINKS.named(name)
+    return INTO if name == INTO.name else SINKS.find(name)

@@ -8,22 +8,22 @@ import pyarrow as pa
 
 from engine.connectors.sinks.options import SinkOptions
 from engine.hummock import Version
-from engine.meta.catalog_store import load
-from engine.meta.sinks import sinks, source_of, standing, state_of
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.status.sinks import compute_progress, find_sink_source, list_sinks, read_sink_state
 from engine.sql.catalog import Relation
-from engine.sql.statements.sink_statements import view_of
+from engine.sql.statements.ddl.sink_statements import sink_view_name
 
 
 def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Table:
     """Return what every sink reads, where to, and how far it is; `errors` are those that this process knows of."""
     rows = []
-    for relation in sinks(load(version)):
-        at, options = standing(version, relation), SinkOptions.of(relation.options)
-        error = state_of(version, relation.name).lapsed or errors.get(relation.name)
+    for relation in list_sinks(load_catalog(version)):
+        at, options = compute_progress(version, relation), SinkOptions.of(relation.options)
+        error = read_sink_state(version, relation.name).lapsed or errors.get(relation.name)
         rows.append(
             {
                 "name": relation.name,
-                "from": _read_by(relation),
+                "from": _find_source_name(relation),
                 "to": options.into or options.url,
                 "type": relation.options["type"],
                 "phase": at.phase,
@@ -44,6 +44,6 @@ def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Ta
     return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.string())) for name in names]))
 
 
-def _read_by(relation: Relation) -> str:
-    source = source_of(relation)
-    return "(query)" if source == view_of(relation.name) else source
+def _find_source_name(relation: Relation) -> str:
+    source = find_sink_source(relation)
+    return "(query)" if source == sink_view_name(relation.name) else source

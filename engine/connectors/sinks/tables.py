@@ -7,21 +7,27 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import positions
-from engine.connectors.sinks.contract import Delivered, Opening, Portion, SinkConnector
+from engine.arrow import to_positions
+from engine.connectors.sinks.contract import DeliveryResult, SinkBatch, SinkConnector, TargetContext
 from engine.connectors.sinks.options import SinkOptions
 from engine.errors import Conflict, SinkError
 from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
-from engine.hummock.batch import TableBuffer, finish, gather
-from engine.hummock.ordering import equal_values, one_chunk
+from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.writes.batch import TableBuffer, flush_buffers, write_operations
 from engine.log_store.changes import DELETE, INSERT, Changes
-from engine.meta.catalog_store import load
-from engine.runtime.rows import stored_names, typed_rows, with_row_ids
-from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, key_at, new_only, not_null, unchanged
-from engine.runtime.writes.row_versions import newer
-from engine.runtime.writes.watermarks import Arrivals
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.runtime.rows import assign_row_ids, convert_rows, to_stored_names
+from engine.runtime.writes.conflicts import (
+    UPDATE_IF_NOT_NULL,
+    fill_nulls,
+    format_key_at,
+    require_unchanged,
+    retain_new,
+)
+from engine.runtime.writes.row_versions import retain_newer
+from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import ROW_ID, Relation
-from engine.sql.statements.sink_statements import CreateSink
+from engine.sql.statements.ddl.sink_statements import CreateSink
 
 LOOKED_UP = ("ignore", UPDATE_IF_NOT_NULL)
 """What tables say ON CONFLICT that decides what becomes of a row whose key they have."""
@@ -39,58 +45,62 @@ class TableSink:
         self._store = store
         self._columns = [column.name for column in relation.columns]
 
-    def take(self, portion: Portion) -> Delivered:
+    def take(self, portion: SinkBatch) -> DeliveryResult:
         """Write the changes as files of the table that its commit makes visible. Raises InvalidRow for rows that do not fit."""
         into = self.options.into
         assert into is not None
         version = self._store.version
-        target = load(version).catalog.get(into)
+        target = load_catalog(version).catalog.get(into)
         table = version.tables[target.name]
         buffer = TableBuffer(self._store.reader, table.table)
-        key = [column.name for column in target.columns if column.source in target.primary_key]
-        looks_up = _looks_up(target)
-        arrivals = Arrivals(self._store, version, target)
+        key = [column.name for column in target.columns if column.storage_name in target.primary_key]
+        looks_up = _needs_lookup(target)
+        arrivals = ArrivingRows(self._store, version, target)
         rows = 0
         for change in portion.changes:
-            shown = _renamed(change, self._columns)
+            shown = _rename_columns(change, self._columns)
             if self.options.upsert:
-                gone = shown.old.filter(pa.array(_leaves(shown, key)))
-                buffer.add(Delete(stored_names(target, typed_rows(target, gone.select(key), key))))
+                gone = shown.old.filter(pa.array(_mark_departures(shown, key)))
+                buffer.add(Delete(to_stored_names(target, convert_rows(target, gone.select(key), key))))
             new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
-            whole = typed_rows(target, new, [column.name for column in target.columns])
-            put = with_row_ids(self._store, stored_names(target, whole))
-            buffer.add(Put(arrivals.take(self._resolved(target, table, put) if looks_up else put)))
+            whole = convert_rows(target, new, [column.name for column in target.columns])
+            put = assign_row_ids(self._store, to_stored_names(target, whole))
+            buffer.add(
+                Put(arrivals.filter_late(self._resolve_conflicts(target, table, put) if looks_up else put))
+            )
             rows += len(change) if self.options.upsert else new.num_rows
-        writes = finish(self._store.reader, {target.name: buffer}) if rows else {}
-        more = arrivals.writes()
-        writes |= gather(self._store.reader, {name: version.tables[name].table for name in more}, more)
+        writes = flush_buffers(self._store.reader, {target.name: buffer}) if rows else {}
+        more = arrivals.build_writes()
+        writes |= write_operations(
+            self._store.reader, {name: version.tables[name].table for name in more}, more
+        )
 
-        def same_table(now: Version) -> None:
+        def check_same_table(now: Version) -> None:
             found = now.tables.get(target.name)
             if found is None or found.table_id != table.table_id:
                 raise Conflict(f"table {target.name} was dropped while rows were written into it")
 
-        check = arrivals.unmoved(unchanged(table) if looks_up else same_table)
-        return Delivered(
-            rows, commit=Commit(writes=writes, watermarks=arrivals.watermarks(), precondition=check)
+        check = arrivals.require_unmoved(require_unchanged(table) if looks_up else check_same_table)
+        return DeliveryResult(
+            rows, commit=Commit(writes=writes, watermarks=arrivals.get_ttl_watermarks(), precondition=check)
         )
 
-    def _resolved(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:
+    def _resolve_conflicts(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:
         """Return what the table takes of rows: what it says ON CONFLICT decides where it has their keys already."""
         keys = rows.select(list(target.primary_key))
         index, stored = self._store.reader.lookup(
             table, keys, table.committed_epoch, columns=rows.column_names, null_safe=True
         )
         if target.version_columns:
-            return newer(target, rows, index, stored)
+            return retain_newer(target, rows, index, stored)
         if target.on_conflict == UPDATE_IF_NOT_NULL:
-            return not_null(rows, index, stored)
+            return fill_nulls(rows, index, stored)
         if target.on_conflict == "error":
-            _refuse_other_rows(target, rows.take(positions(index)), stored)
-        return new_only(rows, index, stored)
+            _refuse_other_rows(target, rows.take(to_positions(index)), stored)
+        return retain_new(rows, index, stored)
 
 
-def _looks_up(target: Relation) -> bool:
+def _needs_lookup(target: Relation) -> bool:
     """Tell whether what a table takes follows from what it holds: else a row takes the place of the one of its key."""
     if ROW_ID in target.primary_key:
         return False
@@ -103,31 +113,31 @@ def _refuse_other_rows(target: Relation, rows: pa.Table, stored: pa.Table) -> No
     for name in rows.column_names:
         same &= equal_values(one_chunk(rows.column(name)), one_chunk(stored.column(name)))
     if not same.all():
-        key = key_at(rows, target.unique_key, int(np.flatnonzero(~same)[0]))
+        key = format_key_at(rows, target.unique_key, int(np.flatnonzero(~same)[0]))
         raise SinkError(
             f"table {target.name} is APPEND ONLY and has another row of the key {key}, which does not change: make the table "
             "with ON CONFLICT DO NOTHING, which leaves the row that comes out"
         )
 
 
-class TableSinks(SinkConnector):
+class TableSinkConnector(SinkConnector):
     """Tables of the store, of sinks INTO one."""
 
     name = "table"
     options: Mapping[str, str] = {}
     title = "Of tables"
 
-    def kept(self, statement: CreateSink) -> dict[str, str]:
+    def resolve_options(self, statement: CreateSink) -> dict[str, str]:
         """Return the table."""
         assert statement.into is not None
         return {"into": statement.into}
 
-    def target(self, opening: Opening) -> TableSink:
+    def open_target(self, opening: TargetContext) -> TableSink:
         """Open the table."""
         return TableSink(opening.store, opening.relation, opening.start)
 
 
-def _leaves(change: Changes, key: list[str]) -> np.ndarray:
+def _mark_departures(change: Changes, key: list[str]) -> np.ndarray:
     """Tell which changes take a row from its place in the table.
 
     An update that leaves the row there does not: if it is older than what stands there by now, it changes nothing.
@@ -139,5 +149,5 @@ def _leaves(change: Changes, key: list[str]) -> np.ndarray:
     return leaves
 
 
-def _renamed(change: Changes, names: list[str]) -> Changes:
+def _rename_columns(change: Changes, names: list[str]) -> Changes:
     return Changes(change.operations, change.rows.rename_columns(names), change.old.rename_columns(names))

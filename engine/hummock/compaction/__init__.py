@@ -3,28 +3,28 @@
 from engine.hummock.compaction.execute import run_task
 from engine.hummock.compaction.merging import Merge, merge_range
 from engine.hummock.compaction.pickers import (
+    BelowWatermark,
     Full,
     Level,
+    PastTtl,
     SpaceReclaim,
     Tier,
     ToBase,
     Tombstone,
     TrivialMove,
-    Ttl,
     VnodeAlignment,
-    Watermark,
-    hidden_at,
+    choose_hidden_epoch,
 )
 from engine.hummock.compaction.ranges import RangeExecutor
-from engine.hummock.compaction.report import CompactionReport, report_of
+from engine.hummock.compaction.report import CompactionReport, build_report
 from engine.hummock.compaction.schedule import (
     TIER_EVERY,
     TIER_ROWS,
     TIER_RUNS,
     WRITE_STOP_RUNS,
+    choose_relief,
+    is_tier_due,
     next_task,
-    relief,
-    tier_is_due,
 )
 from engine.hummock.compaction.task import CompactionTask, Picker
 
@@ -33,11 +33,13 @@ __all__ = [
     "TIER_ROWS",
     "TIER_RUNS",
     "WRITE_STOP_RUNS",
+    "BelowWatermark",
     "CompactionReport",
     "CompactionTask",
     "Full",
     "Level",
     "Merge",
+    "PastTtl",
     "Picker",
     "RangeExecutor",
     "SpaceReclaim",
@@ -45,14 +47,12 @@ __all__ = [
     "ToBase",
     "Tombstone",
     "TrivialMove",
-    "Ttl",
     "VnodeAlignment",
-    "Watermark",
-    "hidden_at",
+    "build_report",
+    "choose_hidden_epoch",
+    "choose_relief",
+    "is_tier_due",
     "merge_range",
     "next_task",
-    "relief",
-    "report_of",
     "run_task",
-    "tier_is_due",
 ]

@@ -14,7 +14,7 @@ from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.store import Hummock
 
 
-def tell(report: CompactionReport) -> None:
+def print_report(report: CompactionReport) -> None:
     """Print one line for a compaction."""
     print(
         f"{report.table}: {report.runs_before} runs -> {report.runs_after}, {report.rows_before} rows -> "
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with Hummock.open(chosen.store, create=False, auto_compact="off") as store:
             worker = CompactionWorker(store)
             if chosen.once:
-                for report in worker.once(chosen.table):
-                    tell(report)
+                for report in worker.run_once(chosen.table):
+                    print_report(report)
             else:
-                worker.forever(stop, chosen.idle_seconds, tell)
+                worker.run_forever(stop, chosen.idle_seconds, print_report)
     except TidelineError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -10,15 +10,22 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.hummock.compaction.pickers.vnode import bounds
-from engine.hummock.compaction.task import TARGET_BYTES, TARGET_ROWS, CompactionTask, rows_of
-from engine.hummock.driver_traffic import held
-from engine.hummock.expiry import Expiry, as_numbers, expiry_at
-from engine.hummock.look_ahead import loading, loading_between
-from engine.hummock.merge import HIGHEST, LOWEST, HashRange, hash_parts, merged_parts, sources_of
-from engine.hummock.ordering import one_chunk
-from engine.hummock.reader import Reader
-from engine.hummock.sst import MAX_BYTES, pieces, stored_schema
+from engine.hummock.compaction.pickers.vnode import list_group_bounds
+from engine.hummock.compaction.task import TARGET_BYTES, TARGET_ROWS, CompactionTask, count_run_rows
+from engine.hummock.monitoring.driver_traffic import track_rows
+from engine.hummock.reads.look_ahead import build_loader, build_range_loader
+from engine.hummock.reads.merge import (
+    HIGHEST,
+    LOWEST,
+    HashRange,
+    list_newest_first,
+    merge_parts,
+    split_hash_range,
+)
+from engine.hummock.reads.reader import Reader
+from engine.hummock.rows.expiry import RowExpiry, expiry_at, to_int64
+from engine.hummock.rows.ordering import one_chunk
+from engine.hummock.sorted_files.sst import MAX_BYTES, build_file_schema, split_pieces
 from engine.hummock.version import OP, ROW_EPOCH, Run, SstInfo, Table
 
 WHOLE: HashRange = (LOWEST, HIGHEST)
@@ -37,14 +44,14 @@ class Merge:
     table: Table
     runs: tuple[Run, ...]
     keep_tombstones: bool
-    expiry: Expiry | None
+    expiry: RowExpiry | None
     groups: int
     file_rows: int
 
     @property
     def rows(self) -> int:
         """Rows that are read."""
-        return sum(map(rows_of, self.runs))
+        return sum(map(count_run_rows, self.runs))
 
     @property
     def size(self) -> int:
@@ -52,14 +59,14 @@ class Merge:
         return sum(sst.size for run in self.runs for sst in run)
 
 
-def merge_of(task: CompactionTask) -> Merge:
+def build_merge(task: CompactionTask) -> Merge:
     """Return the merge of a task that moves nothing."""
     table = task.table
     expiry = expiry_at(table, max(table.last_change, task.hidden_at))
-    return Merge(table.table, task.merge, bool(task.rest), expiry, task.groups, _file_rows(task))
+    return Merge(table.table, task.merge, bool(task.rest), expiry, task.groups, _choose_file_rows(task))
 
 
-def _file_rows(task: CompactionTask) -> int:
+def _choose_file_rows(task: CompactionTask) -> int:
     """Return how many rows a file may have: as many as fill it, and no more than are written as one file."""
     files = [sst for run in task.merge for sst in run]
     rows = max(task.rows, 1)
@@ -70,28 +77,32 @@ def _file_rows(task: CompactionTask) -> int:
 def merge_range(reader: Reader, merge: Merge, hash_range: HashRange = WHOLE) -> Run:
     """Merge the rows in a range of hashes and write them as files, durable but not visible."""
     low, high = hash_range
-    groups = [(max(a, low), min(b, high)) for a, b in bounds(merge.groups) if a <= high and b >= low]
-    return tuple(sst for group in groups for sst in _write(reader, merge, group, hash_range == WHOLE))
+    groups = [
+        (max(a, low), min(b, high)) for a, b in list_group_bounds(merge.groups) if a <= high and b >= low
+    ]
+    return tuple(sst for group in groups for sst in _write_files(reader, merge, group, hash_range == WHOLE))
 
 
-def _merged(reader: Reader, merge: Merge, hash_range: HashRange, whole: bool) -> Iterator[pa.Table]:
+def _merge_parts(reader: Reader, merge: Merge, hash_range: HashRange, whole: bool) -> Iterator[pa.Table]:
     """Yield what the files hold together; what is hidden is left out, or a deletion where an older row may lie below."""
-    columns = stored_schema(merge.table).names
+    columns = build_file_schema(merge.table).names
     if merge.table.options.ttl_seconds is not None:
         columns = [*columns, ROW_EPOCH]
     files, schema = reader.files, merge.table.schema
-    parts = merged_parts(
-        sources_of(merge.runs),
-        loading(files, columns, schema) if whole else loading_between(files, columns, schema, hash_range),
+    parts = merge_parts(
+        list_newest_first(merge.runs),
+        build_loader(files, columns, schema)
+        if whole
+        else build_range_loader(files, columns, schema, hash_range),
         merge.table.primary_key,
         hash_range,
         keep_tombstones=merge.keep_tombstones,
         expiry=merge.expiry,
     )
-    return parts if merge.expiry is None else (_without_values(rows, merge.table) for rows in parts)
+    return parts if merge.expiry is None else (_clear_values(rows, merge.table) for rows in parts)
 
 
-def _without_values(rows: pa.Table, table: Table) -> pa.Table:
+def _clear_values(rows: pa.Table, table: Table) -> pa.Table:
     """Take the values from deletions."""
     deleted = pc.not_equal(rows.column(OP), pa.scalar(0, pa.uint8()))
     if not pc.any(deleted).as_py():
@@ -103,45 +114,45 @@ def _without_values(rows: pa.Table, table: Table) -> pa.Table:
     return rows
 
 
-def _write(reader: Reader, merge: Merge, hash_range: HashRange, whole: bool) -> Iterator[SstInfo]:
+def _write_files(reader: Reader, merge: Merge, hash_range: HashRange, whole: bool) -> Iterator[SstInfo]:
     """Write files of about as many rows each, which end where a part ends: between two hashes.
 
     A small file at the end of each range would be merged again and again. `whole` says that the other ranges are read here, too.
     """
-    parts = len(hash_parts(sources_of(merge.runs), hash_range))
+    parts = len(split_hash_range(list_newest_first(merge.runs), hash_range))
     files, gathered, rows = 0, list[pa.Table](), 0
-    for number, part in enumerate(_merged(reader, merge, hash_range, whole), start=1):
-        files = files or _files(parts, part.num_rows, merge.file_rows)
+    for number, part in enumerate(_merge_parts(reader, merge, hash_range, whole), start=1):
+        files = files or _count_files(parts, part.num_rows, merge.file_rows)
         if gathered and rows + part.num_rows > merge.file_rows:
-            yield from _flush(reader, merge.table, gathered)
+            yield from _flush_files(reader, merge.table, gathered)
             gathered, rows = [], 0
-        gathered.append(held(part))
+        gathered.append(track_rows(part))
         rows += part.num_rows
         if number * files // parts > (number - 1) * files // parts:
-            yield from _flush(reader, merge.table, gathered)
+            yield from _flush_files(reader, merge.table, gathered)
             gathered, rows = [], 0
     if gathered:
-        yield from _flush(reader, merge.table, gathered)
+        yield from _flush_files(reader, merge.table, gathered)
 
 
-def _files(parts: int, rows: int, file_rows: int) -> int:
+def _count_files(parts: int, rows: int, file_rows: int) -> int:
     """Return how many files so many parts make, of which the first has so many rows."""
     return ceil(parts / max(1, int(file_rows / (rows * UNLIKE))))
 
 
-def _flush(reader: Reader, table: Table, gathered: list[pa.Table]) -> Iterator[SstInfo]:
-    cut = [piece.combine_chunks() for piece in pieces(pa.concat_tables(gathered))]
+def _flush_files(reader: Reader, table: Table, gathered: list[pa.Table]) -> Iterator[SstInfo]:
+    cut = [piece.combine_chunks() for piece in split_pieces(pa.concat_tables(gathered))]
     for rows, sst in zip(cut, reader.write_pieces(cut), strict=True):
-        yield _measured(table, rows, sst)
+        yield _measure_expiry(table, rows, sst)
 
 
-def _measured(table: Table, rows: pa.Table, sst: SstInfo) -> SstInfo:
+def _measure_expiry(table: Table, rows: pa.Table, sst: SstInfo) -> SstInfo:
     """Return a file with the ranges by which it is seen when its rows expire."""
     column = table.options.watermark_column
     if ROW_EPOCH in rows.column_names:
         sst = msgspec.structs.replace(sst, oldest=pc.min(rows.column(ROW_EPOCH)).as_py())
     if column is not None:
-        numbers = as_numbers(one_chunk(rows.column(column)))
+        numbers = to_int64(one_chunk(rows.column(column)))
         if numbers.null_count < len(numbers):
             sst = msgspec.structs.replace(sst, spread=(pc.min(numbers).as_py(), pc.max(numbers).as_py()))
     return sst

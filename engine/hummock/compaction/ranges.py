@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from engine.hummock.compaction.merging import WHOLE, Merge
-from engine.hummock.compaction.pickers.vnode import VNODES, bounds, group_of
-from engine.hummock.compaction.task import rows_of
-from engine.hummock.merge import HashRange
+from engine.hummock.compaction.pickers.vnode import VNODES, find_group, list_group_bounds
+from engine.hummock.compaction.task import count_run_rows
+from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
 
 RANGE_FILES = 2
@@ -31,31 +31,31 @@ class RangeExecutor(Protocol):
         ...
 
 
-def ranges_of(merge: Merge, at_once: int) -> list[HashRange]:
+def split_merge(merge: Merge, at_once: int) -> list[HashRange]:
     """Cut all hashes into ranges of whole vnodes, with about as many rows each: `at_once` or some times as many.
 
     Fewer where they would give files of less than half the size: those would be merged again. A merge whose rows are in one vnode
     is one range.
     """
     count = at_once * ceil(merge.rows / (RANGE_FILES * merge.file_rows * at_once))
-    most = 2 * max(map(rows_of, merge.runs), default=0) // merge.file_rows
-    vnodes = bounds(VNODES)
-    starts = [0, *_cuts(_weights(merge), min(count, most)), VNODES]
+    most = 2 * max(map(count_run_rows, merge.runs), default=0) // merge.file_rows
+    vnodes = list_group_bounds(VNODES)
+    starts = [0, *_choose_cuts(_weigh_vnodes(merge), min(count, most)), VNODES]
     cut = [(vnodes[a][0], vnodes[b - 1][1]) for a, b in itertools.pairwise(starts)]
     return cut or [WHOLE]
 
 
-def _weights(merge: Merge) -> np.ndarray:
+def _weigh_vnodes(merge: Merge) -> np.ndarray:
     """Return about how many rows each vnode has, by the files' own ranges."""
     weights = np.zeros(VNODES)
     for run in merge.runs:
         for sst in run:
-            first, last = group_of(sst.min_hash, VNODES), group_of(sst.max_hash, VNODES)
+            first, last = find_group(sst.min_hash, VNODES), find_group(sst.max_hash, VNODES)
             weights[first : last + 1] += sst.rows / (last + 1 - first)
     return weights
 
 
-def _cuts(weights: np.ndarray, count: int) -> list[int]:
+def _choose_cuts(weights: np.ndarray, count: int) -> list[int]:
     """Return at which vnodes ranges begin, without the first."""
     if count < 2:
         return []

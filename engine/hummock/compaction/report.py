@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import live_runs, rows_of
+from engine.hummock.compaction.task import count_run_rows, list_live_runs
 from engine.hummock.version import Compaction, TableVersion
 
 
@@ -27,9 +27,9 @@ class CompactionReport:
     seconds: float
 
 
-def report_of(before: TableVersion, compaction: Compaction | None, started: float) -> CompactionReport:
+def build_report(before: TableVersion, compaction: Compaction | None, started: float) -> CompactionReport:
     """Return the report of a compaction of `before` that began at `started` of the performance counter."""
-    old = live_runs(before)
+    old = list_live_runs(before)
     new = old if compaction is None else compaction.runs
     return CompactionReport(
         before.name,
@@ -39,8 +39,8 @@ def report_of(before: TableVersion, compaction: Compaction | None, started: floa
         len(new),
         sum(len(run) for run in old),
         sum(len(run) for run in new),
-        sum(rows_of(run) for run in old),
-        sum(rows_of(run) for run in new),
+        sum(count_run_rows(run) for run in old),
+        sum(count_run_rows(run) for run in new),
         sum(sst.length for run in old for sst in run),
         sum(sst.length for run in new for sst in run),
         time.perf_counter() - started,

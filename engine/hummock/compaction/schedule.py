@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 from engine.hummock.compaction.pickers import (
+    BelowWatermark,
     Level,
+    PastTtl,
     SpaceReclaim,
     Tier,
     ToBase,
     Tombstone,
     TrivialMove,
-    Ttl,
     VnodeAlignment,
-    Watermark,
 )
-from engine.hummock.compaction.task import CompactionTask, Picker, live_runs
+from engine.hummock.compaction.task import CompactionTask, Picker, list_live_runs
 from engine.hummock.version import TableVersion, Version
 
 TIER_EVERY = 16
@@ -30,7 +30,7 @@ WRITE_STOP_RUNS = 192
 """A table whose reads have to merge this many runs takes no more writes until a compaction has caught up."""
 
 
-def tier_is_due(table: TableVersion) -> bool:
+def is_tier_due(table: TableVersion) -> bool:
     """Whether the commit that made this version should have the newest runs merged."""
     level = table.l0
     if len(level) < TIER_EVERY or table.table.options.passes:
@@ -48,13 +48,13 @@ def next_task(
     """
     if table.table.options.passes:  # its changes are let go of, not merged
         return None
-    runs = len(live_runs(table))
+    runs = len(list_live_runs(table))
     pickers: list[Picker] = [
         TrivialMove(),
         Tombstone(),
         ToBase(),
-        Ttl(retained_from),
-        Watermark(retained_from),
+        PastTtl(retained_from),
+        BelowWatermark(retained_from),
     ]
     if runs >= TIER_RUNS:
         pickers[1:1] = [Tier(least=TIER_RUNS)]
@@ -71,6 +71,6 @@ def next_task(
     return task
 
 
-def relief(table: TableVersion) -> CompactionTask | None:
+def choose_relief(table: TableVersion) -> CompactionTask | None:
     """Return the merge that lowers the number of runs of a table which has too many, whatever its size."""
     return Tier().pick(table) or Level(ratio=float("inf")).pick(table)

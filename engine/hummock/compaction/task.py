@@ -32,7 +32,7 @@ class CompactionTask:
     @property
     def rows(self) -> int:
         """Rows that are read."""
-        return 0 if self.move else sum(rows_of(run) for run in self.merge)
+        return 0 if self.move else sum(count_run_rows(run) for run in self.merge)
 
 
 class Picker(Protocol):
@@ -43,11 +43,11 @@ class Picker(Protocol):
         ...
 
 
-def rows_of(run: Run) -> int:
+def count_run_rows(run: Run) -> int:
     """Return the rows of a run."""
     return sum(sst.rows for sst in run)
 
 
-def live_runs(table: TableVersion) -> tuple[Run, ...]:
+def list_live_runs(table: TableVersion) -> tuple[Run, ...]:
     """Return the runs that a read of the newest epoch merges, newest first."""
     return table.live_runs

@@ -90,7 +90,7 @@ class _Request:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._counters.request(
+        self._counters.count_request(
             self._kind,
             seconds=time.perf_counter() - self._started,
             sent=self._sent,

@@ -11,7 +11,7 @@ from engine.errors import StorageError
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 
 
-def delayed(inner: ObjectStore) -> ObjectStore:
+def delay_requests(inner: ObjectStore) -> ObjectStore:
     """Return `inner`, further away if the environment says so."""
     delay = os.environ.get("TIDELINE_STORE_DELAY_MS")
     if not delay:

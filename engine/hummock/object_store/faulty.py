@@ -28,7 +28,7 @@ STALE_SECONDS = 10.0
 OUTAGE_SECONDS = 200.0
 
 
-class Fault(StrEnum):
+class RequestFault(StrEnum):
     """One way in which a request goes wrong."""
 
     before = "an error before the effect"
@@ -42,15 +42,28 @@ class Fault(StrEnum):
     stale = "a listing without the newest objects and with deleted ones"
 
 
-READS = (Fault.before, Fault.timeout, Fault.slow, Fault.busy)
-WRITES = (Fault.before, Fault.after, Fault.timeout, Fault.slow, Fault.busy, Fault.torn)
-POSSIBLE: dict[str, tuple[Fault, ...]] = {
-    "put_if_absent": (*WRITES, Fault.late, Fault.conflict),
+READS = (RequestFault.before, RequestFault.timeout, RequestFault.slow, RequestFault.busy)
+WRITES = (
+    RequestFault.before,
+    RequestFault.after,
+    RequestFault.timeout,
+    RequestFault.slow,
+    RequestFault.busy,
+    RequestFault.torn,
+)
+POSSIBLE: dict[str, tuple[RequestFault, ...]] = {
+    "put_if_absent": (*WRITES, RequestFault.late, RequestFault.conflict),
     "put": WRITES,
     "get": READS,
     "get_range": READS,
-    "list": (*READS, Fault.stale),
-    "delete": (Fault.before, Fault.after, Fault.timeout, Fault.slow, Fault.busy),
+    "list": (*READS, RequestFault.stale),
+    "delete": (
+        RequestFault.before,
+        RequestFault.after,
+        RequestFault.timeout,
+        RequestFault.slow,
+        RequestFault.busy,
+    ),
     "head": READS,
 }
 
@@ -70,7 +83,7 @@ class FaultPlan:
     seed: int
     rate: float = 0.05
     outages: float = 0.0
-    kinds: frozenset[Fault] = frozenset(Fault)
+    kinds: frozenset[RequestFault] = frozenset(RequestFault)
     crash_at: int | None = None
     log: list[str] = field(default_factory=list)
 
@@ -94,55 +107,55 @@ class FaultyObjectStore:
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create an object, or fail."""
-        fault, chance = self._next("put_if_absent", path)
-        if fault in (Fault.conflict, Fault.busy, Fault.before):
+        fault, chance = self._choose_fault("put_if_absent", path)
+        if fault in (RequestFault.conflict, RequestFault.busy, RequestFault.before):
             return None
-        if fault is Fault.late:
+        if fault is RequestFault.late:
             with self._lock:
                 self._late.append((path, data))
             return None
-        if fault is Fault.torn:
+        if fault is RequestFault.torn:
             self._tear(path, data)
-        if fault is Fault.timeout and chance.random() < 0.5:
+        if fault is RequestFault.timeout and chance.random() < 0.5:
             return None
-        with self._effect():
+        with self._guard_effect():
             won = self.inner.put_if_absent(path, data)
         if won:
-            self._note_written(path, len(data))
-        self._die_after()
-        return None if fault in (Fault.after, Fault.timeout) else won
+            self._record_write(path, len(data))
+        self._crash_after()
+        return None if fault in (RequestFault.after, RequestFault.timeout) else won
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         """Create or replace an object, or fail."""
-        fault, chance = self._next("put", path)
-        if fault is Fault.torn:
+        fault, chance = self._choose_fault("put", path)
+        if fault is RequestFault.torn:
             self._tear(path, bytes(data))
         if self._is_lost(fault, chance):
             self._fail("put", path, fault)
-        with self._effect():
+        with self._guard_effect():
             self.inner.put(path, data)
-        self._note_written(path, len(data))
-        self._die_after()
+        self._record_write(path, len(data))
+        self._crash_after()
         self._fail_after("put", path, fault)
 
     def get(self, path: str) -> bytes | None:
         """Return an object's bytes or None, or fail."""
-        fault, _ = self._next("get", path)
+        fault, _ = self._choose_fault("get", path)
         self._refuse("get", path, fault)
         return self.inner.get(path)
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of an object, or fail."""
-        fault, _ = self._next("get_range", path)
+        fault, _ = self._choose_fault("get_range", path)
         self._refuse("get_range", path, fault)
         return self.inner.get_range(path, offset, length)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects below a prefix, or fail; a stale listing shows what was true some seconds ago."""
-        fault, _ = self._next("list", prefix)
+        fault, _ = self._choose_fault("list", prefix)
         self._refuse("list", prefix, fault)
         found = self.inner.list(prefix, start_after)
-        if fault is not Fault.stale:
+        if fault is not RequestFault.stale:
             yield from found
             return
         since = self._clock.monotonic() - STALE_SECONDS
@@ -157,21 +170,21 @@ class FaultyObjectStore:
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects, or fail."""
         for path in paths:
-            fault, chance = self._next("delete", path)
+            fault, chance = self._choose_fault("delete", path)
             if self._is_lost(fault, chance):
                 self._fail("delete", path, fault)
             info = self.inner.head(path)
-            with self._effect():
+            with self._guard_effect():
                 self.inner.delete([path])
             if info is not None:
                 with self._lock:
                     self._deleted.append((self._clock.monotonic(), info))
-            self._die_after()
+            self._crash_after()
             self._fail_after("delete", path, fault)
 
     def head(self, path: str) -> ObjectInfo | None:
         """Return an object's size and age or None, or fail."""
-        fault, _ = self._next("head", path)
+        fault, _ = self._choose_fault("head", path)
         self._refuse("head", path, fault)
         return self.inner.head(path)
 
@@ -196,7 +209,7 @@ class FaultyObjectStore:
             self._no_effects.wait_for(lambda: self._effects == 0)
 
     @contextmanager
-    def _effect(self) -> Iterator[None]:
+    def _guard_effect(self) -> Iterator[None]:
         """A request whose process is alive at its start; it is carried out even if the process dies meanwhile."""
         with self._lock:
             self._check_alive()
@@ -208,12 +221,12 @@ class FaultyObjectStore:
                 self._effects -= 1
                 self._no_effects.notify_all()
 
-    def _next(self, kind: str, path: str) -> tuple[Fault | None, random.Random]:
+    def _choose_fault(self, kind: str, path: str) -> tuple[RequestFault | None, random.Random]:
         """Count a request, crash if it is time, and return what goes wrong with it."""
         with self._lock:
             self._check_alive()
             self.requests += 1
-            name = self._name(path)
+            name = self._normalize_path(path)
             self._asked[kind, name] += 1
             chance = random.Random(f"{self.plan.seed}/{kind}/{name}/{self._asked[kind, name]}")
             if self._late and chance.random() < 0.5:
@@ -225,18 +238,18 @@ class FaultyObjectStore:
             if self.plan.outages and chance.random() < self.plan.outages:
                 self._dark_until = self._clock.monotonic() + chance.uniform(0, OUTAGE_SECONDS)
             if self._clock.monotonic() < self._dark_until:
-                fault = Fault.before
+                fault = RequestFault.before
             if fault is not None:
                 self.plan.log.append(f"request {self.requests}: {kind} {path}: {fault}")
-        if fault is Fault.slow:
+        if fault is RequestFault.slow:
             self._clock.sleep(chance.uniform(0, SLOW_SECONDS))
-        elif fault in (Fault.timeout, Fault.late):
+        elif fault in (RequestFault.timeout, RequestFault.late):
             self._clock.sleep(chance.uniform(0, TIMEOUT_SECONDS))
         if self.requests == self.plan.crash_at and kind not in ("put", "put_if_absent", "delete"):
             self._crash(f"before {kind} {path}")
         return fault, chance
 
-    def _die_after(self) -> None:
+    def _crash_after(self) -> None:
         if self.requests == self.plan.crash_at:
             self._crash("after the effect of the last request")
 
@@ -249,26 +262,26 @@ class FaultyObjectStore:
         if self.crashed:
             raise Crashed("the process is gone")
 
-    def _name(self, path: str) -> str:
+    def _normalize_path(self, path: str) -> str:
         """A name that is the same in every run: random parts of paths give way to the order of first use."""
         if not re.search(r"[0-9a-f]{32}", path):
             return path
         return self._names.setdefault(path, f"object {len(self._names)}")
 
-    def _is_lost(self, fault: Fault | None, chance: random.Random) -> bool:
-        return fault in (Fault.before, Fault.busy, Fault.torn) or (
-            fault is Fault.timeout and chance.random() < 0.5
+    def _is_lost(self, fault: RequestFault | None, chance: random.Random) -> bool:
+        return fault in (RequestFault.before, RequestFault.busy, RequestFault.torn) or (
+            fault is RequestFault.timeout and chance.random() < 0.5
         )
 
-    def _refuse(self, kind: str, path: str, fault: Fault | None) -> None:
-        if fault in (Fault.before, Fault.busy, Fault.timeout):
+    def _refuse(self, kind: str, path: str, fault: RequestFault | None) -> None:
+        if fault in (RequestFault.before, RequestFault.busy, RequestFault.timeout):
             self._fail(kind, path, fault)
 
-    def _fail_after(self, kind: str, path: str, fault: Fault | None) -> None:
-        if fault in (Fault.after, Fault.timeout):
+    def _fail_after(self, kind: str, path: str, fault: RequestFault | None) -> None:
+        if fault in (RequestFault.after, RequestFault.timeout):
             self._fail(kind, path, fault)
 
-    def _fail(self, kind: str, path: str, fault: Fault | None) -> None:
+    def _fail(self, kind: str, path: str, fault: RequestFault | None) -> None:
         raise Unavailable(f"{kind} {path}: {fault}")
 
     def _tear(self, path: str, data: bytes) -> None:
@@ -278,8 +291,8 @@ class FaultyObjectStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             torn = target.parent / f".tmp-{uuid.UUID(int=random.Random(data).getrandbits(128)).hex}"
             torn.write_bytes(data[: len(data) // 2])
-        self._fail("write", path, Fault.torn)
+        self._fail("write", path, RequestFault.torn)
 
-    def _note_written(self, path: str, size: int) -> None:
+    def _record_write(self, path: str, size: int) -> None:
         with self._lock:
             self._written.append((self._clock.monotonic(), ObjectInfo(path, size, self._clock())))

@@ -26,7 +26,7 @@ class LocalObjectStore:
     def __init__(self, root: Path, *, create: bool = True) -> None:
         self.root = root
         if create:
-            with self._named_errors("", "made"):
+            with self._translate_errors("", "made"):
                 root.mkdir(parents=True, exist_ok=True)
         elif not root.is_dir():
             raise UnknownStore(f"no store at {root}: open it with create=True to make one")
@@ -42,7 +42,7 @@ class LocalObjectStore:
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create a file; False if it exists, None if it is uncertain whether it would survive a power cut."""
-        with self._named_errors(path, "written"):
+        with self._translate_errors(path, "written"):
             target = self._prepare(path)
             if target.exists():  # a lost race need not be written and synced
                 return False
@@ -62,24 +62,24 @@ class LocalObjectStore:
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         """Create or replace a file."""
-        with self._named_errors(path, "written"):
+        with self._translate_errors(path, "written"):
             target = self._prepare(path)
             os.replace(self._write_temporary(target, data), target)
             _sync_folder(target.parent)
 
     def get(self, path: str) -> bytes | None:
         """Return a file's bytes, or None."""
-        with self._named_errors(path, "read"):
+        with self._translate_errors(path, "read"):
             try:
-                return self._place(path).read_bytes()
+                return self._resolve_path(path).read_bytes()
             except FileNotFoundError:
                 return None
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of a file."""
-        with self._named_errors(path, "read"):
+        with self._translate_errors(path, "read"):
             try:
-                with open(self._place(path), "rb") as file:
+                with open(self._resolve_path(path), "rb") as file:
                     file.seek(offset)
                     return file.read(length)
             except FileNotFoundError as error:
@@ -101,20 +101,20 @@ class LocalObjectStore:
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files."""
         for path in paths:
-            with self._named_errors(path, "deleted"), contextlib.suppress(FileNotFoundError):
-                os.unlink(self._place(path))
+            with self._translate_errors(path, "deleted"), contextlib.suppress(FileNotFoundError):
+                os.unlink(self._resolve_path(path))
 
     def head(self, path: str) -> ObjectInfo | None:
         """Return a file's size and age, or None."""
         try:
-            stat = os.stat(self._place(path))
+            stat = os.stat(self._resolve_path(path))
         except FileNotFoundError:
             return None
         return ObjectInfo(path, stat.st_size, stat.st_mtime)
 
     def local_path(self, path: str) -> Path | None:
         """Return the file."""
-        return self._place(path)
+        return self._resolve_path(path)
 
     def now(self) -> float | None:
         """Return what the file system dates a new file with: on a network file system its server's time; None if none
@@ -127,17 +127,17 @@ class LocalObjectStore:
             return None
 
     @contextlib.contextmanager
-    def _named_errors(self, path: str, what: str) -> Iterator[None]:
+    def _translate_errors(self, path: str, what: str) -> Iterator[None]:
         """Turn what the operating system says into an error that names the file."""
         try:
             yield
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise StorageFull(self._no_room(path, what, error)) from error
+                raise StorageFull(self._describe_no_room(path, what, error)) from error
             kind = Unavailable if error.errno in _ASK_AGAIN else StorageError
             raise kind(f"{self.root / path} cannot be {what}: {error.strerror or error}") from error
 
-    def _no_room(self, path: str, what: str, error: OSError) -> str:
+    def _describe_no_room(self, path: str, what: str, error: OSError) -> str:
         folder = next(place for place in (self.root, *self.root.parents) if place.is_dir())
         room = shutil.disk_usage(folder)
         return (
@@ -146,14 +146,14 @@ class LocalObjectStore:
             f"lost, and what waits goes on by itself"
         )
 
-    def _place(self, path: str) -> Path:
+    def _resolve_path(self, path: str) -> Path:
         """Return where an object's file is; raises StorageError for a path that leads out of the folder."""
         if path.startswith("/") or ".." in path.split("/"):
             raise StorageError(f"{path} is no object of {self.root}: it would lie outside of that folder")
         return self.root / path
 
     def _prepare(self, path: str) -> Path:
-        target = self._place(path)
+        target = self._resolve_path(path)
         if target.parent not in self._folders or not target.parent.is_dir():
             if not self.root.is_dir():
                 raise StorageError(

@@ -13,11 +13,11 @@ from engine.hummock.clock import Clock, system_clock
 from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 from engine.hummock.object_store.counting import CountingObjectStore
-from engine.hummock.object_store.delayed import delayed
+from engine.hummock.object_store.delayed import delay_requests
 
 _LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 60.0
-TOLD_AFTER_SECONDS = 3.0
+REPORT_AFTER_SECONDS = 3.0
 """A request that has been repeated for so long is worth a word; most outages are shorter."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
@@ -48,22 +48,22 @@ class RetryingObjectStore:
 
     def put(self, path: str, data: bytes | memoryview) -> None:
         """Create or replace an object; the same bytes each time."""
-        self._repeat(lambda: self.inner.put(path, data))
+        self._retry(lambda: self.inner.put(path, data))
 
     def get(self, path: str) -> bytes | None:
         """Return an object's bytes, or None."""
-        return self._repeat(lambda: self.inner.get(path))
+        return self._retry(lambda: self.inner.get(path))
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of an object."""
-        return self._repeat(lambda: self.inner.get_range(path, offset, length))
+        return self._retry(lambda: self.inner.get_range(path, offset, length))
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects below a prefix; after a failure it goes on behind the last one."""
         after = start_after
         entries = iter(self.inner.list(prefix, after))
 
-        def following() -> ObjectInfo | None:
+        def read_next() -> ObjectInfo | None:
             nonlocal entries
             try:
                 return next(entries, None)
@@ -71,18 +71,18 @@ class RetryingObjectStore:
                 entries = iter(self.inner.list(prefix, after))
                 raise
 
-        while (info := self._repeat(following)) is not None:
+        while (info := self._retry(read_next)) is not None:
             after = info.path
             yield info
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects; those that are gone already are no error."""
         doomed = tuple(paths)
-        self._repeat(lambda: self.inner.delete(doomed))
+        self._retry(lambda: self.inner.delete(doomed))
 
     def head(self, path: str) -> ObjectInfo | None:
         """Return an object's size and age, or None."""
-        return self._repeat(lambda: self.inner.head(path))
+        return self._retry(lambda: self.inner.head(path))
 
     def local_path(self, path: str) -> Path | None:
         """Return where an object can be mapped."""
@@ -92,18 +92,18 @@ class RetryingObjectStore:
         """Return the store's own time, or None."""
         return self.inner.now()
 
-    def _repeat(self, request: Callable[[], T]) -> T:
-        return until_answered(request, self._clock, self._counters, self._seconds, self._outage)
+    def _retry(self, request: Callable[[], T]) -> T:
+        return retry_until_answered(request, self._clock, self._counters, self._seconds, self._outage)
 
 
 @dataclass
 class Outage:
     """Whether it was told that a store does not answer."""
 
-    told: bool = False
+    reported: bool = False
 
 
-def until_answered(
+def retry_until_answered(
     request: Callable[[], T],
     clock: Clock = system_clock,
     counters: Counters | None = None,
@@ -117,8 +117,8 @@ def until_answered(
     while True:
         try:
             answer = request()
-            if outage.told:
-                outage.told = False
+            if outage.reported:
+                outage.reported = False
                 _LOG.warning("the store answers again")
             return answer
         except on as error:
@@ -126,8 +126,8 @@ def until_answered(
             lasted = clock.monotonic() - started
             if lasted > seconds:
                 raise Unavailable(f"{error}; gave up after {sent} requests in {seconds:.0f} s") from error
-            if lasted > TOLD_AFTER_SECONDS and not outage.told:
-                outage.told = True
+            if lasted > REPORT_AFTER_SECONDS and not outage.reported:
+                outage.reported = True
                 _LOG.warning("%s; it is asked again for %.0f s", error, seconds)
         if counters is not None:
             counters.add("retries")
@@ -135,8 +135,8 @@ def until_answered(
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def dependable(
+def wrap_with_retries(
     inner: ObjectStore, counters: Counters, clock: Clock = system_clock, seconds: float = RETRY_SECONDS
 ) -> ObjectStore:
     """Return `inner` with every request counted, and repeated for so long where the store does not answer."""
-    return RetryingObjectStore(CountingObjectStore(delayed(inner), counters), clock, counters, seconds)
+    return RetryingObjectStore(CountingObjectStore(delay_requests(inner), counters), clock, counters, seconds)

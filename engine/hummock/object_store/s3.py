@@ -29,8 +29,8 @@ from botocore.loaders import Loader, create_loader
 from engine.errors import StorageError, Unavailable, UnknownStore
 from engine.hummock.clock import system_clock
 from engine.hummock.object_store import ObjectInfo
-from engine.hummock.object_store.retrying import until_answered
-from engine.hummock.object_store.s3_errors import ASK_AGAIN, Busy, reason, unusable
+from engine.hummock.object_store.retrying import retry_until_answered
+from engine.hummock.object_store.s3_errors import ASK_AGAIN, Busy, build_bucket_error, explain_error
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -62,47 +62,47 @@ class S3ObjectStore:
     ) -> None:
         self.bucket, self.prefix = bucket, f"{prefix}/" if prefix else ""
         try:
-            self._client = client or _client()
+            self._client = client or _create_client()
         except (BotoCoreError, ValueError) as error:  # botocore's word for an endpoint that is no address
-            raise unusable(bucket, error) from error
+            raise build_bucket_error(bucket, error) from error
         self._dated: tuple[float, float] | None = None
         """What the newest answer was dated with, and a timer's second at which it came."""
         self._client.meta.events.register("after-call.s3", self._note_date)
         if look:
             # that nobody answers at an address is told at once
-            until_answered(lambda: self._look(create), on=Busy)
+            retry_until_answered(lambda: self._check_bucket(create), on=Busy)
 
-    def _look(self, create: bool) -> None:
+    def _check_bucket(self, create: bool) -> None:
         """Raise StorageError if the bucket cannot be used; make it if it is not there."""
         bucket = self.bucket
         try:
             self._client.head_bucket(Bucket=bucket)
         except ClientError as error:
-            if _code(error) not in (*_MISSING, "NoSuchBucket"):
-                raise unusable(bucket, error) from error
+            if _error_code(error) not in (*_MISSING, "NoSuchBucket"):
+                raise build_bucket_error(bucket, error) from error
             if not create:
                 raise UnknownStore(
                     f"no bucket {bucket}: open the store with create=True to make it"
                 ) from error
             self._create_bucket()
         except BotoCoreError as error:
-            raise unusable(bucket, error) from error
+            raise build_bucket_error(bucket, error) from error
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:
         """Create an object; False if it exists, None if the answer is uncertain."""
         try:
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=data, IfNoneMatch="*")
         except ClientError as error:
-            if _code(error) in ("412", "PreconditionFailed"):
+            if _error_code(error) in ("412", "PreconditionFailed"):
                 # a retry inside a client of one's own of a put that had won answers so too: the caller reads back
                 return None if error.response.get("ResponseMetadata", {}).get("RetryAttempts") else False
-            if _code(error) in ASK_AGAIN:
+            if _error_code(error) in ASK_AGAIN:
                 return None
-            raise self._error(path, "written", error) from error
+            raise self._build_error(path, "written", error) from error
         except _NO_ANSWER:
             return None
         except BotoCoreError as error:
-            raise self._error(path, "written", error) from error
+            raise self._build_error(path, "written", error) from error
         return True
 
     def put(self, path: str, data: bytes | memoryview) -> None:
@@ -111,9 +111,9 @@ class S3ObjectStore:
         try:
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=body)
         except (ClientError, BotoCoreError) as error:
-            raise self._error(path, "written", error) from error
+            raise self._build_error(path, "written", error) from error
 
-    def check_writing(self, path: str) -> None:
+    def check_writable(self, path: str) -> None:
         """Raise StorageError if no object may be created at a path; none is made, as an upload in parts is begun and given up.
 
         It takes the same right. Where that to give it up is lacking, no listing of objects shows what is left.
@@ -122,9 +122,9 @@ class S3ObjectStore:
         try:
             begun = self._client.create_multipart_upload(Bucket=bucket, Key=key)
         except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and _code(error) in _NOT_OFFERED:
+            if isinstance(error, ClientError) and _error_code(error) in _NOT_OFFERED:
                 return
-            raise self._error(path, "written", error) from error
+            raise self._build_error(path, "written", error) from error
         with contextlib.suppress(ClientError, BotoCoreError):
             self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=begun["UploadId"])
 
@@ -151,7 +151,7 @@ class S3ObjectStore:
                         path, entry["Size"], entry["LastModified"].timestamp(), entry["ETag"].strip('"')
                     )
         except (ClientError, BotoCoreError) as error:
-            raise self._error(prefix, "listed", error) from error
+            raise self._build_error(prefix, "listed", error) from error
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects, a thousand a request."""
@@ -166,7 +166,7 @@ class S3ObjectStore:
             except ClientError:  # some servers want an MD5 there that boto3 no longer sends
                 left = [entry["Key"] for entry in objects]
             except BotoCoreError as error:
-                raise self._error(some[0], "deleted with others", error) from error
+                raise self._build_error(some[0], "deleted with others", error) from error
             for key in left:
                 self._delete_one(key)
 
@@ -174,18 +174,18 @@ class S3ObjectStore:
         try:
             self._client.delete_object(Bucket=self.bucket, Key=key)
         except (ClientError, BotoCoreError) as error:
-            raise self._error(key.removeprefix(self.prefix), "deleted", error) from error
+            raise self._build_error(key.removeprefix(self.prefix), "deleted", error) from error
 
     def head(self, path: str) -> ObjectInfo | None:
         """Return an object's size and age, or None."""
         try:
             found = self._client.head_object(Bucket=self.bucket, Key=self.prefix + path)
         except ClientError as error:
-            if _code(error) in _MISSING:
+            if _error_code(error) in _MISSING:
                 return None
-            raise self._error(path, "read", error) from error
+            raise self._build_error(path, "read", error) from error
         except BotoCoreError as error:
-            raise self._error(path, "read", error) from error
+            raise self._build_error(path, "read", error) from error
         modified, etag = found["LastModified"].timestamp(), found["ETag"].strip('"')
         return ObjectInfo(path, found["ContentLength"], modified, etag)
 
@@ -218,21 +218,21 @@ class S3ObjectStore:
             answer = self._client.get_object(**request)
             return answer["Body"].read()
         except ClientError as error:
-            if _code(error) in _MISSING:
+            if _error_code(error) in _MISSING:
                 return None
-            raise self._error(path, "read", error) from error
+            raise self._build_error(path, "read", error) from error
         except BotoCoreError as error:
-            raise self._error(path, "read", error) from error
+            raise self._build_error(path, "read", error) from error
 
-    def _error(self, path: str, what: str, error: Exception) -> StorageError:
+    def _build_error(self, path: str, what: str, error: Exception) -> StorageError:
         again = isinstance(error, _NO_ANSWER) or (
-            isinstance(error, ClientError) and _code(error) in ASK_AGAIN
+            isinstance(error, ClientError) and _error_code(error) in ASK_AGAIN
         )
-        code = _code(error) if isinstance(error, ClientError) else ""
+        code = _error_code(error) if isinstance(error, ClientError) else ""
         if code == "NoSuchBucket":
             return StorageError(f"there is no bucket {self.bucket}: create it, or correct the address")
         kind = Unavailable if again else StorageError
-        said, now = reason(error)
+        said, now = explain_error(error)
         what_now = f"; {now}" if now else ""
         return kind(f"s3://{self.bucket}/{self.prefix}{path} cannot be {what}: {said}{what_now}")
 
@@ -244,15 +244,15 @@ class S3ObjectStore:
         try:
             self._client.create_bucket(**arguments)
         except ClientError as error:
-            if _code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
-                raise unusable(self.bucket, error) from error
+            if _error_code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                raise build_bucket_error(self.bucket, error) from error
         except BotoCoreError as error:
-            raise unusable(self.bucket, error) from error
+            raise build_bucket_error(self.bucket, error) from error
 
 
-def _client() -> S3Client:
+def _create_client() -> S3Client:
     found = botocore.session.get_session()
-    found.register_component("data_loader", _models(found.get_config_variable("data_path")))
+    found.register_component("data_loader", _load_models(found.get_config_variable("data_path")))
     session = boto3.session.Session(botocore_session=found)
     config = Config(
         retries={"total_max_attempts": 1, "mode": "standard"},  # the engine retries, and counts it
@@ -267,7 +267,7 @@ def _client() -> S3Client:
 
 
 @functools.cache
-def _models(folder: str | None) -> Loader:
+def _load_models(folder: str | None) -> Loader:
     """Return what reads and keeps the descriptions of services: they are megabytes of JSON, the same for all clients."""
     return create_loader(folder)
 
@@ -279,5 +279,5 @@ def _has_endpoint(session: boto3.session.Session) -> bool:
     )
 
 
-def _code(error: ClientError) -> str:
+def _error_code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))

@@ -57,41 +57,41 @@ class Busy(Unavailable):
     """The service answered that it has too much to do."""
 
 
-def told(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """Return what an error of boto3 says, on one line and without a password."""
     return " ".join(_OF_A_USER.sub("", str(error)).split())
 
 
-def unusable(bucket: str, error: Exception) -> StorageError:
+def build_bucket_error(bucket: str, error: Exception) -> StorageError:
     """Return the error for a bucket that cannot be opened, with the setting that is most likely wrong."""
-    said, now = reason(error)
+    said, now = explain_error(error)
     kind = Unavailable if isinstance(error, _NO_ANSWER) else StorageError
-    if isinstance(error, ClientError) and _code(error) in ASK_AGAIN:
+    if isinstance(error, ClientError) and _error_code(error) in ASK_AGAIN:
         kind, now = Busy, now or "it has too much to do"
     now = now or "look at AWS_ENDPOINT_URL and AWS_DEFAULT_REGION"
     return kind(f"bucket {bucket} cannot be used: {said}; {now}")
 
 
-def reason(error: Exception) -> tuple[str, str]:
+def explain_error(error: Exception) -> tuple[str, str]:
     """Return what is wrong, and the setting to look at, "" if that cannot be told."""
     match error:
         case ParamValidationError() if "bucket name" in str(error).lower():
             return _NO_NAME
-        case ClientError() if _code(error) == "InvalidBucketName":
+        case ClientError() if _error_code(error) == "InvalidBucketName":
             return _NO_NAME
         case NoCredentialsError() | PartialCredentialsError() | ProfileNotFound():
-            return told(error), _SET
+            return format_error(error), _SET
         case InvalidRegionError():
-            return told(error), "correct AWS_DEFAULT_REGION"
-        case ClientError() if _code(error) in _REFUSED:
-            return f"{told(error)}: the credentials are refused, or have no right to it", _CORRECT
+            return format_error(error), "correct AWS_DEFAULT_REGION"
+        case ClientError() if _error_code(error) in _REFUSED:
+            return f"{format_error(error)}: the credentials are refused, or have no right to it", _CORRECT
         case ValueError():
-            return told(error), "set AWS_ENDPOINT_URL to http://host:port or https://host:port"
+            return format_error(error), "set AWS_ENDPOINT_URL to http://host:port or https://host:port"
         case _ if isinstance(error, _NO_ANSWER):
-            return told(error), "look whether the service runs, and at AWS_ENDPOINT_URL"
+            return format_error(error), "look whether the service runs, and at AWS_ENDPOINT_URL"
         case _:
-            return told(error), ""
+            return format_error(error), ""
 
 
-def _code(error: ClientError) -> str:
+def _error_code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))

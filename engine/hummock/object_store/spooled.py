@@ -28,7 +28,7 @@ class SpooledObjectStore:
     def put(self, path: str, data: bytes | memoryview) -> None:
         """Keep a small object here, to be uploaded; one that can't be kept, as the disk is full, goes to the store."""
         if len(data) <= SPOOLED_BYTES:
-            target = self._place(path)
+            target = self._spool_path(path)
             temporary = target.with_name(f".{uuid.uuid4().hex}.tmp")
             try:
                 temporary.write_bytes(data)
@@ -41,10 +41,10 @@ class SpooledObjectStore:
 
     def upload(self, path: str) -> None:
         """Send an object that is kept here to the store, or see that it is there; raises StorageError if it is nowhere."""
-        data = self._kept(path)
+        data = self._read_spooled(path)
         if data is not None:
             self.inner.put(path, data)
-            self._place(path).unlink(missing_ok=True)
+            self._spool_path(path).unlink(missing_ok=True)
         elif self.inner.head(path) is None:
             raise StorageError(
                 f"{path} was lost before it was uploaded: {self._folder} was emptied by somebody else"
@@ -56,12 +56,12 @@ class SpooledObjectStore:
 
     def get(self, path: str) -> bytes | None:
         """Return an object's bytes, or None."""
-        data = self._kept(path)
+        data = self._read_spooled(path)
         return self.inner.get(path) if data is None else data
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of an object."""
-        data = self._kept(path)
+        data = self._read_spooled(path)
         return self.inner.get_range(path, offset, length) if data is None else data[offset : offset + length]
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectInfo]:
@@ -72,7 +72,7 @@ class SpooledObjectStore:
         """Delete objects, here and there."""
         doomed = list(paths)
         for path in doomed:
-            self._place(path).unlink(missing_ok=True)
+            self._spool_path(path).unlink(missing_ok=True)
         self.inner.delete(doomed)
 
     def head(self, path: str) -> ObjectInfo | None:
@@ -81,17 +81,17 @@ class SpooledObjectStore:
 
     def local_path(self, path: str) -> Path | None:
         """Return where an object of the store can be mapped."""
-        return None if self._place(path).exists() else self.inner.local_path(path)
+        return None if self._spool_path(path).exists() else self.inner.local_path(path)
 
     def now(self) -> float | None:
         """Return the store's own time, or None."""
         return self.inner.now()
 
-    def _kept(self, path: str) -> bytes | None:
+    def _read_spooled(self, path: str) -> bytes | None:
         try:
-            return self._place(path).read_bytes()
+            return self._spool_path(path).read_bytes()
         except FileNotFoundError:
             return None
 
-    def _place(self, path: str) -> Path:
+    def _spool_path(self, path: str) -> Path:
         return self._folder / quote(path, safe="")

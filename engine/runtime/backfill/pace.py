@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.hummock.merge import HASHES
+from engine.hummock.reads.merge import HASHES
 
 SMALLEST_STEP, LARGEST_STEP = 5_000, 500_000
 STEP_SECONDS = 1.0
@@ -29,18 +29,18 @@ class Pace:
     _before_halving: float | None = None
 
     @classmethod
-    def awaited(cls) -> Pace:
+    def for_waiting_user(cls) -> Pace:
         """Return the pace of a build that somebody waits for."""
         return cls(AWAITED_STEP, LARGEST_AWAITED_STEP, AWAITED_SECONDS, True)
 
-    def next_rows(self, total: int, most: int, limit: int | None) -> int:
+    def choose_next_rows(self, total: int, most: int, limit: int | None) -> int:
         """Return the rows of the next step, given the table's rows and the rate limit in rows a second."""
         wanted = min(self.rows, most)
         if limit is not None:
             wanted = min(wanted, max(1, limit))
         return max(wanted, total // MOST_STEPS, 1)
 
-    def span(self, rows: int, total: int, left: int) -> int:
+    def compute_span(self, rows: int, total: int, left: int) -> int:
         """Return how many of the `left` hashes the next `rows` of a table's `total` are; all, if little would be left over."""
         wanted = max(1, HASHES * rows // max(total, 1))
         unbound = self.is_awaited and rows == self.rows
@@ -48,7 +48,7 @@ class Pace:
             return left
         return wanted
 
-    def took(self, rows: int, seconds: float) -> None:
+    def adjust(self, rows: int, seconds: float) -> None:
         """Learn from a step: larger ones where it was quick, smaller ones where it held the machine for long.
 
         Where half the rows took as long, it is not the rows that take the time (a busy machine, a large state): larger again.
@@ -62,11 +62,11 @@ class Pace:
             self.rows, self._before_halving = max(SMALLEST_STEP, self.rows // 2), seconds
 
 
-def most_at_once(total: int) -> int:
+def limit_step_rows(total: int) -> int:
     """Return the rows of a step at most where nobody waits for the end: a crash then costs a hundredth of what is to be read."""
     return min(LARGEST_STEP, max(100_000, total // 100))
 
 
-def rest_seconds(rows: int, seconds: float, limit: int | None) -> float:
+def compute_rest(rows: int, seconds: float, limit: int | None) -> float:
     """Return how long to rest after a step of `rows` that took `seconds`, so that no more than `limit` rows a second are read."""
     return 0.0 if limit is None or limit <= 0 else max(0.0, rows / limit - seconds)

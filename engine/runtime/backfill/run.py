@@ -13,28 +13,46 @@ import msgspec
 from engine.errors import CheckFailed, Conflict, RowFailed
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
-from engine.hummock.merge import HASHES, HIGHEST, LOWEST
-from engine.meta.barrier import closed, minted, opened
-from engine.meta.catalog_store import StoredCatalog, is_planned, load, planned, table_of
-from engine.meta.checkpoint import Checkpoint
-from engine.meta.creation import CONSUMING_SNAPSHOT, CREATED, Creation, creations, entry, without
-from engine.meta.crossing import at_once, is_timed
-from engine.meta.cut import have_met
-from engine.meta.domain import Domain, in_background, rate_limit
-from engine.meta.mutation import control_of
-from engine.meta.partitions import entry as quarantine
-from engine.meta.partitions import forgotten, partitioning_of, quarantined, with_failures
-from engine.meta.placement import placed
-from engine.meta.recovery import recovered
+from engine.hummock.reads.merge import HASHES, HIGHEST, LOWEST
+from engine.meta.catalog.stored_catalog import (
+    StoredCatalog,
+    build_table,
+    has_same_plans,
+    load_catalog,
+    require_same_plans,
+)
+from engine.meta.domains.creation import (
+    CONSUMING_SNAPSHOT,
+    CREATED,
+    Creation,
+    drop_creations,
+    encode_creation,
+    list_creations,
+)
+from engine.meta.domains.domain import Domain, find_rate_limit, is_in_background
+from engine.meta.domains.failures import forget_failure
+from engine.meta.domains.mutation import read_control
+from engine.meta.domains.placement import place_table
+from engine.meta.domains.quarantine import (
+    add_failures,
+    encode_quarantine,
+    find_partitioning,
+    forget_quarantine,
+    read_quarantine,
+)
+from engine.meta.epochs.barrier import close_barrier, mint_barrier, record_barrier
+from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
+from engine.meta.epochs.target_epoch import is_aligned
+from engine.meta.epochs.time_boundary import is_timed, request_boundaries
 from engine.operators.context import SMALL_CHANGE_ROWS
 from engine.operators.materialize import NetChange
-from engine.runtime.backfill.drivers import drivers
-from engine.runtime.backfill.due import BACKFILL_ROWS, snapshot_rows
-from engine.runtime.backfill.pace import LARGEST_AWAITED_STEP, Pace, most_at_once, rest_seconds
+from engine.runtime.backfill.driving_scans import find_driving_scans
+from engine.runtime.backfill.eligibility import BACKFILL_ROWS, count_snapshot_rows
+from engine.runtime.backfill.pace import LARGEST_AWAITED_STEP, Pace, compute_rest, limit_step_rows
 from engine.runtime.backfill.step import compute_step
-from engine.runtime.epoch.mutation_run import take_mutations
+from engine.runtime.epoch.mutation_run import apply_mutations
 from engine.runtime.epoch.row_checks import check_rows
-from engine.runtime.epoch.view_checks import Staged, check_views
+from engine.runtime.epoch.view_checks import StagedEpoch, check_views
 from engine.runtime.executor import Executor, FragmentTask
 from engine.runtime.source_rows import hold_sources
 from engine.runtime.spark.slots import Slots
@@ -64,7 +82,7 @@ class _Build:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _StepInput:
     """What one step reads: a piece of a scan, or the whole; `after` is how far the backfill is when it is read."""
 
     rows: int
@@ -90,9 +108,9 @@ class BackfillRun:
         self.largest_step = largest_step
         self._paces: dict[str, Pace] = {}
 
-    def pace(self, domain: str, awaited: bool = False) -> Pace:
+    def get_pace(self, domain: str, awaited: bool = False) -> Pace:
         """Return the step size of a domain's backfill as this process has learned it; `awaited` if somebody waits for its end."""
-        return self._paces.setdefault(domain, Pace.awaited() if awaited else Pace())
+        return self._paces.setdefault(domain, Pace.for_waiting_user() if awaited else Pace())
 
     def run(
         self,
@@ -108,37 +126,37 @@ class BackfillRun:
         One that fails on a row of its snapshot which is mended by `reach` begins anew there. Raises Fenced if another process has
         taken over.
         """
-        unchanged = planned(stored, domain.members)
-        creation = creations(self.store.version).get(domain.name)
+        unchanged = require_same_plans(stored, domain.members)
+        creation = list_creations(self.store.version).get(domain.name)
         if creation is None or creation.state != CONSUMING_SNAPSHOT:
             creation = self._begin(domain, stored, reach, generation)
-        background = in_background(domain, stored)
-        pace = self.pace(domain.name, awaited=not background)
-        most_rows = min(most_at_once(creation.total) if background else pace.largest, self.largest_step)
+        background = is_in_background(domain, stored)
+        pace = self.get_pace(domain.name, awaited=not background)
+        most_rows = min(limit_step_rows(creation.total) if background else pace.largest, self.largest_step)
         build = _Build(domain, generation, unchanged, slots, pace, most_rows)
         while creation.state == CONSUMING_SNAPSHOT and not stop():
             version = self.store.refresh()
-            if not is_planned(version, stored, domain.members):
+            if not has_same_plans(version, stored, domain.members):
                 return None
-            control = take_mutations(self.store, domain, stored, generation, self.clock)
-            limit = rate_limit(domain, load(self.store.version), control)
+            control = apply_mutations(self.store, domain, stored, generation, self.clock)
+            limit = find_rate_limit(domain, load_catalog(self.store.version), control)
             if limit == 0 or control.paused:
                 break
             started = self.clock.monotonic()
             before = creation.rows
             try:
-                creation = self._step(build, creation, version, limit)
+                creation = self._run_step(build, creation, version, limit)
             except RowFailed:
-                if not self._is_mended(build, creation, version, reach, limit):
+                if not self._can_restart(build, creation, version, reach, limit):
                     raise
-                creation = self._begin_anew(build, stored, version, reach)
+                creation = self._restart(build, stored, version, reach)
                 continue
             except CheckFailed:  # of the whole, so what is to be mended is built again as a whole
                 if not _has_changed(domain, creation, version, reach):
                     raise
-                creation = self._begin_anew(build, stored, version, reach)
+                creation = self._restart(build, stored, version, reach)
                 continue
-            rest = rest_seconds(creation.rows - before, self.clock.monotonic() - started, limit)
+            rest = compute_rest(creation.rows - before, self.clock.monotonic() - started, limit)
             while rest > 0 and not stop():
                 self.clock.sleep(min(rest, 0.05))
                 rest -= 0.05
@@ -153,10 +171,10 @@ class BackfillRun:
         version = self.store.version
         tables = tuple(fragment.table for _, fragment in domain.fragments)
         sizes = {name: version.tables[name].row_count for name in domain.inputs}
-        total = snapshot_rows(domain, version) or 0
-        options, control = load(version), control_of(version, domain.name)
+        total = count_snapshot_rows(domain, version) or 0
+        options, control = load_catalog(version), read_control(version, domain.name)
         creation = Creation(reach, tables, self.clock(), total, sizes)
-        barrier = minted(version, domain, reach, self.clock())
+        barrier = mint_barrier(version, domain, reach, self.clock())
         acks: dict[str, dict[str, int | None]] = {}
         for table, dependencies in domain.dependencies.items():
             for name in dependencies:
@@ -164,44 +182,46 @@ class BackfillRun:
                     acks.setdefault(name, {})[table] = reach
         self.store.commit(
             Commit(
-                create=tuple(placed(table_of(f), owner, options, control) for owner, f in domain.fragments),
+                create=tuple(
+                    place_table(build_table(f), owner, options, control) for owner, f in domain.fragments
+                ),
                 acks=acks,
-                catalog=entry(domain.name, creation) | opened(domain.name, barrier),
+                catalog=encode_creation(domain.name, creation) | record_barrier(domain.name, barrier),
                 writer=domain.writer,
                 generation=generation,
-                precondition=_readable(domain, stored, reach),
+                precondition=_require_readable(domain, stored, reach),
             )
         )
         return creation
 
-    def _step(self, build: _Build, creation: Creation, version: Version, limit: int | None) -> Creation:
+    def _run_step(self, build: _Build, creation: Creation, version: Version, limit: int | None) -> Creation:
         """Compute and commit the next piece of a backfill, of `limit` rows a second at most; return how far it is then."""
         domain = build.domain
         started = self.clock.monotonic()
-        owner, part, task = _next_task(build, creation, version, limit)
-        fragment, stored = task.fragment, load(version)
+        owner, part, task = _plan_next_task(build, creation, version, limit)
+        fragment, stored = task.fragment, load_catalog(version)
 
         def check(made: Sequence[NetChange]) -> None:
             self._check(owner, version, task, made)
 
-        standing = quarantined(version, owner)
-        with build.slots.taken(alone=task.is_large, building=True):
-            how = partitioning_of(stored, owner)
+        standing = read_quarantine(version, owner)
+        with build.slots.hold(alone=task.is_large, building=True):
+            how = find_partitioning(stored, owner)
             written, poison = compute_step(self.executor, task, how, standing, check)
         notes: dict[str, str | None] = {}
         if poison.failures:
             errors = {key: str(one) for key, one in poison.failures.items()}
-            standing = with_failures(standing, errors, None, creation.epoch, self.clock(), poison.suspects)
-            notes = quarantine(owner, standing)
+            standing = add_failures(standing, errors, None, creation.epoch, self.clock(), poison.suspects)
+            notes = encode_quarantine(owner, standing)
         label = creation.epoch if part.last else creation.epoch - _LABELS_BELOW + creation.step
-        after = _stepped(creation, part, self.clock())
+        after = _advance_creation(creation, part, self.clock())
         writes = {fragment.table: tuple(sst for change in written for sst in change.ssts)}
         if after.state != CONSUMING_SNAPSHOT:
-            notes |= self._judged(
+            notes |= self._check_built(
                 domain, stored, version, Commit(writes=writes, epochs={fragment.table: label})
             )
-            notes |= closed(version.catalog, domain.name)
-            notes |= at_once([f.table for _, f in domain.fragments if is_timed(f)], creation.epoch)
+            notes |= close_barrier(version.catalog, domain.name)
+            notes |= request_boundaries([f.table for _, f in domain.fragments if is_timed(f)], creation.epoch)
         reads = domain.dependencies[fragment.table] if part.last else ()
         self.store.commit(
             replace(
@@ -209,21 +229,21 @@ class BackfillRun:
                 writes=writes,
                 epochs={fragment.table: label},
                 acks={name: {fragment.table: creation.epoch} for name in reads},
-                catalog=entry(domain.name, after) | notes | recovered(version, domain.name),
+                catalog=encode_creation(domain.name, after) | notes | forget_failure(version, domain.name),
             )
         )
-        build.pace.took(part.rows, self.clock.monotonic() - started)
+        build.pace.adjust(part.rows, self.clock.monotonic() - started)
         return after
 
-    def _judged(
+    def _check_built(
         self, domain: Domain, stored: StoredCatalog, version: Version, last: Commit
     ) -> dict[str, str | None]:
         """Return how checks come out over what a backfill has built, its last step included; raises CheckFailed."""
-        built = Checkpoint(version)
+        built = StagedCheckpoint(version)
         built.add(last)
-        epoch = creations(version)[domain.name].epoch
-        behind = {view: quarantined(version, view).keys() for view in domain.members}
-        staged = Staged(version, built.version, set(domain.tables), epoch, behind)
+        epoch = list_creations(version)[domain.name].epoch
+        behind = {view: read_quarantine(version, view).keys() for view in domain.members}
+        staged = StagedEpoch(version, built.version, set(domain.tables), epoch, behind)
         return check_views(self.store.reader, stored, domain.members, staged, self.executor)
 
     def _check(self, owner: str, version: Version, task: FragmentTask, made: Sequence[NetChange]) -> None:
@@ -232,43 +252,43 @@ class BackfillRun:
             ssts = [sst for one in made for sst in one.ssts]
             check_rows(self.store, version, task.table, ssts, task.new)
 
-    def _is_mended(
+    def _can_restart(
         self, build: _Build, creation: Creation, version: Version, reach: int, limit: int | None
     ) -> bool:
         """Tell whether a step that fails on its snapshot does not fail on the inputs at `reach`; nothing is committed."""
         if not _has_changed(build.domain, creation, version, reach):
             return False
-        owner, _, task = _next_task(build, creation, version, limit)
+        owner, _, task = _plan_next_task(build, creation, version, limit)
         if not set(creation.tables).isdisjoint(task.fragment.inputs):
             return True  # what it reads was built over the snapshot as well
         task = replace(task, new=reach, old=None if task.old is None else reach)
         try:
-            with build.slots.taken(alone=task.is_large, building=True):
+            with build.slots.hold(alone=task.is_large, building=True):
                 self._check(owner, version, task, self.executor.compute(task).written)
         except RowFailed:
             return False
         return True
 
-    def _begin_anew(self, build: _Build, stored: StoredCatalog, version: Version, reach: int) -> Creation:
+    def _restart(self, build: _Build, stored: StoredCatalog, version: Version, reach: int) -> Creation:
         """Let go of what a backfill has built, and begin at `reach`."""
         domain = build.domain
-        changed, tables = without(version, domain.tables[:1])
+        changed, tables = drop_creations(version, domain.tables[:1])
         for view in domain.members:
-            changed |= forgotten(version, view)
+            changed |= forget_quarantine(version, view)
         gone = (domain.tables[0], *tables)
         self.store.commit(
-            replace(build.commit, drop=gone, catalog=changed | closed(version.catalog, domain.name))
+            replace(build.commit, drop=gone, catalog=changed | close_barrier(version.catalog, domain.name))
         )
         return self._begin(domain, stored, reach, build.generation)
 
 
-def _readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Version], None]:
+def _require_readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Version], None]:
     """Return the precondition that a domain is planned as it was and all that it reads has content at `epoch`."""
-    there = planned(stored, domain.members)
+    there = require_same_plans(stored, domain.members)
 
     def check(version: Version) -> None:
         there(version)
-        if not have_met(domain, version, stored, epoch):
+        if not is_aligned(domain, version, stored, epoch):
             raise Conflict(f"what domain {domain.name} reads is being computed again")
 
     return check
@@ -276,35 +296,35 @@ def _readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Ve
 
 def _has_changed(domain: Domain, creation: Creation, version: Version, reach: int) -> bool:
     """Tell whether what a backfill reads has changed since its snapshot, up to `reach`."""
-    changes = (version.tables[name].first_change(creation.epoch) for name in domain.inputs)
+    changes = (version.tables[name].find_first_change(creation.epoch) for name in domain.inputs)
     return any(change is not None and change <= reach for change in changes)
 
 
-def _next_task(
+def _plan_next_task(
     build: _Build, creation: Creation, version: Version, limit: int | None
-) -> tuple[str, _Part, FragmentTask]:
+) -> tuple[str, _StepInput, FragmentTask]:
     """Return whose table the next step of a backfill brings on, what it reads, and what it computes."""
     name = creation.tables[creation.fragment]
     owner, fragment = next((o, f) for o, f in build.domain.fragments if f.table == name)
-    part = _next_part(fragment, creation, version, build, limit)
+    part = _plan_next_input(fragment, creation, version, build, limit)
     table = version.tables[name].table
     task = FragmentTask(fragment, table, version.tables, part.old, creation.epoch, part.rows)
     return owner, part, replace(task, piece=part.piece)
 
 
-def _next_part(
+def _plan_next_input(
     fragment: Fragment, creation: Creation, version: Version, build: _Build, limit: int | None
-) -> _Part:
+) -> _StepInput:
     """Return what the next step of a fragment reads, by the pace that was learned."""
-    scans = drivers(fragment, lambda name: creation.sizes.get(name, 0))
+    scans = find_driving_scans(fragment, lambda name: creation.sizes.get(name, 0))
     if scans is None:
         rows = sum(version.tables[name].row_count for name in fragment.inputs)
-        return _Part(rows, None, None, True, creation)
+        return _StepInput(rows, None, None, True, creation)
     scan = scans[creation.driver]
     total = version.tables[scan.table].row_count
     most = SMALL_CHANGE_ROWS if build.slots.busy else max(SMALL_CHANGE_ROWS, build.pace.rows)
-    wanted = build.pace.next_rows(total, min(most, build.most_rows), limit)
-    high = creation.position + build.pace.span(wanted, total, HIGHEST - creation.position + 1) - 1
+    wanted = build.pace.choose_next_rows(total, min(most, build.most_rows), limit)
+    high = creation.position + build.pace.compute_span(wanted, total, HIGHEST - creation.position + 1) - 1
     rows = (
         total * (high - creation.position + 1) + HASHES // 2
     ) // HASHES  # rounded: else a step of one row is none
@@ -317,11 +337,11 @@ def _next_part(
         rows=creation.rows + (0 if scan.table in creation.tables else rows),
     )
     if len(scans) == 1 and creation.step == 0 and last and rows > SMALL_CHANGE_ROWS:
-        return _Part(rows, None, None, last, after)  # one step for all: there is nothing to add it to
-    return _Part(rows, (scan, (creation.position, high)), creation.epoch, last, after)
+        return _StepInput(rows, None, None, last, after)  # one step for all: there is nothing to add it to
+    return _StepInput(rows, (scan, (creation.position, high)), creation.epoch, last, after)
 
 
-def _stepped(creation: Creation, part: _Part, now: float) -> Creation:
+def _advance_creation(creation: Creation, part: _StepInput, now: float) -> Creation:
     """Return how far a backfill is after a step; after the last one of a fragment the next fragment begins."""
     after = msgspec.structs.replace(part.after, step=creation.step + 1, updated=now)
     if not part.last:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from engine.errors import RowFailed
 from engine.operators.materialize import NetChange
 from engine.runtime.executor import Executor, FragmentTask
-from engine.runtime.partitions.poison import MOST_CANDIDATES, Poison, poisoned, with_rows
+from engine.runtime.partitions.poison_search import MOST_CANDIDATES, Poison, find_poison, name_rows
 from engine.sql.incremental.partitions import Partitioning
 
-Written = tuple[NetChange, ...]
+StepChanges = tuple[NetChange, ...]
 
 
 def compute_step(
@@ -20,50 +20,56 @@ def compute_step(
     how: Partitioning | None,
     behind: Collection[str],
     check: Callable[[Sequence[NetChange]], None],
-) -> tuple[Written, Poison]:
+) -> tuple[StepChanges, Poison]:
     """Return what a step writes without the partitions `behind`, and those that it found to fail.
 
     What earlier steps have written of a partition that fails now goes: nobody is to see a part of it. `check` raises RowFailed
     for rows that must not be written. Raises RowFailed if the view is not cut.
     """
 
-    def compute(part: FragmentTask) -> Written:
+    def compute(part: FragmentTask) -> StepChanges:
         written = executor.compute(part).written
         check(written)
         return written
 
     try:
-        return compute(_beside(task, how, behind)), Poison()
+        return compute(_exclude_partitions(task, how, behind)), Poison()
     except RowFailed as failure:
         if how is None:
             raise
 
         def fails(keys: Collection[str]) -> RowFailed | None:
-            fragment, mine = how.restricted(task.fragment, keys), how.mine(task.table.name, keys)
+            fragment, mine = how.restrict(task.fragment, keys), how.build_own_predicate(task.table.name, keys)
             try:
                 compute(replace(task, fragment=fragment, mine=mine))
             except RowFailed as error:
                 return error.with_traceback(None)
             return None
 
-        read = executor.partitions(task, how.sources(task.fragment), MOST_CANDIDATES)
-        poison = poisoned(how.view, read, behind, fails, failure)
+        read = executor.partitions(task, how.list_sources(task.fragment), MOST_CANDIDATES)
+        poison = find_poison(how.view, read, behind, fails, failure)
         if not poison.failures:
             raise
-    poison.failures |= with_rows(poison.failures)
-    gone = _taken_back(executor, task, how, poison.failures) if task.piece is not None else ()
-    return (*gone, *compute(_beside(task, how, {*behind, *poison.failures}))), poison
+    poison.failures |= name_rows(poison.failures)
+    gone = _delete_partitions(executor, task, how, poison.failures) if task.piece is not None else ()
+    return (*gone, *compute(_exclude_partitions(task, how, {*behind, *poison.failures}))), poison
 
 
-def _taken_back(executor: Executor, task: FragmentTask, how: Partitioning, keys: Collection[str]) -> Written:
+def _delete_partitions(
+    executor: Executor, task: FragmentTask, how: Partitioning, keys: Collection[str]
+) -> StepChanges:
     """Delete what a table holds of some partitions."""
-    nothing, mine = how.restricted(task.fragment, ()), how.mine(task.table.name, keys)
+    nothing, mine = how.restrict(task.fragment, ()), how.build_own_predicate(task.table.name, keys)
     return executor.compute(replace(task, fragment=nothing, piece=None, whole=True, mine=mine)).written
 
 
-def _beside(task: FragmentTask, how: Partitioning | None, behind: Collection[str]) -> FragmentTask:
+def _exclude_partitions(
+    task: FragmentTask, how: Partitioning | None, behind: Collection[str]
+) -> FragmentTask:
     """Return the task for all partitions but those `behind`."""
     if how is None or not behind:
         return task
-    fragment = how.restricted(task.fragment, behind, inside=False)
-    return replace(task, fragment=fragment, mine=how.mine(task.table.name, behind, inside=False))
+    fragment = how.restrict(task.fragment, behind, inside=False)
+    return replace(
+        task, fragment=fragment, mine=how.build_own_predicate(task.table.name, behind, inside=False)
+    )

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from engine.errors import CheckFailed, RowFailed, TidelineError
 from engine.hummock import Version
-from engine.meta.barrier import Barrier
-from engine.meta.catalog_store import StoredCatalog
-from engine.meta.check_results import CheckedView, checked
-from engine.meta.creation import computed, creations
-from engine.meta.domain import Domain
-from engine.meta.flush_plan import Step
-from engine.meta.partitions import quarantined
+from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.domains.creation import find_computed_table, list_creations
+from engine.meta.domains.domain import Domain
+from engine.meta.domains.quarantine import read_quarantine
+from engine.meta.epochs.barrier import Barrier
+from engine.meta.epochs.flush_plan import FlushStep
+from engine.meta.status.check_results import ViewCheckResults, find_check_results
 from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.epoch.report import ViewReport
-from engine.runtime.spark.errors import was_stopped
+from engine.runtime.spark.errors import is_job_cancelled
 from engine.sql.catalog import COMPANIONS
 
 
@@ -30,19 +30,19 @@ class DomainOutcome:
     seconds: float = 0.0
     lag_seconds: float = 0.0
     error: str | None = None
-    checks: Mapping[str, CheckedView] = field(default_factory=dict)
+    checks: Mapping[str, ViewCheckResults] = field(default_factory=dict)
     failing_row: RowFailed | None = None
     waits_for: str | None = None
     barrier: Barrier | None = None
     mutations: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FlushStep, ...] = ()
 
     @property
     def driver_bytes(self) -> int:
         """What has passed through the driver for all of the domain's tables."""
         return sum(epoch.driver_bytes for epochs in self.fragments.values() for epoch in epochs)
 
-    def followed_by(self, later: DomainOutcome) -> DomainOutcome:
+    def merge(self, later: DomainOutcome) -> DomainOutcome:
         """Return both parts of a run as one."""
         fragments = {
             owner: [*self.fragments.get(owner, ()), *later.fragments.get(owner, ())]
@@ -64,13 +64,13 @@ class DomainOutcome:
 
     def fail(self, failure: Exception) -> None:
         """Note what a domain has failed on; a job that somebody has ended is no failure of its."""
-        if was_stopped(failure):
+        if is_job_cancelled(failure):
             self.waits_for = "its job was ended in Spark; the next run takes it"
             return
         self.failing_row = failure if isinstance(failure, RowFailed) else None
         self.checks = failure.checks if isinstance(failure, CheckFailed | RowFailed) else {}
         told = isinstance(failure, TidelineError)
-        self.error = str(failure) if told else f"{type(failure).__name__}: {_first_lines(failure)}"
+        self.error = str(failure) if told else f"{type(failure).__name__}: {_abbreviate_error(failure)}"
 
     def add(self, done: DomainEpoch) -> None:
         """Count one more epoch in."""
@@ -80,22 +80,22 @@ class DomainOutcome:
         self.commit_seconds += done.commit_seconds
 
 
-def reports_of(
+def build_reports(
     domain: Domain, version: Version, stored: StoredCatalog, outcome: DomainOutcome
 ) -> Iterator[ViewReport]:
     """Yield what a run did for each view of a domain, which stands as in `version` now; of companions the views tell."""
     kinds = {owner: stored.catalog.relations[owner].kind for owner in domain.members}
     for owner in (owner for owner, kind in kinds.items() if kind not in COMPANIONS or owner == domain.name):
         done = outcome.fragments.get(owner, [])
-        table = computed(version, owner)
+        table = find_computed_table(version, owner)
         committed = table.committed_epoch if table is not None else None
         report = ViewReport(owner, committed, done[-1].previous if done else committed)
-        report = _with_changes(report, done)
-        report = _with_ending(report, done, outcome)
-        yield _with_standing(report, domain, version, stored)
+        report = _add_changes(report, done)
+        report = _add_ending(report, done, outcome)
+        yield _add_progress(report, domain, version, stored)
 
 
-def _with_changes(report: ViewReport, done: list[FragmentEpoch]) -> ViewReport:
+def _add_changes(report: ViewReport, done: list[FragmentEpoch]) -> ViewReport:
     """Return a report with the rows that a view's fragments have read and written."""
     own = [epoch for epoch in done if epoch.table == report.view]
     report = replace(
@@ -115,7 +115,7 @@ def _with_changes(report: ViewReport, done: list[FragmentEpoch]) -> ViewReport:
     )
 
 
-def _with_ending(report: ViewReport, done: list[FragmentEpoch], outcome: DomainOutcome) -> ViewReport:
+def _add_ending(report: ViewReport, done: list[FragmentEpoch], outcome: DomainOutcome) -> ViewReport:
     """Return a report with how long its domain took, how it ended and what it waits for."""
     stages: dict[str, float] = {}
     for epoch in done:
@@ -130,10 +130,10 @@ def _with_ending(report: ViewReport, done: list[FragmentEpoch], outcome: DomainO
     return replace(report, barrier=barrier, mutations=outcome.mutations)
 
 
-def _with_standing(report: ViewReport, domain: Domain, version: Version, stored: StoredCatalog) -> ViewReport:
+def _add_progress(report: ViewReport, domain: Domain, version: Version, stored: StoredCatalog) -> ViewReport:
     """Return a report with where its view stands after the run."""
     view = report.view
-    plan, creation = stored.plans[view], creations(version).get(domain.name)
+    plan, creation = stored.plans[view], list_creations(version).get(domain.name)
     tables = [version.tables[f.table] for f in plan.fragments if f.table in version.tables]
     reads = stored.catalog.relations[view].depends_on
     report = replace(
@@ -141,15 +141,15 @@ def _with_standing(report: ViewReport, domain: Domain, version: Version, stored:
         state_bytes=sum(table.size_bytes for table in tables),
         input_epochs={name: report.epoch for name in reads if report.epoch},
         rule=plan.fragments[-1].rule.word,
-        quarantined={key: one.text for key, one in quarantined(version, view).items()},
-        checks=dict(judged.results) if (judged := checked(version, view)) is not None else {},
+        quarantined={key: one.text for key, one in read_quarantine(version, view).items()},
+        checks=dict(judged.results) if (judged := find_check_results(version, view)) is not None else {},
     )
     if creation is None:
         return report
     return replace(report, backfill_phase=creation.phase, consumed=creation.consumed)
 
 
-def _first_lines(failure: Exception) -> str:
+def _abbreviate_error(failure: Exception) -> str:
     """Return the beginning of an error; of one in a Spark worker what it says, without the places in the code."""
     lines = [line for line in str(failure).splitlines() if line.strip()]
     if any(line.startswith("Traceback ") for line in lines):
@@ -157,7 +157,7 @@ def _first_lines(failure: Exception) -> str:
     return "\n".join(lines[:12])
 
 
-def free_domains(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
+def list_free_domains(domains: Iterable[Domain], done: Mapping[str, DomainOutcome]) -> set[str]:
     """Return those of some domains, inputs first, that neither wait nor have failed, nor read what does."""
     found: set[str] = set()
     for domain in domains:

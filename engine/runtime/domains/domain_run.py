@@ -9,28 +9,32 @@ from dataclasses import dataclass, field
 
 from engine.errors import RowFailed
 from engine.hummock import Commit, Hummock, Version, without_new_keys
-from engine.hummock.preconditions import all_of
-from engine.meta.barrier import BARRIER_PREFIX, Barrier, stands
-from engine.meta.catalog_store import StoredCatalog, load, planned, table_of
-from engine.meta.checkpoint import Checkpoint
-from engine.meta.creation import creations, entry
-from engine.meta.crossing import forgotten, is_timed, rows_that_cross
-from engine.meta.crossing import noted as crossings
-from engine.meta.cut import check_stops
-from engine.meta.domain import Domain
-from engine.meta.frontier import lapsed_at, pending
-from engine.meta.mutation import control_of
-from engine.meta.placement import placed
-from engine.meta.recovery import recovered
-from engine.meta.replaced import settled
-from engine.runtime.domains.expiring import expiring, rows_passed
-from engine.runtime.epoch.claims import check_append_only, check_change, required_of
-from engine.runtime.epoch.epoch_run import FragmentEpoch, run_fragment, task_of
+from engine.hummock.manifests.preconditions import require_all
+from engine.meta.catalog.replaced_queries import clear_replaced
+from engine.meta.catalog.stored_catalog import StoredCatalog, build_table, load_catalog, require_same_plans
+from engine.meta.domains.creation import encode_creation, list_creations
+from engine.meta.domains.domain import Domain
+from engine.meta.domains.failures import forget_failure
+from engine.meta.domains.mutation import read_control
+from engine.meta.domains.placement import place_table
+from engine.meta.epochs.barrier import BARRIER_PREFIX, Barrier, require_open_barrier
+from engine.meta.epochs.frontier import find_expiry_epoch, needs_run
+from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
+from engine.meta.epochs.target_epoch import check_stops
+from engine.meta.epochs.time_boundary import (
+    count_crossing_rows,
+    forget_boundaries,
+    is_timed,
+    record_boundaries,
+)
+from engine.runtime.domains.moving_bounds import count_passed_rows, find_expired_watermarks
+from engine.runtime.epoch.assumption_checks import check_append_only, check_change, list_required_columns
+from engine.runtime.epoch.epoch_run import FragmentEpoch, build_task, run_fragment
 from engine.runtime.epoch.row_checks import check_rows
-from engine.runtime.epoch.view_checks import Staged, check_views
+from engine.runtime.epoch.view_checks import StagedEpoch, check_views
 from engine.runtime.executor import Executor, FragmentTask
-from engine.runtime.partitions.cut import NO_CUTS, UNCUT, Cuts
-from engine.runtime.source_rows import hold_sources, sources_of, with_held
+from engine.runtime.partitions.scope import ALL_PARTITIONS, NO_SCOPES, PartitionScopes
+from engine.runtime.source_rows import hold_sources, list_sources, merge_held
 from engine.runtime.spark.slots import Slots
 
 
@@ -58,7 +62,7 @@ class DomainRun:
         version: Version,
         barrier: Barrier,
         generation: int,
-        cuts: Cuts = NO_CUTS,
+        cuts: PartitionScopes = NO_SCOPES,
         catalog: Mapping[str, str | None] | None = None,
     ) -> DomainEpoch:
         """Bring all tables of the domain to the end of its open barrier in one commit, the entries `catalog` in it.
@@ -66,23 +70,32 @@ class DomainRun:
         `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over,
         Conflict if a view of it was dropped, RowFailed if a row cannot be computed, CheckFailed if a check stops it.
         """
-        version = self._with_inputs(version, barrier.curr, generation)
+        version = self._hold_inputs(version, barrier.curr, generation)
         checkpoint, done = self.compute(version, barrier, cuts)
         started = time.perf_counter()
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
         behind = {view: cut.behind for view, cut in cuts.items()}
-        staged = Staged(version, checkpoint.version, brought, barrier.curr, behind)
+        staged = StagedEpoch(version, checkpoint.version, brought, barrier.curr, behind)
         judged = check_views(self.store.reader, self.stored, self.domain.members, staged, self.executor)
-        closing = _closing(self.domain, version, self.store.version, done) | dict(catalog or {}) | judged
+        closing = (
+            _build_closing_entries(self.domain, version, self.store.version, done)
+            | dict(catalog or {})
+            | judged
+        )
         timed = {f.table for _, f in self.domain.fragments if is_timed(f)} & brought
-        closing |= forgotten(version, brought - timed)  # an earlier plan may have had a table of this name
-        closing |= settled(version, brought)
-        closing |= crossings(self.store.reader, checkpoint.version.tables, timed)
+        closing |= forget_boundaries(
+            version, brought - timed
+        )  # an earlier plan may have had a table of this name
+        closing |= clear_replaced(version, brought)
+        closing |= record_boundaries(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
-        gone = expiring(self.store.reader, checkpoint.version, self.domain, barrier.curr)
+        gone = find_expired_watermarks(self.store.reader, checkpoint.version, self.domain, barrier.curr)
         commit = dataclasses.replace(
             commit,
-            precondition=all_of(planned(self.stored, self.domain.members), stands(self.domain.name, barrier)),
+            precondition=require_all(
+                require_same_plans(self.stored, self.domain.members),
+                require_open_barrier(self.domain.name, barrier),
+            ),
             watermarks=gone,
             epochs={**commit.epochs, **dict.fromkeys(gone, barrier.curr)},
         )
@@ -94,32 +107,32 @@ class DomainRun:
         self,
         version: Version,
         barrier: Barrier,
-        cuts: Cuts = NO_CUTS,
+        cuts: PartitionScopes = NO_SCOPES,
         *,
         upto: str | None = None,
-    ) -> tuple[Checkpoint, DomainEpoch]:
+    ) -> tuple[StagedCheckpoint, DomainEpoch]:
         """Compute what an epoch of the domain, or of its views as far as `upto`, changes; nothing is committed."""
         domain, reach = self.domain, barrier.curr
-        control, options = control_of(version, domain.name), load(version)
+        control, options = read_control(version, domain.name), load_catalog(version)
         done = DomainEpoch(barrier=barrier)
-        checkpoint = Checkpoint(version)
+        checkpoint = StagedCheckpoint(version)
         owners = [i for i, (owner, _) in enumerate(domain.fragments) if upto in (None, owner)]
         for owner, whole in domain.fragments[: 1 + max(owners, default=-1)]:
             dependencies = domain.dependencies[whole.table]
-            cut = cuts.get(owner, UNCUT)
-            if not cut.again and not pending(checkpoint.version, whole.table, dependencies, reach):
+            cut = cuts.get(owner, ALL_PARTITIONS)
+            if not cut.again and not needs_run(checkpoint.version, whole.table, dependencies, reach):
                 continue
-            made = placed(table_of(whole), owner, options, control)
+            made = place_table(build_table(whole), owner, options, control)
             task = dataclasses.replace(
-                task_of(checkpoint.version, cut.fragment(whole), dependencies, reach, made),
-                again=cut.computed_again(whole),
-                mine=cut.mine(whole.table),
+                build_task(checkpoint.version, cut.restrict_fragment(whole), dependencies, reach, made),
+                again=cut.plan_recompute(whole),
+                mine=cut.build_predicate(whole.table),
             )
             if not task.whole:
                 check_stops(whole, version, self.stored, task.old, task.new)
-            task = self._with_crossings(task)
+            task = self._count_crossing_rows(task)
             try:
-                with self.slots.taken(alone=task.is_large):
+                with self.slots.hold(alone=task.is_large):
                     epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
                 check_append_only(task, epoch)
                 if not cut.leaves_out:
@@ -128,11 +141,11 @@ class DomainRun:
                         task,
                         epoch,
                         part.writes[whole.table],
-                        required_of(options, whole.table),
+                        list_required_columns(options, whole.table),
                     )
                 if whole.table == owner:
                     ssts = part.writes[whole.table]
-                    passed = check_rows(self.store, version, table_of(whole), ssts, reach)
+                    passed = check_rows(self.store, version, build_table(whole), ssts, reach)
                     epoch = dataclasses.replace(epoch, driver_bytes=epoch.driver_bytes + passed)
             except RowFailed as failure:
                 failure.view = owner
@@ -146,16 +159,16 @@ class DomainRun:
             done.fragments.setdefault(owner, []).append(epoch)
         return checkpoint, done
 
-    def _with_crossings(self, task: FragmentTask) -> FragmentTask:
+    def _count_crossing_rows(self, task: FragmentTask) -> FragmentTask:
         """Count the rows of a task that come and go by the clock, or by a bound, among those that it reads."""
         if task.old is None or task.whole:
             return task
-        crossing = rows_passed(self.store.reader, task.tables, task.fragment.plan, (task.old, task.new))
+        crossing = count_passed_rows(self.store.reader, task.tables, task.fragment.plan, (task.old, task.new))
         if is_timed(task.fragment):
-            crossing += rows_that_cross(self.store.reader, task.tables[task.table.name], task.new)
+            crossing += count_crossing_rows(self.store.reader, task.tables[task.table.name], task.new)
         return dataclasses.replace(task, rows=task.rows + crossing)
 
-    def _with_inputs(self, version: Version, reach: int, generation: int) -> Version:
+    def _hold_inputs(self, version: Version, reach: int, generation: int) -> Version:
         """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done.
 
         Returns the version with the rows of sources, which are not kept, loaded.
@@ -166,26 +179,31 @@ class DomainRun:
             dependencies = domain.dependencies[fragment.table]
             own = version.tables.get(fragment.table)
             known = tuple(name for name in dependencies if name in version.tables)
-            if own is None or lapsed_at(version, fragment.table, own.committed_epoch, known) is not None:
+            if (
+                own is None
+                or find_expiry_epoch(version, fragment.table, own.committed_epoch, known) is not None
+            ):
                 for name in known:
                     acks.setdefault(name, {})[fragment.table] = reach
         if acks:
-            unchanged = planned(self.stored, domain.members)
+            unchanged = require_same_plans(self.stored, domain.members)
             self.store.commit(
                 Commit(acks=acks, writer=domain.writer, generation=generation, precondition=unchanged)
             )
-        read = [one.name for one in sources_of(self.stored, acks)]
+        read = [one.name for one in list_sources(self.stored, acks)]
         hold_sources(self.store, self.executor, self.stored, domain, read, reach)
-        return with_held(version, self.store.version, read) if read else version
+        return merge_held(version, self.store.version, read) if read else version
 
 
-def _closing(domain: Domain, version: Version, newest: Version, done: DomainEpoch) -> dict[str, str | None]:
+def _build_closing_entries(
+    domain: Domain, version: Version, newest: Version, done: DomainEpoch
+) -> dict[str, str | None]:
     """Return what a checkpoint changes beside the tables: its barrier is closed, failures are forgotten, rows are counted."""
     assert done.barrier is not None
-    catalog = recovered(version, domain.name) | {BARRIER_PREFIX + domain.name: None}
-    creation = creations(version).get(domain.name)
+    catalog = forget_failure(version, domain.name) | {BARRIER_PREFIX + domain.name: None}
+    creation = list_creations(version).get(domain.name)
     if creation is not None:
         rows = sum(epoch.rows_in for epochs in done.fragments.values() for epoch in epochs)
         changed = max((newest.tables[name].last_change for name in domain.inputs), default=0)
-        catalog |= entry(domain.name, creation.consuming(rows, done.barrier.curr, changed))
+        catalog |= encode_creation(domain.name, creation.count_consumed(rows, done.barrier.curr, changed))
     return catalog

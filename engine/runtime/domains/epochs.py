@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 from engine.errors import CommitUncertain, GroundLost, StorageError, StorageFull, Unavailable
 from engine.hummock import Hummock, Version
-from engine.hummock.in_flight import InFlightStore
-from engine.runtime.backfill.due import BACKFILL_ROWS
+from engine.hummock.in_flight_store import InFlightStore
+from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRun
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.executor import Executor
@@ -21,15 +21,15 @@ CLOSE_SECONDS = 30.0
 """How long slow views are waited for at the end: nothing of them is visible before their commits."""
 
 
-def _fails(error: StorageError) -> bool:
+def _is_store_failure(error: StorageError) -> bool:
     """Tell whether the store itself has refused: what is computed anew would meet the same."""
     return type(error) is StorageError or isinstance(error, CommitUncertain | StorageFull | Unavailable)
 
 
-class Epochs:
+class EpochRunner:
     """The runs of a session over `base`.
 
-    With `in_flight` they follow each other: one that nobody waits for leaves views behind that are much slower than others, and
+    With `measure_in_flight` they follow each other: one that nobody waits for leaves views behind that are much slower than others, and
     of more than one epoch commits on their way. Over a store that is not on this machine those of a run's steps are on their way
     too while the next steps compute. `spool` as of InFlightStore; `executor` makes what computes over a store.
     """
@@ -52,7 +52,7 @@ class Epochs:
         """The store as the views are brought on: it holds what is on its way to be committed."""
         self.runner = FlushRun(self.store, executor(self.store), backfill_rows, patient=not self.are_driven)
 
-    def bring(
+    def run_pending(
         self,
         views: Collection[str] | None = None,
         *,
@@ -66,31 +66,31 @@ class Epochs:
             with contextlib.suppress(GroundLost):  # what was refused is computed anew
                 self._in_flight.settle()  # nobody looks for what others have committed while something is on its way
         lanes, told = self.runner.lanes, self.runner.lanes.told
-        report = self._run(views, eager, background_seconds, partitions)
+        report = self._run_once(views, eager, background_seconds, partitions)
         for left in reversed(range(MOST_ATTEMPTS)):
             # what reads one that has ended may lag by now, also where the run itself has told of that
             while wait and (self.busy or self.has_ended or told != lanes.told):
                 lanes.wait()
                 told = lanes.told
-                report = report.followed_by(self._run(views, eager, 0.0))
+                report = report.merge(self._run_once(views, eager, 0.0))
             if not wait or self._in_flight is None:
                 break
             try:
                 self._in_flight.settle()
                 break
             except GroundLost as lost:  # another process was faster, or the store fails
-                if isinstance(lost.__cause__, StorageError) and _fails(lost.__cause__):
+                if isinstance(lost.__cause__, StorageError) and _is_store_failure(lost.__cause__):
                     raise lost.__cause__ from None
                 if not left:
                     raise
-                self._give_way(report.seconds / (MOST_ATTEMPTS - left))
-                report = report.followed_by(self._run(views, eager, 0.0, partitions))
+                self._back_off(report.seconds / (MOST_ATTEMPTS - left))
+                report = report.merge(self._run_once(views, eager, 0.0, partitions))
         return report
 
     @property
     def busy(self) -> Collection[str]:
         """The domains that no run waits for, and that are under way."""
-        return self.runner.lanes.busy().keys()
+        return self.runner.lanes.list_busy().keys()
 
     @property
     def has_ended(self) -> bool:
@@ -98,7 +98,7 @@ class Epochs:
         return self.runner.lanes.has_ended
 
     @property
-    def on_its_way(self) -> Future[Version] | None:
+    def commit_in_flight(self) -> Future[Version] | None:
         """How the commits of the last run come out: the version of the last one, or what refused some; None if all stand."""
         return None if self._in_flight is None else self._in_flight.outcome
 
@@ -107,9 +107,9 @@ class Epochs:
         self.runner.lanes.wait(seconds)
         return self.has_ended
 
-    def break_off(self) -> None:
+    def abort(self) -> None:
         """End what is under way and no run waits for; what is on its way to the store stays so."""
-        self.runner.lanes.break_off()
+        self.runner.lanes.abort()
 
     def close(self) -> None:
         """Wait for what is under way and on its way; what takes too long is ended."""
@@ -117,12 +117,12 @@ class Epochs:
         if self._in_flight is not None:
             self._in_flight.close()
 
-    def _give_way(self, lost: float) -> None:
+    def _back_off(self, lost: float) -> None:
         """Let the process that was faster bring its run to an end: who begins anew at once makes its work worthless in turn."""
         clock = self.runner.clock
         clock.sleep(clock.jitter(min(0.05 + lost, LONGEST_PAUSE)))
 
-    def _run(
+    def _run_once(
         self,
         views: Collection[str] | None,
         eager: bool,

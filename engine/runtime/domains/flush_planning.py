@@ -1,6 +1,6 @@
 """How a run's plan is made, from a version alone: no commit, no claim, no Spark.
 
-`next_step` is the one place that decides what a domain does next. A run asks it each time with the newest version; a plan asks it
+`plan_next_step` is the one place that decides what a domain does next. A run asks it each time with the newest version; a plan asks it
 again and again, each time with the version as it is expected after the step before.
 """
 
@@ -10,78 +10,101 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.hummock import Version
-from engine.meta.arrivals import arrival_stops
-from engine.meta.barrier import Minting, minted, open_barrier, recomputed_from
-from engine.meta.catalog_store import StoredCatalog, is_planned, load
-from engine.meta.creation import CONSUMING_SNAPSHOT, computed, creations
-from engine.meta.crossing import crossing
-from engine.meta.cut import have_met, label_of, newer_reach, next_stop, reach_of, reader_of
-from engine.meta.domain import Domain, domains, rate_limit
-from engine.meta.flush_plan import (
+from engine.meta.catalog.stored_catalog import StoredCatalog, has_same_plans, load_catalog
+from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
+from engine.meta.domains.domain import Domain, find_rate_limit, list_domains
+from engine.meta.domains.failures import Failure, is_failing, list_failures
+from engine.meta.domains.mutation import read_control
+from engine.meta.domains.quarantine import (
+    QUARANTINE_PREFIX,
+    describe_quarantine,
+    find_due_partitions,
+    list_outside_tables,
+    list_retry_views,
+    read_quarantine,
+)
+from engine.meta.domains.refresh_policy import list_resting_views
+from engine.meta.epochs.arrival_stops import list_arrival_stops
+from engine.meta.epochs.barrier import Minting, find_open_barrier, find_recompute_epochs, mint_barrier
+from engine.meta.epochs.flush_plan import (
     RECOMPUTE,
-    Aim,
     DomainPlan,
     FlushPlan,
     FlushRequest,
+    FlushStep,
     Recomputation,
-    Step,
+    RunTarget,
     Work,
 )
-from engine.meta.fragment_work import FragmentWork, fragment_work
-from engine.meta.frontier import frontiers, pending
-from engine.meta.mutation import control_of
-from engine.meta.partitions import QUARANTINE_PREFIX, described, quarantined, retries, source_tables
-from engine.meta.partitions import due as to_retry
-from engine.meta.recovery import Failure, failing, failures
-from engine.meta.refresh import resting_views
-from engine.meta.waits import describe_failure, is_lagging, rest_now, waits
-from engine.runtime.backfill.due import is_due
-from engine.runtime.domains.expected import ExpectedTable, expected
+from engine.meta.epochs.fragment_work import FragmentWork, plan_fragment_work
+from engine.meta.epochs.frontier import compute_frontiers, needs_run
+from engine.meta.epochs.target_epoch import (
+    choose_label,
+    find_newer_reach,
+    find_next_stop,
+    find_reach,
+    find_reader,
+    is_aligned,
+)
+from engine.meta.epochs.time_boundary import find_next_boundary
+from engine.meta.status.waits import describe_failure, find_rest_now, is_lagging, list_waits
+from engine.runtime.backfill.eligibility import needs_backfill
+from engine.runtime.domains.expected_version import ExpectedTable, predict_version
 
 _MOST_STEPS = 20
 
 
 @dataclass(frozen=True)
-class Course:
+class DomainCourse:
     """How far a run has brought a domain: `straight` if it has failed, and so takes all that it lacks as one range; `arrived` at
     the cut of the run. One that `rests` is not brought on, and says why.
     """
 
-    aim: Aim
+    aim: RunTarget
     straight: bool = False
     arrived: bool = False
     rests: str | None = None
 
 
-def begun(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, aim: Aim) -> Course:
+def begin_course(
+    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, aim: RunTarget
+) -> DomainCourse:
     """Return the course of a domain at the beginning of its work in a run."""
-    return Course(aim, failing(version, domain.name), rests=_rests(domain, version, stored, request))
+    return DomainCourse(
+        aim, is_failing(version, domain.name), rests=_find_rest_reason(domain, version, stored, request)
+    )
 
 
-def _rests(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest) -> str | None:
-    rest = rest_now(domain, version, stored, request.now)
-    asked = rest is not None and request.eager and not _named(stored, request).isdisjoint(domain.members)
+def _find_rest_reason(
+    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest
+) -> str | None:
+    rest = find_rest_now(domain, version, stored, request.now)
+    asked = (
+        rest is not None and request.eager and not _resolve_views(stored, request).isdisjoint(domain.members)
+    )
     return None if rest is None or asked else rest.text
 
 
-def moving_tables(version: Version, stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
+def list_moving_tables(version: Version, stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
     """Return the tables of the domains that a run may bring on: of none that rests, is paused, waits to be tried again, or
     lags with what it reads.
 
     For the others nothing is to be committed, not even that the time has come.
     """
-    everything = domains(stored)
-    names = list(everything) if request.views is None else _with_upstreams(everything, stored, request.views)
-    known = frontiers(version, stored.order, stored.inputs)
-    held = _held(version, stored, request)
+    everything = list_domains(stored)
+    names = (
+        list(everything) if request.views is None else _collect_upstreams(everything, stored, request.views)
+    )
+    known = compute_frontiers(version, stored.order, stored.inputs)
+    held = _find_hold_reasons(version, stored, request)
     still: set[str] = set()
     for name, domain in everything.items():
-        control = control_of(version, name)
+        control = read_control(version, name)
         stands = (
             name not in names
             or name in held
             or control.paused
-            or _rests(domain, version, stored, request) is not None
+            or _find_rest_reason(domain, version, stored, request) is not None
             or not still.isdisjoint(domain.upstreams)
         )
         if stands and not control.asked and is_lagging(domain, known):
@@ -89,120 +112,124 @@ def moving_tables(version: Version, stored: StoredCatalog, request: FlushRequest
     return frozenset(t for name in names if name not in still for t in everything[name].tables)
 
 
-def most_steps(domain: Domain, version: Version, stored: StoredCatalog) -> int:
+def limit_steps(domain: Domain, version: Version, stored: StoredCatalog) -> int:
     """Return how many steps a domain takes in one run at most, those that a race made void included."""
-    return _MOST_STEPS + len(arrival_stops(domain, version, stored, version.epoch))
+    return _MOST_STEPS + len(list_arrival_stops(domain, version, stored, version.epoch))
 
 
 def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
     """Return what a run over a version does; raises SqlError for a view that there is not."""
-    stored = load(version)
-    everything = domains(stored)
-    names = list(everything) if request.views is None else _with_upstreams(everything, stored, request.views)
-    known = frontiers(version, stored.order, stored.inputs)
-    held = _held(version, stored, request)
-    again = {*request.partitions, *retries(version, stored, request.now, eager=request.eager)}
+    stored = load_catalog(version)
+    everything = list_domains(stored)
+    names = (
+        list(everything) if request.views is None else _collect_upstreams(everything, stored, request.views)
+    )
+    known = compute_frontiers(version, stored.order, stored.inputs)
+    held = _find_hold_reasons(version, stored, request)
+    again = {*request.partitions, *list_retry_views(version, stored, request.now, eager=request.eager)}
     found: dict[str, DomainPlan] = {}
     building: set[str] = set()
     for name in names:
         domain = everything[name]
         goes_on = is_lagging(domain, known) or not again.isdisjoint(domain.members)
-        is_taken = (goes_on and name not in held) or bool(control_of(version, name).asked)
-        built = is_due(domain, version, stored, request.backfill_rows) if is_taken else False
+        is_taken = (goes_on and name not in held) or bool(read_control(version, name).asked)
+        built = needs_backfill(domain, version, stored, request.backfill_rows) if is_taken else False
         if is_taken and (built or not building.isdisjoint(domain.upstreams)):
             building.add(name)
         found[name] = DomainPlan(domain, is_taken, name in building, held.get(name))
-    plan = FlushPlan(Aim(version.epoch).seen(version).cut, tuple(found.values()))
-    done = _Forecast(version, stored, request).of(plan.due)
-    failed, told = failures(version), []
+    plan = FlushPlan(RunTarget(version.epoch).adopt_newer(version).epoch, tuple(found.values()))
+    done = _Forecast(version, stored, request).plan_domains(plan.due)
+    failed, told = list_failures(version), []
     for one in plan.domains:
         after = done.get(one.name) or replace(one, waits_for=one.held)
-        told.append(replace(after, notes=_notes(after, version, failed, request)))
+        told.append(replace(after, notes=_list_notes(after, version, failed, request)))
     return replace(plan, domains=tuple(told))
 
 
-def next_step(
-    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, course: Course
-) -> Step:
+def plan_next_step(
+    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, course: DomainCourse
+) -> FlushStep:
     """Return what a domain does next on its course over a version, `nothing` if it has arrived or has to wait."""
-    if not is_planned(version, stored, domain.members):
-        return Step("nothing", waits_for="it was dropped or planned anew meanwhile")
-    control = control_of(version, domain.name)
+    if not has_same_plans(version, stored, domain.members):
+        return FlushStep("nothing", waits_for="it was dropped or planned anew meanwhile")
+    control = read_control(version, domain.name)
     if control.asked and not course.arrived:  # what is asked for meanwhile is the next run's
-        return Step("mutation", mutations=tuple(asked.text for asked in control.asked))
+        return FlushStep("mutation", mutations=tuple(asked.text for asked in control.asked))
     if control.paused or course.rests is not None:
-        return Step("nothing", waits_for=control.reason if control.paused else course.rests)
+        return FlushStep("nothing", waits_for=control.reason if control.paused else course.rests)
     aim = course.aim
-    stop = next_stop(domain, version, stored, aim.cut, aim.before, straight=course.straight)
+    stop = find_next_stop(domain, version, stored, aim.epoch, aim.previous, straight=course.straight)
     if stop is None:
-        return _last_step(domain, version, stored, request)
-    if is_due(domain, version, stored, request.backfill_rows):
-        return _backfill_step(domain, version, stop)
-    label = label_of(domain, version, stored, stop)
-    how: Minting = "anew" if course.straight or _is_passed_by(domain, version, stored) else "rerun"
-    barrier = minted(version, domain, label, request.now, how)
-    fragments = tuple(_fragments(domain, version, barrier.barrier.curr))
-    oldest = _oldest_change(domain, version, stop)
-    return Step(_work_of(fragments), stop, barrier, how, fragments, oldest_change=oldest)
+        return _plan_last_step(domain, version, stored, request)
+    if needs_backfill(domain, version, stored, request.backfill_rows):
+        return _plan_backfill_step(domain, version, stop)
+    label = choose_label(domain, version, stored, stop)
+    how: Minting = "anew" if course.straight or _is_barrier_obsolete(domain, version, stored) else "rerun"
+    barrier = mint_barrier(version, domain, label, request.now, how)
+    fragments = tuple(_plan_fragments(domain, version, barrier.barrier.curr))
+    oldest = _find_oldest_change(domain, version, stop)
+    return FlushStep(_choose_work(fragments), stop, barrier, how, fragments, oldest_change=oldest)
 
 
-def _last_step(domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest) -> Step:
+def _plan_last_step(
+    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest
+) -> FlushStep:
     """Return what is left to do for a domain that stands at the cut: partitions may have to be computed again."""
-    found = (recomputation(domain, version, stored, view, request) for view in domain.members)
+    found = (plan_recomputation(domain, version, stored, view, request) for view in domain.members)
     again = tuple(one for one in found if one is not None)
-    broken_off = domain.tables[0] in recomputed_from(version)
+    broken_off = domain.tables[0] in find_recompute_epochs(version)
     reach = max((one.reach for one in again), default=0)
-    return Step(RECOMPUTE if again or broken_off else "nothing", reach, again=again)
+    return FlushStep(RECOMPUTE if again or broken_off else "nothing", reach, again=again)
 
 
-def _backfill_step(domain: Domain, version: Version, stop: int) -> Step:
+def _plan_backfill_step(domain: Domain, version: Version, stop: int) -> FlushStep:
     """Return the step that begins a snapshot backfill at `stop`, or goes on with one."""
-    oldest = _oldest_change(domain, version, stop)
-    creation = creations(version).get(domain.name)
+    oldest = _find_oldest_change(domain, version, stop)
+    creation = list_creations(version).get(domain.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
-        return Step("backfill step", stop, oldest_change=oldest, snapshot=creation.epoch)
-    fragments = tuple(_fragments(domain, version, stop))
-    return Step("backfill step", stop, fragments=fragments, oldest_change=oldest, snapshot=stop)
+        return FlushStep("backfill step", stop, oldest_change=oldest, snapshot=creation.epoch)
+    fragments = tuple(_plan_fragments(domain, version, stop))
+    return FlushStep("backfill step", stop, fragments=fragments, oldest_change=oldest, snapshot=stop)
 
 
-def _is_passed_by(domain: Domain, version: Version, stored: StoredCatalog) -> bool:
+def _is_barrier_obsolete(domain: Domain, version: Version, stored: StoredCatalog) -> bool:
     """Whether a barrier that was left open ends where what the domain reads has no content any more."""
-    left = open_barrier(version, domain.name)
-    return left is not None and not have_met(domain, version, stored, left.barrier.curr)
+    left = find_open_barrier(version, domain.name)
+    return left is not None and not is_aligned(domain, version, stored, left.barrier.curr)
 
 
-def _work_of(fragments: Sequence[FragmentWork]) -> Work:
+def _choose_work(fragments: Sequence[FragmentWork]) -> Work:
     hows = {fragment.how for fragment in fragments}
     if "computed whole" in hows:
         return "computed whole"
     return "first content" if hows == {"first content"} else "epoch"
 
 
-def recomputation(
+def plan_recomputation(
     domain: Domain, version: Version, stored: StoredCatalog, view: str, request: FlushRequest
 ) -> Recomputation | None:
     """Return which partitions of a view are to be computed again over a version, None if none can be."""
     asked, waiting = request.partitions.get(view, frozenset[str]()), frozenset[str]()
     if QUARANTINE_PREFIX + view in version.catalog:
-        inputs = source_tables(stored, view)
-        waiting = to_retry(version, view, inputs, request.now, eager=request.eager)
+        inputs = list_outside_tables(stored, view)
+        waiting = find_due_partitions(version, view, inputs, request.now, eager=request.eager)
     if not asked and not waiting:
         return None
-    reach = newer_reach(domain, version, stored, view)
+    reach = find_newer_reach(domain, version, stored, view)
     if reach is None:
         return None
-    if not asked and reader_of(domain, version, reach) is not None:
+    if not asked and find_reader(domain, version, reach) is not None:
         return None  # they stay due until its inputs go on
     return Recomputation(view, asked, waiting, reach)
 
 
-def recompute_step(domain: Domain, version: Version, reach: int, request: FlushRequest) -> Step:
+def plan_recompute_step(domain: Domain, version: Version, reach: int, request: FlushRequest) -> FlushStep:
     """Return the step that computes partitions again over a domain's inputs at `reach`."""
-    barrier = minted(version, domain, reach, request.now, "recompute")
-    return Step(RECOMPUTE, reach, barrier, "recompute")
+    barrier = mint_barrier(version, domain, reach, request.now, "recompute")
+    return FlushStep(RECOMPUTE, reach, barrier, "recompute")
 
 
-def waiting_for(domain: Domain, reasons: Mapping[str, str | None]) -> str | None:
+def find_wait_reason(domain: Domain, reasons: Mapping[str, str | None]) -> str | None:
     """Return the first of the `reasons`, by domain, for which what a domain reads does not go on."""
     for upstream in domain.upstreams:
         if reason := reasons.get(upstream):
@@ -215,21 +242,21 @@ class _Forecast:
 
     def __init__(self, version: Version, stored: StoredCatalog, request: FlushRequest) -> None:
         self._version, self._stored, self._request = version, stored, request
-        self._aim = Aim(version.epoch)
+        self._aim = RunTarget(version.epoch)
 
-    def of(self, due: Sequence[DomainPlan]) -> dict[str, DomainPlan]:
+    def plan_domains(self, due: Sequence[DomainPlan]) -> dict[str, DomainPlan]:
         """Return the plans with their steps, by domain."""
         done: dict[str, DomainPlan] = {}
         reasons: dict[str, str | None] = {}
         for plan in due:
             try:
-                steps, waits_for = self._steps(plan.domain)
+                steps, waits_for = self._plan_steps(plan.domain)
             except (
                 Exception
             ) as failure:  # the run fails so, too, when it comes to this domain; the others go on
                 steps, waits_for = (), f"it cannot be planned: {failure}"
             if waits_for is None and not steps:
-                why = (waiting_for(plan.domain, reasons), self._why_not(plan.domain))
+                why = (find_wait_reason(plan.domain, reasons), self._find_misalignment(plan.domain))
                 waits_for = "; ".join(reason for reason in why if reason) or None
             reads = (name for name in plan.domain.upstreams if name in done)
             busy = tuple(name for name in reads if done[name].steps or done[name].reads)
@@ -237,106 +264,106 @@ class _Forecast:
             reasons[plan.name] = waits_for
         return done
 
-    def _steps(self, domain: Domain) -> tuple[tuple[Step, ...], str | None]:
-        steps: list[Step] = []
-        course = begun(domain, self._version, self._stored, self._request, self._aim)
-        most = most_steps(domain, self._version, self._stored)
+    def _plan_steps(self, domain: Domain) -> tuple[tuple[FlushStep, ...], str | None]:
+        steps: list[FlushStep] = []
+        course = begin_course(domain, self._version, self._stored, self._request, self._aim)
+        most = limit_steps(domain, self._version, self._stored)
         while len(steps) < most:
-            version, aim = self._version, self._aim.seen(self._version)
+            version, aim = self._version, self._aim.adopt_newer(self._version)
             course = replace(course, aim=aim)
-            step = next_step(domain, version, self._stored, self._request, course)
+            step = plan_next_step(domain, version, self._stored, self._request, course)
             if step.work == "nothing":
                 return tuple(steps), step.waits_for
             steps.append(step)
-            if step.work == "backfill step" and (halted := self._halted(domain)) is not None:
+            if step.work == "backfill step" and (halted := self._find_halt_reason(domain)) is not None:
                 return tuple(steps), halted
-            self._version = expected(version, domain, step, self._request.now)
+            self._version = predict_version(version, domain, step, self._request.now)
             if step.work == RECOMPUTE:
-                self._aim = aim.told(version, step.stop).beyond(step.label or 0)
+                self._aim = aim.mark_minted(version, step.stop).extend_to(step.label or 0)
                 break
             if step.work not in ("mutation", "backfill step"):
-                self._aim = aim.told(version, step.stop)
-                course = replace(course, arrived=step.stop >= aim.cut)
+                self._aim = aim.mark_minted(version, step.stop)
+                course = replace(course, arrived=step.stop >= aim.epoch)
         return tuple(steps), None
 
-    def _halted(self, domain: Domain) -> str | None:
+    def _find_halt_reason(self, domain: Domain) -> str | None:
         """Return why a backfill does not go on, None if it does."""
-        if rate_limit(domain, self._stored, control_of(self._version, domain.name)) == 0:
+        if find_rate_limit(domain, self._stored, read_control(self._version, domain.name)) == 0:
             return "paused by backfill_rate_limit = 0"
         return None
 
-    def _why_not(self, domain: Domain) -> str | None:
+    def _find_misalignment(self, domain: Domain) -> str | None:
         """Return that the inputs of a domain have not met, where they have not."""
-        if reach_of(domain, self._version, self._stored) is not None:
+        if find_reach(domain, self._version, self._stored) is not None:
             return None
         return f"there is no epoch yet at which all that it reads has content ({', '.join(domain.inputs)})"
 
 
-def _notes(
+def _list_notes(
     plan: DomainPlan, version: Version, failed: Mapping[str, Failure], request: FlushRequest
 ) -> tuple[str, ...]:
     """Return what is the matter with a domain whatever a run does: its failure, its backfill, its quarantine."""
     found = []
     if (failure := failed.get(plan.name)) is not None and plan.due:
         found.append(describe_failure(failure, request.now))
-    creation = creations(version).get(plan.name)
+    creation = list_creations(version).get(plan.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
         found.append(creation.text)
-    taken = {one.view: one.asked | one.waiting for step in plan.steps for one in step.again}
+    taken = {one.view: one.requested | one.due for step in plan.steps for one in step.again}
     for view in plan.domain.members:
-        out = {k: one for k, one in quarantined(version, view).items() if k not in taken.get(view, ())}
-        found += [text for text in (described(out),) if text is not None]
+        out = {k: one for k, one in read_quarantine(version, view).items() if k not in taken.get(view, ())}
+        found += [text for text in (describe_quarantine(out),) if text is not None]
     return tuple(found)
 
 
-def _fragments(domain: Domain, version: Version, upto: int) -> Iterator[FragmentWork]:
+def _plan_fragments(domain: Domain, version: Version, upto: int) -> Iterator[FragmentWork]:
     """Yield how the fragments of a domain are brought to an epoch that have to be, those that read another of them included."""
     foreseen = {name for name in domain.inputs if isinstance(version.tables.get(name), ExpectedTable)}
     coming: set[str] = set()
     for _, fragment in domain.fragments:
         dependencies = domain.dependencies[fragment.table]
-        if coming.isdisjoint(dependencies) and not pending(version, fragment.table, dependencies, upto):
+        if coming.isdisjoint(dependencies) and not needs_run(version, fragment.table, dependencies, upto):
             continue
-        yield fragment_work(version, fragment, dependencies, upto, coming | foreseen)
+        yield plan_fragment_work(version, fragment, dependencies, upto, coming | foreseen)
         coming.add(fragment.table)
 
 
-def _oldest_change(domain: Domain, version: Version, stop: int) -> int | None:
+def _find_oldest_change(domain: Domain, version: Version, stop: int) -> int | None:
     """Return the oldest change up to `stop` that a domain lacks."""
     oldest: int | None = None
     for _, fragment in domain.fragments:
-        own = computed(version, fragment.table)
-        at = crossing(version, fragment.table)
+        own = find_computed_table(version, fragment.table)
+        at = find_next_boundary(version, fragment.table)
         if own is not None and at is not None and at <= stop:
             oldest = at if oldest is None else min(oldest, at)
         for name in domain.dependencies[fragment.table]:
             if own is not None and name in version.tables:
-                change = version.tables[name].first_change(own.committed_epoch)
+                change = version.tables[name].find_first_change(own.committed_epoch)
                 if change is not None and change <= stop:
                     oldest = change if oldest is None else min(oldest, change)
     return oldest
 
 
-def _held(version: Version, stored: StoredCatalog, request: FlushRequest) -> dict[str, str]:
+def _find_hold_reasons(version: Version, stored: StoredCatalog, request: FlushRequest) -> dict[str, str]:
     """Return why each domain that is not due waits; what somebody asks for by hand waits for the end of a rest only, and not
     even for that where it is asked for by its name.
     """
-    if request.eager and not resting_views(stored):
+    if request.eager and not list_resting_views(stored):
         return {}
-    waiting = waits(version, stored, request.now)
+    waiting = list_waits(version, stored, request.now)
     if not request.eager:
         return {w.domain: w.reason for w in waiting if not w.goes_on}
-    named = _named(stored, request)
-    of = {name: set(domain.members) for name, domain in domains(stored).items()}
+    named = _resolve_views(stored, request)
+    of = {name: set(domain.members) for name, domain in list_domains(stored).items()}
     return {w.domain: w.reason for w in waiting if w.kind == "refresh" and named.isdisjoint(of[w.domain])}
 
 
-def _named(stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
+def _resolve_views(stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
     """Return the views that a run was asked for by name."""
     return frozenset(stored.catalog.get(view).name for view in request.views or ())
 
 
-def _with_upstreams(
+def _collect_upstreams(
     everything: Mapping[str, Domain], stored: StoredCatalog, views: Collection[str]
 ) -> list[str]:
     """Return the domains of `views` and all that they read, inputs first."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
-from engine.meta.flush_plan import DomainPlan
+from engine.meta.epochs.flush_plan import DomainPlan
 from engine.runtime.domains.domain_outcome import DomainOutcome
 
 PATIENCE_SECONDS = 0.5
@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.01
 BREAK_OFF_SECONDS = 10.0
 """What stops no sooner, as it waits for a store that does not answer, ends by itself."""
 
-Work = Callable[[DomainPlan], DomainOutcome]
+RunDomain = Callable[[DomainPlan], DomainOutcome]
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Lanes:
         self.told = 0
         """How many domains were told of that had outlasted the run that began with them."""
 
-    def busy(self) -> Mapping[str, float]:
+    def list_busy(self) -> Mapping[str, float]:
         """Return the domains that an earlier run has begun with and that are under way yet, and since how many seconds."""
         now = time.monotonic()
         with self._lock:
@@ -64,7 +64,7 @@ class Lanes:
         with self._lock:
             return any(lane.outcome.done() for lane in self._outlasting.values())
 
-    def ended(self, among: Collection[str]) -> dict[str, DomainOutcome]:
+    def collect_outcomes(self, among: Collection[str]) -> dict[str, DomainOutcome]:
         """Return how domains ended that have outlasted the run that began with them, each once.
 
         Of those that are not `among` the domains that there are nothing is told: their views were dropped meanwhile.
@@ -77,7 +77,7 @@ class Lanes:
         return {name: lane.outcome.result() for name, lane in done.items() if name in among}
 
     def run(
-        self, due: Sequence[DomainPlan], work: Work, broken_off: threading.Event
+        self, due: Sequence[DomainPlan], work: RunDomain, broken_off: threading.Event
     ) -> dict[str, DomainOutcome]:
         """Work on domains, inputs first, those that are built step by step after the others; return how those ended that have.
 
@@ -92,11 +92,11 @@ class Lanes:
             others += [] if plan.built else [lane.outcome]
         queue = deque(lanes.values())
         for _ in range(min(self._threads, len(queue)) if self.patient else len(queue)):
-            threading.Thread(target=self._work, args=(queue, work), name="lane", daemon=True).start()
+            threading.Thread(target=self._run_queue, args=(queue, work), name="lane", daemon=True).start()
         try:
-            self._wait(lanes)
+            self._wait_patiently(lanes)
         except BaseException:
-            self._end(lanes.values())
+            self._abort_lanes(lanes.values())
             raise
         with self._lock:
             ended = {name: lane for name, lane in lanes.items() if lane.outcome.done()}
@@ -112,22 +112,22 @@ class Lanes:
     def close(self, seconds: float) -> None:
         """Wait for what is under way, and end what takes longer: nothing of it is visible before its commit."""
         self.wait(seconds)
-        self.break_off()
+        self.abort()
 
-    def break_off(self) -> None:
+    def abort(self) -> None:
         """End what is under way and no run waits for."""
         with self._lock:
             left = [lane for lane in self._outlasting.values() if not lane.outcome.done()]
         if left:
-            self._end(left)
+            self._abort_lanes(left)
 
-    def _end(self, lanes: Collection[Lane]) -> None:
+    def _abort_lanes(self, lanes: Collection[Lane]) -> None:
         for lane in lanes:
             lane.broken_off.set()
         self._stop()
         wait([lane.outcome for lane in lanes], BREAK_OFF_SECONDS)
 
-    def _work(self, queue: deque[Lane], work: Work) -> None:
+    def _run_queue(self, queue: deque[Lane], work: RunDomain) -> None:
         """Work on what is first in the queue until it is empty; a thread waits only for lanes that were taken before its own."""
         with contextlib.suppress(IndexError):
             while True:
@@ -145,7 +145,7 @@ class Lanes:
                 self._took[lane.plan.name] = outcome.seconds
                 lane.outcome.set_result(outcome)
 
-    def _wait(self, lanes: Mapping[str, Lane]) -> None:
+    def _wait_patiently(self, lanes: Mapping[str, Lane]) -> None:
         """Wait for domains until those that are left have taken, or usually take, much longer than the others."""
         left = {name: lane for name, lane in lanes.items() if not lane.outcome.done()}
         while left:

@@ -16,24 +16,30 @@ import msgspec
 from engine.errors import CheckFailed, Conflict, Fenced, RowFailed
 from engine.hummock import Commit, Version
 from engine.hummock.epoch import Clock
-from engine.meta.barrier import Barrier, closed
-from engine.meta.catalog_store import planned, table_of
-from engine.meta.cut import is_pending, newer_reach
-from engine.meta.flush_plan import Recomputation
-from engine.meta.frontier import lapsed_at
-from engine.meta.partitions import (
-    Quarantined,
-    entry,
-    looked_at,
-    partitioning_of,
-    quarantined,
-    source_tables,
-    with_failures,
+from engine.meta.catalog.stored_catalog import build_table, require_same_plans
+from engine.meta.domains.quarantine import (
+    QuarantinedPartition,
+    add_failures,
+    encode_quarantine,
+    find_partitioning,
+    list_outside_tables,
+    read_quarantine,
+    record_attempt,
 )
+from engine.meta.epochs.barrier import Barrier, close_barrier
+from engine.meta.epochs.flush_plan import Recomputation
+from engine.meta.epochs.frontier import find_expiry_epoch
+from engine.meta.epochs.target_epoch import find_newer_reach, is_pending
 from engine.runtime.domains.domain_run import DomainEpoch, DomainRun
 from engine.runtime.executor import FragmentTask
-from engine.runtime.partitions.cut import Cut, Cuts
-from engine.runtime.partitions.poison import MOST_CANDIDATES, Attempts, Poison, poisoned, with_rows
+from engine.runtime.partitions.poison_search import (
+    MOST_CANDIDATES,
+    Poison,
+    ProbeBudget,
+    find_poison,
+    name_rows,
+)
+from engine.runtime.partitions.scope import PartitionScope, PartitionScopes
 from engine.sql.incremental.partitions import Partitioning
 
 MOST_RETRIES = 32
@@ -48,9 +54,9 @@ class PartitionRun(DomainRun):
     clock: Clock
 
     @property
-    def cut_views(self) -> dict[str, Partitioning]:
+    def partitionings(self) -> dict[str, Partitioning]:
         """The views of the domain that are cut, and how."""
-        found = {view: partitioning_of(self.stored, view) for view in self.domain.members}
+        found = {view: find_partitioning(self.stored, view) for view in self.domain.members}
         return {view: how for view, how in found.items() if how is not None}
 
     def run(
@@ -65,20 +71,20 @@ class PartitionRun(DomainRun):
         Those `again`, by view, are computed as a whole, and leave the quarantine; then a failing row is raised instead, and so is
         a check that fails in one of them.
         """
-        views = self.cut_views
+        views = self.partitionings
         if not views:
             return self.commit(version, barrier, generation)
-        cuts: dict[str, Cut] = {}
-        standing: dict[str, dict[str, Quarantined]] = {}
+        cuts: dict[str, PartitionScope] = {}
+        standing: dict[str, dict[str, QuarantinedPartition]] = {}
         catalog: dict[str, str | None] = {}
         found: dict[str, dict[str, RowFailed]] = {}
         for view, how in views.items():
             wanted = frozenset((again or {}).get(view, ()))
-            known = dict(quarantined(version, view))
+            known = dict(read_quarantine(version, view))
             standing[view] = {key: one for key, one in known.items() if key not in wanted}
-            cuts[view] = Cut(how, frozenset(standing[view]), wanted)
+            cuts[view] = PartitionScope(how, frozenset(standing[view]), wanted)
             if len(standing[view]) < len(known):
-                catalog |= entry(view, standing[view])
+                catalog |= encode_quarantine(view, standing[view])
         while True:
             try:
                 done = self.commit(version, barrier, generation, cuts, catalog)
@@ -88,7 +94,7 @@ class PartitionRun(DomainRun):
                 failed = failure.view
                 if again or failed is None or failed not in views:
                     raise
-                poison = self._poison(failed, version, barrier, cuts, failure)
+                poison = self._find_poison(failed, version, barrier, cuts, failure)
                 if not poison.failures.keys() - standing[failed].keys():
                     raise  # none, or only such as take no part already
                 found[failed] = found.get(failed, {}) | poison.failures
@@ -105,10 +111,10 @@ class PartitionRun(DomainRun):
             for view, told in errors.items():
                 held = version.tables.get(view)
                 committed = held.committed_epoch if held is not None else None
-                standing[view] = with_failures(
+                standing[view] = add_failures(
                     standing[view], told, committed, barrier.curr, self.clock(), suspects
                 )
-                catalog |= entry(view, standing[view])
+                catalog |= encode_quarantine(view, standing[view])
                 cuts[view] = replace(cuts[view], behind=frozenset(standing[view]))
 
     def retry(self, version: Version, planned: Recomputation, mint: Mint) -> list[DomainEpoch]:
@@ -117,27 +123,25 @@ class PartitionRun(DomainRun):
         Of those that wait only those are whose inputs have changed. Those on which a row fails stay in, or go into, quarantine.
         """
         view, reach = planned.view, planned.reach
-        known = quarantined(version, view)
-        waiting = known.keys() & set(planned.waiting) - planned.asked
+        known = read_quarantine(version, view)
+        waiting = known.keys() & set(planned.due) - planned.requested
         told = {key for key in waiting if not known[key].suspect}
         if told:
-            unchanged = told - self._changed_since(view, version, told, reach)
+            unchanged = told - self._find_changed(view, version, told, reach)
             if unchanged:
-                standing = looked_at(quarantined(version, view), unchanged, reach, self.clock())
-                self._remember(view, standing, mint(version, reach)[1])
+                standing = record_attempt(read_quarantine(version, view), unchanged, reach, self.clock())
+                self._record_quarantine(view, standing, mint(version, reach)[1])
             waiting -= unchanged
         inputs = sorted(waiting, key=lambda key: (known[key].last, key))  # those that waited longest first
-        keys = [*sorted(planned.asked), *inputs]
-        return self._computed_again(view, keys, mint, Attempts(MOST_RETRIES + 2 * len(planned.asked)))
+        keys = [*sorted(planned.requested), *inputs]
+        return self._recompute(view, keys, mint, ProbeBudget(MOST_RETRIES + 2 * len(planned.requested)))
 
-    def _computed_again(
-        self, view: str, keys: list[str], mint: Mint, attempts: Attempts
-    ) -> list[DomainEpoch]:
+    def _recompute(self, view: str, keys: list[str], mint: Mint, attempts: ProbeBudget) -> list[DomainEpoch]:
         version = self.store.refresh()
-        reach = newer_reach(self.domain, version, self.stored, view) if keys else None
+        reach = find_newer_reach(self.domain, version, self.stored, view) if keys else None
         if reach is None:
             return []
-        if not attempts.taken():
+        if not attempts.consume():
             return []  # they stay due, and the next run begins with them
         barrier, generation = mint(version, reach)
         version = self.store.version
@@ -147,78 +151,80 @@ class PartitionRun(DomainRun):
             told = {key: text for key, text in failed.partitions.get(view, {}).items() if key in keys}
             if not told:
                 raise
-            committed, before = version.tables[view].committed_epoch, quarantined(version, view)
-            standing = with_failures(before, told, committed, barrier.curr, self.clock())
-            self._remember(view, standing, generation)
-            return self._computed_again(view, [key for key in keys if key not in told], mint, attempts)
+            committed, before = version.tables[view].committed_epoch, read_quarantine(version, view)
+            standing = add_failures(before, told, committed, barrier.curr, self.clock())
+            self._record_quarantine(view, standing, generation)
+            return self._recompute(view, [key for key in keys if key not in told], mint, attempts)
         except RowFailed as failure:
             if len(keys) > 1:
                 middle = len(keys) // 2
-                first = self._computed_again(view, keys[:middle], mint, attempts)
-                return [*first, *self._computed_again(view, keys[middle:], mint, attempts)]
+                first = self._recompute(view, keys[:middle], mint, attempts)
+                return [*first, *self._recompute(view, keys[middle:], mint, attempts)]
             again: RowFailed | None = failure
             if is_pending(self.domain, version, barrier.curr):  # it may be a row of another partition
-                alone = Cut(self.cut_views[view], again=frozenset(keys), only=frozenset())
-                again = self._failure(view, version, barrier, {view: alone})
+                alone = PartitionScope(self.partitionings[view], again=frozenset(keys), only=frozenset())
+                again = self._try_view(view, version, barrier, {view: alone})
             if again is None:  # it is: that one is left behind first, and those asked for are due yet
                 others = [self.run(version, barrier, generation)]
-                return [*others, *self._computed_again(view, keys, mint, attempts)]
-            error, known = str(again), quarantined(version, view).get(keys[0])
+                return [*others, *self._recompute(view, keys, mint, attempts)]
+            error, known = str(again), read_quarantine(version, view).get(keys[0])
             if known is not None and known.error.startswith(again.reason):
                 error = known.error  # which names the row as well
             committed = version.tables[view].committed_epoch
-            before = quarantined(version, view)
-            standing = with_failures(before, {keys[0]: error}, committed, barrier.curr, self.clock())
-            self._remember(view, standing, generation)
+            before = read_quarantine(version, view)
+            standing = add_failures(before, {keys[0]: error}, committed, barrier.curr, self.clock())
+            self._record_quarantine(view, standing, generation)
             return []
 
-    def _changed_since(
-        self, view: str, version: Version, keys: Collection[str], reach: int
-    ) -> frozenset[str]:
+    def _find_changed(self, view: str, version: Version, keys: Collection[str], reach: int) -> frozenset[str]:
         """Return those of some quarantined partitions whose inputs have changed since they were tried.
 
         Each by the changes since its own trial: over a longer time a row that came and went has not changed.
         """
-        known, inputs = quarantined(version, view), source_tables(self.stored, view)
+        known, inputs = read_quarantine(version, view), list_outside_tables(self.stored, view)
         changed: set[str] = set()
         for tried in {known[key].tried for key in keys}:
             own = {key for key in keys if known[key].tried == tried}
-            if lapsed_at(version, view, tried, inputs) is not None:  # the log that could tell is gone
+            if find_expiry_epoch(version, view, tried, inputs) is not None:  # the log that could tell is gone
                 changed |= own
                 continue
-            touched = self._touched(view, version, tried, reach)
+            touched = self._list_touched(view, version, tried, reach)
             changed |= own if len(touched) >= MOST_CANDIDATES else own & set(touched)
         return frozenset(changed)
 
-    def _poison(
-        self, view: str, version: Version, barrier: Barrier, cuts: Cuts, failure: RowFailed
+    def _find_poison(
+        self, view: str, version: Version, barrier: Barrier, cuts: PartitionScopes, failure: RowFailed
     ) -> Poison:
         """Return the partitions of a view on which an epoch fails."""
         cut, held = cuts[view], version.tables.get(view)
         old = held.committed_epoch if held is not None else None
-        touched = self._touched(view, version, old, barrier.curr)
+        touched = self._list_touched(view, version, old, barrier.curr)
 
         def fails(keys: Collection[str]) -> RowFailed | None:
-            probe = {**cuts, view: Cut(cut.partitioning, only=frozenset(keys))}
-            return self._failure(view, version, barrier, probe)
+            probe = {**cuts, view: PartitionScope(cut.partitioning, only=frozenset(keys))}
+            return self._try_view(view, version, barrier, probe)
 
-        return poisoned(view, touched, cut.behind, fails, failure)
+        return find_poison(view, touched, cut.behind, fails, failure)
 
-    def _touched(self, view: str, version: Version, old: int | None, new: int) -> tuple[str, ...]:
+    def _list_touched(self, view: str, version: Version, old: int | None, new: int) -> tuple[str, ...]:
         """Return the partitions of the rows that a view reads and that change in (old, new], of a first build all; not more than
         MOST_CANDIDATES.
         """
-        how = self.cut_views[view]
+        how = self.partitionings[view]
         fragments = self.stored.plans[view].fragments
-        scans = [pair for f in fragments for pair in how.sources(f) if pair[0].table not in how.tables]
+        scans = [pair for f in fragments for pair in how.list_sources(f) if pair[0].table not in how.tables]
         tables = [version.tables[name] for name in {scan.table for scan, _ in scans}]
-        whole = old is None or lapsed_at(version, view, old, [table.name for table in tables]) is not None
-        rows = sum(table.row_count if whole else table.changed_rows(old or 0, new) for table in tables)
+        whole = (
+            old is None or find_expiry_epoch(version, view, old, [table.name for table in tables]) is not None
+        )
+        rows = sum(table.row_count if whole else table.count_changed_rows(old or 0, new) for table in tables)
         start = None if whole else old
-        task = FragmentTask(fragments[-1], table_of(fragments[-1]), version.tables, start, new, rows)
+        task = FragmentTask(fragments[-1], build_table(fragments[-1]), version.tables, start, new, rows)
         return self.executor.partitions(task, scans, MOST_CANDIDATES)
 
-    def _failure(self, view: str, version: Version, barrier: Barrier, cuts: Cuts) -> RowFailed | None:
+    def _try_view(
+        self, view: str, version: Version, barrier: Barrier, cuts: PartitionScopes
+    ) -> RowFailed | None:
         """Return on what an epoch of a view under `cuts` fails, None if it does not; nothing is committed."""
         try:
             self.compute(version, barrier, cuts, upto=view)
@@ -231,21 +237,24 @@ class PartitionRun(DomainRun):
     def _name_rows(self, found: Mapping[str, Mapping[str, RowFailed]], generation: int) -> None:
         """Look for the rows on which partitions fail, of some of them, once the others are visible."""
         for view, failures in found.items():
-            errors = {key: str(one) for key, one in with_rows(failures).items()}
+            errors = {key: str(one) for key, one in name_rows(failures).items()}
             with suppress(Fenced, Conflict):  # another process has gone on: it finds out by itself
-                standing = dict(quarantined(self.store.refresh(), view))
+                standing = dict(read_quarantine(self.store.refresh(), view))
                 for key in errors.keys() & standing.keys():
                     standing[key] = msgspec.structs.replace(standing[key], error=errors[key])
                 if errors:
-                    self._remember(view, standing, generation)
+                    self._record_quarantine(view, standing, generation)
 
-    def _remember(self, view: str, standing: Mapping[str, Quarantined], generation: int) -> None:
+    def _record_quarantine(
+        self, view: str, standing: Mapping[str, QuarantinedPartition], generation: int
+    ) -> None:
         """Write down how the quarantine stands after an attempt, whose barrier is closed."""
         self.store.commit(
             Commit(
-                catalog=entry(view, standing) | closed(self.store.version.catalog, self.domain.name),
+                catalog=encode_quarantine(view, standing)
+                | close_barrier(self.store.version.catalog, self.domain.name),
                 writer=self.domain.writer,
                 generation=generation,
-                precondition=planned(self.stored, self.domain.members),
+                precondition=require_same_plans(self.stored, self.domain.members),
             )
         )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, get_args
 
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
-from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.creation import creations
-from engine.meta.domain import Domain, domains
-from engine.meta.frontier import frontiers
-from engine.meta.waits import Kind, quarantine_waits, waits
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.domains.creation import list_creations
+from engine.meta.domains.domain import Domain, list_domains
+from engine.meta.epochs.frontier import compute_frontiers
+from engine.meta.status.waits import Kind, list_quarantine_waits, list_waits
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -31,30 +31,30 @@ class ViewCollector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         version = self._read()
-        stored, now = load(version), self._clock()
+        stored, now = load_catalog(version), self._clock()
         consumed = CounterMetricFamily(
             CONSUMED, "Rows consumed by views made by snapshot backfill", labels=["view", "phase"]
         )
         lag = GaugeMetricFamily(
             "tideline_view_lag_seconds", "Age of the oldest change lacked", labels=["view"]
         )
-        known = frontiers(version, stored.order, stored.inputs)
-        found = domains(stored)
-        for name, creation in creations(version).items():
-            for view in _told(found[name], stored) if name in found else ():
+        known = compute_frontiers(version, stored.order, stored.inputs)
+        found = list_domains(stored)
+        for name, creation in list_creations(version).items():
+            for view in _list_reported_members(found[name], stored) if name in found else ():
                 for phase, rows in creation.consumed.items():
                     consumed.add_metric([view, phase], rows)
         for domain in found.values():
-            for view in _told(domain, stored):
+            for view in _list_reported_members(domain, stored):
                 oldest = known[view].oldest_change if known[view].lagging else None
                 lag.add_metric([view], 0.0 if oldest is None else max(0.0, now - seconds_of(oldest)))
         waiting = GaugeMetricFamily("tideline_waiting_domains", _WAITING, labels=["kind"])
-        kinds = [wait.kind for wait in (*waits(version, stored, now), *quarantine_waits(version))]
+        kinds = [wait.kind for wait in (*list_waits(version, stored, now), *list_quarantine_waits(version))]
         for kind in get_args(Kind):
             waiting.add_metric([kind], kinds.count(kind))
         yield from (consumed, lag, waiting)
 
 
-def _told(domain: Domain, stored: StoredCatalog) -> tuple[str, ...]:
+def _list_reported_members(domain: Domain, stored: StoredCatalog) -> tuple[str, ...]:
     """Return the members of a domain that are told of: the hidden views of checks go with theirs."""
     return tuple(view for view in domain.members if stored.catalog.relations[view].kind != "check")

@@ -6,23 +6,23 @@ from dataclasses import dataclass, replace
 
 from engine.errors import EpochFailed
 from engine.hummock import Commit, Table, Version
-from engine.hummock.epoch import epoch_text
-from engine.meta.fragment_work import fragment_work
-from engine.meta.replaced import replaced
-from engine.operators import arrival, changelog, full_refresh, reference, temporal, top_n, windows
-from engine.operators.aggregate import keyed_recompute, partials_delta
+from engine.hummock.epoch import format_epoch
+from engine.meta.catalog.replaced_queries import list_replaced_tables
+from engine.meta.epochs.fragment_work import plan_fragment_work
+from engine.operators import changelog, full_refresh, temporal_filter
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows
-from engine.runtime.epoch.first_content import first_content, is_batch_step, step_content
+from engine.operators.grouping import recompute, top_n, windows
+from engine.operators.grouping.aggregate import keyed_recompute, partials_delta
+from engine.operators.joins import temporal_join
+from engine.runtime.epoch.first_content import compute_first_content, compute_step_content, is_batch_step
 from engine.runtime.executor import Executor, FragmentTask
-from engine.runtime.spark.analyze import whole_fragment
+from engine.runtime.spark.analyze import build_whole_frame
 from engine.sql.expression.nodes import Expr
-from engine.sql.incremental.arrivals import arriving
-from engine.sql.incremental.expiry import closing
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import (
-    ChangeRows,
+    ChangelogRows,
     FirstRows,
     FullRefresh,
     IndexCopy,
@@ -30,13 +30,15 @@ from engine.sql.incremental.rules import (
     KeyedRecompute,
     Linear,
     Lookups,
-    OverWindows,
-    Reference,
+    ReferenceRecompute,
     StoredPartials,
     TimedRows,
+    WindowRecompute,
 )
-from engine.sql.incremental.table_columns import expires
-from engine.sql.plan import Aggregate, Project, Recompute, TemporalFilter, TopN, scans
+from engine.sql.incremental.state_expiry import find_closing_filters
+from engine.sql.incremental.table_columns import reads_expiring
+from engine.sql.incremental.temporal_joins import find_arriving_side
+from engine.sql.plan import Aggregate, Project, Recompute, TemporalFilter, TopN, list_scans
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class FragmentEpoch:
 def run_fragment(
     executor: Executor, version: Version, task: FragmentTask, dependencies: tuple[str, ...]
 ) -> tuple[FragmentEpoch, Commit]:
-    """Compute a task of `task_of` over a version; return what was done, and the commit that makes it visible."""
+    """Compute a task of `build_task` over a version; return what was done, and the commit that makes it visible."""
     table = task.fragment.table
     computed = executor.compute(task)
     written = computed.written
@@ -79,7 +81,7 @@ def run_fragment(
         sum(change.updated for change in written),
         sum(change.deleted for change in written),
         dict(computed.seconds),
-        lapse_of(version, table, dependencies) if task.whole else None,
+        describe_expiry(version, table, dependencies) if task.whole else None,
         computed.rows_read,
         sum(change.again for change in written),
         table,
@@ -89,7 +91,7 @@ def run_fragment(
     return done, commit
 
 
-def task_of(
+def build_task(
     version: Version,
     fragment: Fragment,
     dependencies: tuple[str, ...],
@@ -100,35 +102,35 @@ def task_of(
 
     `made` is the table as it is to be created if it does not exist.
     """
-    work = fragment_work(version, fragment, dependencies, upto)
+    work = plan_fragment_work(version, fragment, dependencies, upto)
     table = made if work.previous is None else version.tables[fragment.table].table
     task = FragmentTask(fragment, table, version.tables, work.previous, upto, work.rows)
     return replace(task, whole=work.how == "computed whole")
 
 
-def lapse_of(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
+def describe_expiry(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
     """Return in words why a table cannot follow the change logs of what it reads."""
-    if name in replaced(version):
+    if name in list_replaced_tables(version):
         return f"{name} has got another query: the difference was committed"
     own = version.tables[name].committed_epoch
     cut = [(table, version.tables[table].safe_epoch) for table in dependencies]
     logs = ", ".join(
-        f"that of {table} begins at epoch {epoch_text(safe)}" for table, safe in cut if safe > own
+        f"that of {table} begins at epoch {format_epoch(safe)}" for table, safe in cut if safe > own
     )
-    at = epoch_text(own)
+    at = format_epoch(own)
     return (
         f"{name} was at epoch {at} and could not follow the change log ({logs}): the difference was committed"
     )
 
 
-def context_of(fragment: Fragment, context: EpochContext) -> EpochContext:
+def adapt_context(fragment: Fragment, context: EpochContext) -> EpochContext:
     """Return the context in which a fragment's rule runs: that of a recomputed query is as large as its tables."""
     if isinstance(fragment.plan, Recompute):
-        return context.over_whole([fragment.table, *(scan.table for scan in fragment.plan.inputs)])
+        return context.for_whole_tables([fragment.table, *(scan.table for scan in fragment.plan.inputs)])
     return context
 
 
-def fragment_change(
+def compute_fragment_change(
     fragment: Fragment, context: EpochContext, *, whole: bool = False, mine: Expr | None = None
 ) -> Rows | None:
     """Return the signed change of a fragment's table in the context's epoch, or None if there is none.
@@ -137,40 +139,40 @@ def fragment_change(
     true for.
     """
     if context.old is None:
-        return first_content(fragment, context)
+        return compute_first_content(fragment, context)
     if is_batch_step(fragment, context):
-        return step_content(fragment, context)
-    if whole and closing(fragment.plan) and isinstance(fragment.rule, Linear):
-        return delta(fragment.plan, replace(context, lapsed=True))
+        return compute_step_content(fragment, context)
+    if whole and find_closing_filters(fragment.plan) and isinstance(fragment.rule, Linear):
+        return delta(fragment.plan, replace(context, log_expired=True))
     if whole:
-        refuse_again(fragment)
-        return _difference(fragment, context, mine)
+        refuse_recompute(fragment)
+        return _compute_difference(fragment, context, mine)
     match fragment.rule:
         case Linear() | Lookups() | IndexCopy():
             return delta(fragment.plan, context)
         case StoredPartials() | KeyedRecompute():
-            return _aggregate_change(fragment, fragment.rule, context)
+            return _compute_aggregate_change(fragment, fragment.rule, context)
         case FirstRows():
-            return _top_n_change(fragment, fragment.rule, context)
-        case OverWindows():
-            return _windows_change(fragment, fragment.rule, context)
+            return _compute_top_n_change(fragment, fragment.rule, context)
+        case WindowRecompute():
+            return _compute_windows_change(fragment, fragment.rule, context)
         case TimedRows():
             assert isinstance(fragment.plan, TemporalFilter)
             change = delta(fragment.plan.input, context)
-            return temporal.delta(fragment.plan, fragment.table, change, context)
+            return temporal_filter.delta(fragment.plan, fragment.table, change, context)
         case JoinedOnArrival():
-            return _arrivals_change(fragment, fragment.rule, context)
-        case ChangeRows():
+            return _compute_arrivals_change(fragment, fragment.rule, context)
+        case ChangelogRows():
             assert isinstance(fragment.plan, Project)
             return changelog.delta(fragment.plan, fragment.table, context)
-        case Reference():
+        case ReferenceRecompute():
             assert isinstance(fragment.plan, Project)
-            return reference.keyed_delta(fragment.plan, context)
+            return recompute.keyed_delta(fragment.plan, context)
         case FullRefresh():
-            return _difference(fragment, context, mine)
+            return _compute_difference(fragment, context, mine)
 
 
-def _aggregate_change(
+def _compute_aggregate_change(
     fragment: Fragment, rule: StoredPartials | KeyedRecompute, context: EpochContext
 ) -> Rows | None:
     plan = fragment.plan
@@ -183,37 +185,41 @@ def _aggregate_change(
         case StoredPartials():
             return partials_delta(plan, fragment.table, rule.partials, change, context)
         case KeyedRecompute(by=()):
-            return _difference(fragment, context)
+            return _compute_difference(fragment, context)
         case KeyedRecompute():
             return keyed_recompute(plan, fragment.table, change, context)
 
 
-def _top_n_change(fragment: Fragment, rule: FirstRows, context: EpochContext) -> Rows | None:
+def _compute_top_n_change(fragment: Fragment, rule: FirstRows, context: EpochContext) -> Rows | None:
     top = fragment.plan
     assert isinstance(top, Project) and isinstance(top.input, TopN)
     change = delta(top.input.input, context)
     if change is None:
         return None
     context.terms = 0  # a key has one old and one new row at most
-    return top_n.delta(top, fragment.table, change, context) if rule.by else _difference(fragment, context)
+    return (
+        top_n.delta(top, fragment.table, change, context)
+        if rule.by
+        else _compute_difference(fragment, context)
+    )
 
 
-def _windows_change(fragment: Fragment, rule: OverWindows, context: EpochContext) -> Rows | None:
+def _compute_windows_change(fragment: Fragment, rule: WindowRecompute, context: EpochContext) -> Rows | None:
     top = fragment.plan
     assert isinstance(top, Project)
-    node, _ = windows.windowed(top.input)
+    node, _ = windows.find_windows(top.input)
     assert node is not None
     change = delta(node.input, context)
     if change is None:
         return None
     context.terms = 0  # a key has one old and one new row at most
     if not rule.by:
-        return _difference(fragment, context)
+        return _compute_difference(fragment, context)
     return windows.delta(top, fragment.table, change, rule.reach, context)
 
 
-def _arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context: EpochContext) -> Rows | None:
-    left = arriving(fragment.plan)
+def _compute_arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context: EpochContext) -> Rows | None:
+    left = find_arriving_side(fragment.plan)
     change = delta(left, context)
     if change is None:
         return None
@@ -223,23 +229,23 @@ def _arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context: EpochCo
         return come
     context.terms += 2  # a row that changes may find what it has found before
     table, columns = fragment.table, fragment.plan.columns
-    return context.union([come, arrival.gone(left, change, table, rule.by, columns, context)])
+    return context.union([come, temporal_join.find_removed(left, change, table, rule.by, columns, context)])
 
 
-def refuse_again(fragment: Fragment) -> None:
+def refuse_recompute(fragment: Fragment) -> None:
     """Raise EpochFailed for a table that cannot be computed again: what its rows have met is in no table any more."""
     match fragment.rule:
         case JoinedOnArrival():
             what = "the rows of a temporal join as they were when they came"
-        case ChangeRows():
+        case ChangelogRows():
             what = "all changes of a table"
         case FullRefresh():
             return
         case _ if fragment.expiry is not None and fragment.expiry.late:
             what = "rows of a join as long as the other side may meet them"
-        case _ if any(scan.passes and scan.append_only for scan in scans(fragment.plan)):
+        case _ if any(scan.passes and scan.append_only for scan in list_scans(fragment.plan)):
             what = "rows of a source under numbers of their own, which are others whenever the source is read again"
-        case _ if expires(fragment.plan):
+        case _ if reads_expiring(fragment.plan):
             what = "rows that have left a table or a state by themselves, below a watermark or after retention_seconds"
         case _:
             return
@@ -250,5 +256,5 @@ def refuse_again(fragment: Fragment) -> None:
     )
 
 
-def _difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Rows:
-    return full_refresh.difference(whole_fragment(fragment, context), fragment.table, context, mine)
+def _compute_difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Rows:
+    return full_refresh.diff_rows(build_whole_frame(fragment, context), fragment.table, context, mine)

@@ -19,18 +19,18 @@ from pyspark.errors import PySparkException
 from engine.arrow import as_rows
 from engine.errors import EpochExpired, RowFailed
 from engine.hummock import Reader, TableVersion
-from engine.hummock.driver_traffic import held, traffic_of
-from engine.hummock.expiry import ageless
-from engine.hummock.hash import xxhash64
-from engine.hummock.merge import HASHES, HIGHEST, LOWEST
-from engine.meta.catalog_store import table_of
-from engine.meta.recovery import FailedRow
+from engine.hummock.monitoring.driver_traffic import track_rows, track_traffic
+from engine.hummock.reads.merge import HASHES, HIGHEST, LOWEST
+from engine.hummock.rows.expiry import disable_expiry
+from engine.hummock.rows.row_hash import xxhash64
+from engine.meta.catalog.stored_catalog import build_table
+from engine.meta.domains.failures import FailedRow
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
 from engine.sql.expression.limbs import is_bigint_sum
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import FullRefresh
-from engine.sql.plan import Filter, Node, Project, Scan, scans
+from engine.sql.plan import Filter, Node, Project, Scan, list_scans
 
 BUDGET_SECONDS = 120.0
 MOST_ROWS = 2_000_000
@@ -44,7 +44,7 @@ SUM_TOO_LARGE = (
     "sum CAST(n AS DECIMAL(38, 0))"
 )
 """What is said of a sum that is kept in parts, whose arithmetic nobody wrote."""
-Change = Callable[[Fragment, EpochContext], Rows | None]
+ComputeChange = Callable[[Fragment, EpochContext], Rows | None]
 
 
 def is_row_error(error: PySparkException) -> bool:
@@ -52,19 +52,21 @@ def is_row_error(error: PySparkException) -> bool:
     return (error.getSqlState() or "").startswith(DATA_EXCEPTION)
 
 
-def row_failed(
-    error: PySparkException, fragment: Fragment, context: EpochContext, reader: Reader, change: Change
+def build_row_error(
+    error: PySparkException, fragment: Fragment, context: EpochContext, reader: Reader, change: ComputeChange
 ) -> RowFailed:
     """Return the failure of an epoch, which can tell on which row if it is asked to search.
 
     `change` is the function that computes a fragment's change.
     """
-    empty = {fragment.table: TableVersion(table_of(fragment), 0)}  # of a first build: there is no table yet
+    empty = {
+        fragment.table: TableVersion(build_table(fragment), 0)
+    }  # of a first build: there is no table yet
     context = replace(context, tables={**empty, **context.tables})
-    return RowSearch(error, fragment, context, reader, change).told(None)
+    return RowSearcher(error, fragment, context, reader, change).build_error(None)
 
 
-def reason_of(error: PySparkException) -> str:
+def format_reason(error: PySparkException) -> str:
     """Return what Spark says of a failing row, in one line."""
     with suppress(Exception):  # a client without the call
         if any(is_bigint_sum(part.fragment()) for part in error.getQueryContext() or ()):
@@ -75,18 +77,18 @@ def reason_of(error: PySparkException) -> str:
 
 
 @dataclass(frozen=True)
-class RowSearch:
+class RowSearcher:
     """Searches the changed rows of an epoch that failed for one that fails alone; nothing is read before it is asked to."""
 
     error: PySparkException
     fragment: Fragment
     context: EpochContext
     reader: Reader
-    change: Change
+    change: ComputeChange
 
-    def told(self, row: FailedRow | None) -> RowFailed:
+    def build_error(self, row: FailedRow | None) -> RowFailed:
         """Return the failure with a row that is known to be the one, None: without any."""
-        reason = reason_of(self.error)
+        reason = format_reason(self.error)
         where = "" if row is None else f"\n  {row.text}"
         failure = RowFailed(f"{reason}{where}\n  {WHAT_NOW}", reason)
         failure.row = row
@@ -97,9 +99,9 @@ class RowSearch:
     def find(self, remembered: FailedRow | None, seconds: float) -> RowFailed:
         """Return the failure with its row, if one alone fails; first `remembered` is tried, the one of the last time."""
         if remembered is not None and (self._is_unchanged(remembered) or self._still_fails(remembered)):
-            return self.told(msgspec.structs.replace(remembered, epoch=self.context.new))
-        with traffic_of(self.reader.files.counters, f"search {self.fragment.table}"):
-            return self.told(self._searched(time.monotonic() + min(seconds, BUDGET_SECONDS)))
+            return self.build_error(msgspec.structs.replace(remembered, epoch=self.context.new))
+        with track_traffic(self.reader.files.counters, f"search {self.fragment.table}"):
+            return self.build_error(self._search(time.monotonic() + min(seconds, BUDGET_SECONDS)))
 
     def _fails(self, scan: Scan, low: int, high: int) -> bool:
         """Tell whether the rows of a scan in a range of hashes fail as the epoch did."""
@@ -120,15 +122,17 @@ class RowSearch:
         table = self.context.tables.get(row.table)
         if (
             table is None
-            or row.reason != reason_of(self.error)
+            or row.reason != format_reason(self.error)
             or not _is_linear(self.fragment.plan, row.table)
         ):
             return False
-        if table.changed_rows(row.epoch, self.context.new) > MOST_ROWS:
+        if table.count_changed_rows(row.epoch, self.context.new) > MOST_ROWS:
             return False
         hashes = (row.hash, row.hash)
         try:
-            changes = self.reader.changes(ageless(table), row.epoch, self.context.new, hash_range=hashes)
+            changes = self.reader.read_changes(
+                disable_expiry(table), row.epoch, self.context.new, hash_range=hashes
+            )
             return not any(batch.num_rows for batch in changes)
         except EpochExpired:  # the log that could tell is gone
             return False
@@ -137,14 +141,14 @@ class RowSearch:
         driver, (low, high) = self.context.piece or (None, (LOWEST, HIGHEST))
         return low <= row.hash <= high and any(
             self._fails(scan, row.hash, row.hash)
-            for scan in scans(self.fragment.plan)
+            for scan in list_scans(self.fragment.plan)
             if scan.table == row.table and driver in (None, scan)
         )
 
-    def _searched(self, deadline: float) -> FailedRow | None:
-        for scan in scans(self.fragment.plan):
-            rows = _changed_rows(scan, self.context, self.reader)
-            if rows is None or not len(held(rows)):
+    def _search(self, deadline: float) -> FailedRow | None:
+        for scan in list_scans(self.fragment.plan):
+            rows = _read_changed_keys(scan, self.context, self.reader)
+            if rows is None or not len(track_rows(rows)):
                 continue
             table = self.context.tables[scan.table]
             by = table.distribution_key
@@ -158,7 +162,7 @@ class RowSearch:
                 candidates = half if lower else candidates[len(half) :]
             if len(candidates) == 1:
                 first = rows.filter(pa.array(hashes == candidates[0])).slice(0, 1)
-                key, reason = str(as_rows(first)[0]), reason_of(self.error)
+                key, reason = str(as_rows(first)[0]), format_reason(self.error)
                 return FailedRow(scan.table, key, int(candidates[0]), self.context.new, reason)
         return None
 
@@ -170,7 +174,7 @@ def _is_linear(plan: Node, table: str) -> bool:
     return isinstance(plan, Scan) and plan.table == table
 
 
-def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table | None:
+def _read_changed_keys(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table | None:
     """Return the keys of the rows that came in, None if they are too many to look at."""
     table = context.tables[scan.table]
     keys = list(table.primary_key)
@@ -183,10 +187,10 @@ def _changed_rows(scan: Scan, context: EpochContext, reader: Reader) -> pa.Table
             list(reader.scan(table, context.new, columns=keys, hash_range=within)),
             pa.schema([table.schema.field(name) for name in keys]),
         )
-    if table.changed_rows(context.old, context.new) > MOST_ROWS:
+    if table.count_changed_rows(context.old, context.new) > MOST_ROWS:
         return None
     batches = [
         batch.filter(pa.array(batch.column("_w").to_numpy() > 0)).select(keys)
-        for batch in reader.changes(ageless(table), context.old, context.new)
+        for batch in reader.read_changes(disable_expiry(table), context.old, context.new)
     ]
     return pa.Table.from_batches(batches) if batches else None

@@ -7,42 +7,59 @@ from collections.abc import Callable, Mapping
 from engine.errors import Conflict, GroundLost, SqlError
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.epoch import Clock
-from engine.hummock.preconditions import unaltered
-from engine.meta.barrier import Mutation
-from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, load, planned
-from engine.meta.domain import Domain, domain_of
-from engine.meta.mutation import Control, asking, control_of, entry, same_queue, taking
-from engine.meta.placement import misplaced
+from engine.hummock.manifests.preconditions import require_unaltered
+from engine.meta.catalog.stored_catalog import (
+    StoredCatalog,
+    load_catalog,
+    require_same_catalog,
+    require_same_plans,
+)
+from engine.meta.domains.domain import Domain, find_domain_name
+from engine.meta.domains.mutation import (
+    Control,
+    apply_mutation,
+    encode_control,
+    enqueue_mutation,
+    read_control,
+    require_same_queue,
+)
+from engine.meta.domains.placement import find_misplaced_tables
+from engine.meta.epochs.barrier import Mutation
 
 ASK_ATTEMPTS = 50
 
 
-def ask(store: Hummock, view: str, mutation: Mutation, value: int | None, now: float) -> None:
+def request_mutation(store: Hummock, view: str, mutation: Mutation, value: int | None, now: float) -> None:
     """Queue a mutation for the domain of a view; durable when it returns, in force from the domain's next barrier on.
 
     Raises SqlError if there is no such view.
     """
     for attempt in range(ASK_ATTEMPTS):
         version = store.refresh()
-        stored = load(version)
+        stored = load_catalog(version)
         relation = stored.catalog.relations.get(view)
         if relation is None:
-            raise SqlError(f"there is no materialized view {view}", hint=stored.catalog.near(view))
+            raise SqlError(f"there is no materialized view {view}", hint=stored.catalog.suggest_names(view))
         if relation.kind != "materialized view":
             hint = "SHOW MATERIALIZED VIEWS lists those that can be"
             raise SqlError(f"a {relation.kind} cannot be controlled: {view}", hint=hint)
-        domain = domain_of(stored, view)
-        control = asking(control_of(version, domain), mutation, relation, value, now)
+        domain = find_domain_name(stored, view)
+        control = enqueue_mutation(read_control(version, domain), mutation, relation, value, now)
         try:
-            store.commit(Commit(catalog=entry(domain, control), precondition=_asked_once(version, domain)))
+            store.commit(
+                Commit(
+                    catalog=encode_control(domain, control),
+                    precondition=_require_same_domain(version, domain),
+                )
+            )
             return
         except Conflict:
             if attempt == ASK_ATTEMPTS - 1:
                 raise
 
 
-def _asked_once(seen: Version, domain: str) -> Callable[[Version], None]:
-    queue, catalog = same_queue(seen, domain), catalog_unchanged(seen)
+def _require_same_domain(seen: Version, domain: str) -> Callable[[Version], None]:
+    queue, catalog = require_same_queue(seen, domain), require_same_catalog(seen)
 
     def check(version: Version) -> None:
         queue(version)
@@ -51,7 +68,7 @@ def _asked_once(seen: Version, domain: str) -> Callable[[Version], None]:
     return check
 
 
-def take_mutations(
+def apply_mutations(
     store: Hummock, domain: Domain, stored: StoredCatalog, generation: int, clock: Clock
 ) -> Control:
     """Put in force what is queued for a domain, oldest first, and return what is in force then.
@@ -62,21 +79,21 @@ def take_mutations(
     """
     while True:
         version = store.version
-        planned(stored, domain.members)(version)
-        control = control_of(version, domain.name)
+        require_same_plans(stored, domain.members)(version)
+        control = read_control(version, domain.name)
         if not control.asked:
             return control
         held = [version.tables[table].committed_epoch for table in domain.tables if table in version.tables]
-        after = taking(control, max(held, default=0), clock())
-        altered = misplaced(version, load(version), domain, after)
+        after = apply_mutation(control, max(held, default=0), clock())
+        altered = find_misplaced_tables(version, load_catalog(version), domain, after)
         try:
             store.commit(
                 Commit(
-                    catalog=entry(domain.name, after),
+                    catalog=encode_control(domain.name, after),
                     alter=altered,
                     writer=domain.writer,
                     generation=generation,
-                    precondition=_unchanged(version, domain.name, altered),
+                    precondition=_require_unchanged(version, domain.name, altered),
                 )
             )
         except GroundLost:  # until the run begins anew each commit meets it
@@ -85,8 +102,11 @@ def take_mutations(
             store.refresh()
 
 
-def _unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Callable[[Version], None]:
-    queue, tables = same_queue(seen, domain), unaltered(*(seen.tables[name] for name in altered))
+def _require_unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Callable[[Version], None]:
+    queue, tables = (
+        require_same_queue(seen, domain),
+        require_unaltered(*(seen.tables[name] for name in altered)),
+    )
 
     def check(version: Version) -> None:
         queue(version)

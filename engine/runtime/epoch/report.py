@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from engine.errors import EpochFailed
-from engine.meta.check_results import CheckResult
+from engine.meta.status.check_results import CheckResult
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class FlushReport:
     def __getitem__(self, view: str) -> ViewReport:
         return next(report for report in self.views if report.view == view)
 
-    def followed_by(self, later: FlushReport) -> FlushReport:
+    def merge(self, later: FlushReport) -> FlushReport:
         """Return one report of two runs: of each view the later one, unless the first has brought it on and there was no more."""
         new = {after.view: after for after in later.views}
-        views = tuple(_newer(report, new.get(report.view, report)) for report in self.views)
+        views = tuple(_choose_newer(report, new.get(report.view, report)) for report in self.views)
         passed = self.driver_bytes + later.driver_bytes
         return FlushReport(views, self.seconds + later.seconds, self.sinks, passed)
 
@@ -138,13 +138,15 @@ class FlushReport:
         return replace(self, views=tuple(report for report in self.views if report.view in views), sinks=())
 
 
-def _newer(before: ViewReport, after: ViewReport) -> ViewReport:
+def _choose_newer(before: ViewReport, after: ViewReport) -> ViewReport:
     """Return which of two reports of a view tells how it stands: a failure is over where the view no longer lags."""
     is_over = before.waits_for is not None or (before.error is not None and after.waits_for is None)
     return after if not after.skipped or is_over else before
 
 
-def followed_by(before: tuple[SinkReport, ...], later: tuple[SinkReport, ...]) -> tuple[SinkReport, ...]:
+def merge_sink_reports(
+    before: tuple[SinkReport, ...], later: tuple[SinkReport, ...]
+) -> tuple[SinkReport, ...]:
     """Return one report a sink of two runs: how far it is now, and what both have brought."""
     done = {report.sink: report for report in before}
     found = []

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from engine.arrow import as_values, has_far_times
 from engine.errors import RowFailed, SqlError
 from engine.hummock import Hummock, SstInfo, Table, Version
-from engine.hummock.driver_traffic import held, traffic_of
+from engine.hummock.monitoring.driver_traffic import track_rows, track_traffic
 from engine.hummock.version import OP, PUT
-from engine.meta.catalog_store import load
-from engine.meta.check_results import CheckedView, CheckResult
-from engine.runtime.epoch.schema_modules import imported
-from engine.sql.catalog import Column, Relation
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.status.check_results import CheckResult, ViewCheckResults
+from engine.runtime.epoch.schema_modules import import_schema_module
+from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.checks import PANDERA as OPTION
 
 CHECKED_AT_ONCE = 200_000
@@ -29,26 +29,28 @@ def check_rows(store: Hummock, version: Version, table: Table, ssts: Sequence[Ss
     A frame holds some of the new and changed rows, at most CHECKED_AT_ONCE: checks are of rows, not of the whole view. Returns
     how many bytes of rows have passed through this process.
     """
-    relation = load(version).catalog.relations.get(table.name)
+    relation = load_catalog(version).catalog.relations.get(table.name)
     if relation is None or OPTION not in relation.options:
         return 0
-    with traffic_of(store.counters, f"check {table.name}") as traffic:
-        _check(store, relation, table, ssts, epoch)
+    with track_traffic(store.counters, f"check {table.name}") as traffic:
+        _check_schema(store, relation, table, ssts, epoch)
     return traffic.bytes
 
 
-def _check(store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo], epoch: int) -> None:
+def _check_schema(
+    store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo], epoch: int
+) -> None:
     view = table.name
-    schema = schema_of(relation.options[OPTION])
-    for rows in _new_rows(store, relation, table, ssts):
-        failing, broken = _broken(schema, held(rows))
+    schema = import_schema(relation.options[OPTION])
+    for rows in _read_new_rows(store, relation, table, ssts):
+        failing, broken = _find_broken_rows(schema, track_rows(rows))
         if broken:
             failure = RowFailed(
                 f"rows of {view} break its schema {relation.options[OPTION]}: {'; '.join(broken)}; the view stays as it is: "
                 f"correct the rows that it reads, or the schema"
             )
             result = CheckResult(False, rows=failing, note="; ".join(broken))
-            failure.checks = {view: CheckedView({OPTION: result}, epoch)}
+            failure.checks = {view: ViewCheckResults({OPTION: result}, epoch)}
             raise failure
 
 
@@ -57,8 +59,8 @@ def check_declared(relation: Relation) -> None:
     if OPTION not in relation.options:
         return
     name = relation.options[OPTION]
-    schema = schema_of(name)
-    columns = [column.name for column in _shown(relation)]
+    schema = import_schema(name)
+    columns = [column.name for column in _list_visible_columns(relation)]
     unknown = [
         column for column in schema.columns if column not in columns and not schema.columns[column].regex
     ]
@@ -76,11 +78,11 @@ def check_declared(relation: Relation) -> None:
         )
 
 
-def schema_of(name: str) -> Any:
+def import_schema(name: str) -> Any:
     """Return the DataFrameSchema that `module:name` is; raises SqlError if there is none, or none that may be imported."""
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(imported(module), attribute)
+        found = getattr(import_schema_module(module), attribute)
     except (ImportError, AttributeError) as error:
         hint = "pandera = 'module:name' names a DataFrameSchema or DataFrameModel that can be imported"
         raise SqlError(f"schema {name} cannot be loaded: {error}", hint=hint) from error
@@ -90,14 +92,14 @@ def schema_of(name: str) -> Any:
     return schema
 
 
-def _new_rows(
+def _read_new_rows(
     store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo]
 ) -> Iterator[pa.Table]:
     """Yield the rows of files that hold no key twice, at most CHECKED_AT_ONCE together; no file is read as a whole."""
-    shown = _shown(relation)
-    sources, names = [column.source for column in shown], [column.name for column in shown]
+    shown = _list_visible_columns(relation)
+    sources, names = [column.storage_name for column in shown], [column.name for column in shown]
     some: list[pa.Table] = []
-    for rows in _puts(store, table, ssts, sources):
+    for rows in _read_puts(store, table, ssts, sources):
         if some and sum(part.num_rows for part in some) + rows.num_rows > CHECKED_AT_ONCE:
             yield pa.concat_tables(some)
             some = []
@@ -106,16 +108,18 @@ def _new_rows(
         yield pa.concat_tables(some)
 
 
-def _puts(store: Hummock, table: Table, ssts: Sequence[SstInfo], columns: list[str]) -> Iterator[pa.Table]:
+def _read_puts(
+    store: Hummock, table: Table, ssts: Sequence[SstInfo], columns: list[str]
+) -> Iterator[pa.Table]:
     for sst in ssts:
-        for rows in store.reader.files.in_parts(sst, [OP, *columns], table.schema):
+        for rows in store.reader.files.read_in_parts(sst, [OP, *columns], table.schema):
             if sst.has_tombstones:
                 rows = rows.filter(pc.equal(rows.column(OP), pa.scalar(PUT, pa.uint8())))
             for start in range(0, rows.num_rows, CHECKED_AT_ONCE):
                 yield rows.select(columns).slice(start, CHECKED_AT_ONCE)
 
 
-def _shown(relation: Relation) -> list[Column]:
+def _list_visible_columns(relation: Relation) -> list[RelationColumn]:
     return [column for column in relation.columns if not column.hidden]
 
 
@@ -123,14 +127,14 @@ _FAR = (NotImplementedError, OverflowError)
 """What pandas raises where it should write a time of a year that Python has not."""
 
 
-def _told_value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     try:
         return repr(value)
     except _FAR:
         return f"a time in the year {value.year}"
 
 
-def _frame(rows: pa.Table, texts: Sequence[str]) -> Any:
+def _build_frame(rows: pa.Table, texts: Sequence[str]) -> Any:
     """Return rows as pandas has them; `texts` are columns of dates and times that become texts where Python has not the year."""
     import pandas as pd
 
@@ -145,7 +149,7 @@ def _frame(rows: pa.Table, texts: Sequence[str]) -> Any:
     return frame
 
 
-def _broken(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
+def _find_broken_rows(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
     """Return how many rows are wrong, as often as they are, and what is, in words; nothing if they are right."""
     from pandera.errors import SchemaError, SchemaErrors
 
@@ -153,15 +157,17 @@ def _broken(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
     try:
         try:
             schema.validate(
-                _frame(rows, [field.name for field in far if pa.types.is_date(field.type)]), lazy=True
+                _build_frame(rows, [field.name for field in far if pa.types.is_date(field.type)]), lazy=True
             )
         except _FAR:  # pandas tells of no value what it is
-            schema.validate(_frame(rows, [field.name for field in far]), lazy=True)
+            schema.validate(_build_frame(rows, [field.name for field in far]), lazy=True)
     except SchemaErrors as error:
         cases = error.failure_cases
         told = []
         for (column, check), failures in cases.groupby(["column", "check"], dropna=False, sort=False):
-            values = ", ".join(_told_value(value) for value in failures["failure_case"].head(SHOWN_FAILURES))
+            values = ", ".join(
+                _format_value(value) for value in failures["failure_case"].head(SHOWN_FAILURES)
+            )
             told.append(f"column {column}, {check}: {len(failures)} rows, such as {values}")
         return len(cases), told
     except SchemaError as error:

@@ -19,7 +19,7 @@ from engine.errors import SqlError
 SETTING = "TIDELINE_ALLOWED_MODULES"
 
 
-def imported(name: str) -> ModuleType:
+def import_schema_module(name: str) -> ModuleType:
     """Import a module that lies in TIDELINE_HOME, else in the working folder, or that TIDELINE_ALLOWED_MODULES names.
 
     Packages above it run as well, so each of them is looked at before it is imported. Raises SqlError for any other module, of
@@ -30,11 +30,11 @@ def imported(name: str) -> ModuleType:
         home = Path(os.environ.get("TIDELINE_HOME") or ".").expanduser().resolve()
         parts = name.split(".")
         for count in range(1, len(parts) + 1):
-            _check(".".join(parts[:count]), home)
+            _check_in_project(".".join(parts[:count]), home)
     return importlib.import_module(name)
 
 
-def _check(name: str, home: Path) -> None:
+def _check_in_project(name: str, home: Path) -> None:
     """Raise SqlError unless a module, whose packages were checked before, lies in the project."""
     try:
         spec = importlib.util.find_spec(name)
@@ -42,7 +42,7 @@ def _check(name: str, home: Path) -> None:
         spec = None
     if spec is None:
         raise ModuleNotFoundError(f"there is no module {name}")
-    places = list(_places(spec))
+    places = list(_list_locations(spec))
     if not places or not all(_is_of_project(place, home) for place in places):
         where = str(places[0]) if places else "no file"
         raise SqlError(
@@ -52,7 +52,7 @@ def _check(name: str, home: Path) -> None:
         )
 
 
-def _places(spec: ModuleSpec) -> Iterator[Path]:
+def _list_locations(spec: ModuleSpec) -> Iterator[Path]:
     """Yield the file of a module, or the folders of a package without one."""
     if spec.has_location and spec.origin is not None:
         yield Path(spec.origin)

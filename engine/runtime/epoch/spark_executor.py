@@ -15,30 +15,41 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock, Version
-from engine.hummock.driver_traffic import traffic_of
-from engine.hummock.expiry import ageless
+from engine.hummock.monitoring.driver_traffic import track_traffic
+from engine.hummock.rows.expiry import disable_expiry
 from engine.hummock.version import Run
-from engine.operators.arrow_values import MARK
+from engine.operators.arrow.expressions import MARK
 from engine.operators.context import EpochContext
-from engine.operators.materialize import NetChange, collected, write_change, written
-from engine.operators.skew import skew_of
-from engine.operators.table_parameters import TableParameters
-from engine.runtime.epoch.claims import check_kept_frame, check_let_go, over_hidden_rows
-from engine.runtime.epoch.epoch_run import context_of, fragment_change
-from engine.runtime.epoch.failing_row import is_row_error, reason_of, row_failed
+from engine.operators.lookups.table_parameters import TableParameters
+from engine.operators.materialize import NetChange, collect_changes, write_change, write_rows
+from engine.operators.skew import describe_skew
+from engine.runtime.epoch.assumption_checks import (
+    check_released_rows,
+    check_retained_frame,
+    include_hidden_rows,
+)
+from engine.runtime.epoch.epoch_run import adapt_context, compute_fragment_change
+from engine.runtime.epoch.failing_row import build_row_error, format_reason, is_row_error
 from engine.runtime.epoch.first_content import is_batch_step
-from engine.runtime.epoch.prepared import Prepared, PreparedFrames, may_be_kept, shape_of
-from engine.runtime.executor import Computed, FragmentTask
-from engine.runtime.partitions.frames import changed_partitions, rows_read, with_partitions
-from engine.runtime.source_rows import source_reader
-from engine.runtime.spark.session import beside, configure, mark_jobs, parallelism, share_fairly, stop_jobs
+from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, build_shape, can_retain_frame
+from engine.runtime.executor import FragmentTask, TaskResult
+from engine.runtime.partitions.frames import append_partitions, count_rows_read, find_touched_partitions
+from engine.runtime.source_rows import get_source_reader
+from engine.runtime.spark.session import (
+    configure,
+    count_parallel_tasks,
+    mark_jobs,
+    share_fairly,
+    share_session,
+    stop_jobs,
+)
 from engine.spark_internals import activate, collect, is_in_process
 from engine.sql.catalog import Relation
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
 from engine.sql.incremental.rules import FullRefresh, IndexCopy
 from engine.sql.plan import Scan
-from engine.verification import verifying
+from engine.verification import should_verify
 
 _LOG = logging.getLogger(__name__)
 COPIED_ROWS = 300_000
@@ -59,112 +70,118 @@ class SparkExecutor:
     @property
     def parallelism(self) -> int:
         """How many Spark tasks run at the same time."""
-        return parallelism(self._session())
+        return count_parallel_tasks(self._session())
 
-    def _spark(self, task: FragmentTask | None = None) -> SparkSession:
+    def _open_session(self, task: FragmentTask | None = None) -> SparkSession:
         session = self._used = self._session()
         if self._large_apart:
             large = task is not None and task.is_large
-            session = beside(session) if large else session  # it needs other settings than small ones
+            session = share_session(session) if large else session  # it needs other settings than small ones
             share_fairly(session, "large" if large else "small")
         activate(session)  # a run's tasks are planned in threads of its own
         mark_jobs(session, self._mark)
         return session
 
-    def _cores(self, task: FragmentTask, spark: SparkSession) -> int:
+    def _choose_cores(self, task: FragmentTask, spark: SparkSession) -> int:
         """Return on how many cores a task may run: a large one leaves one to the small ones that run meanwhile."""
-        cores = parallelism(spark)
+        cores = count_parallel_tasks(spark)
         return max(1, cores - 1) if self._large_apart and task.is_large else cores
 
     def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
         """Write the rows of a source, as they were at an epoch, as files."""
-        with traffic_of(self._store.counters, f"load {relation.name}"):
-            return source_reader().runs(self._session, self._store, relation, version, epoch)
+        with track_traffic(self._store.counters, f"load {relation.name}"):
+            return get_source_reader().runs(self._session, self._store, relation, version, epoch)
 
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
         if self._used is not None:
             stop_jobs(self._used, self._mark)
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Compute a task in one Spark action, in a second one if values overflow.
 
         A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
         """
-        done = self._compute(task)
+        done = self._compute_checked(task)
         passed = sum(change.driver_bytes for change in done.written)
-        self._store.counters.passed(f"epoch {task.fragment.table}", passed)
-        skew = skew_of(task.fragment.table, (change.load for change in done.written))
+        self._store.counters.add_driver_bytes(f"epoch {task.fragment.table}", passed)
+        skew = describe_skew(task.fragment.table, (change.load for change in done.written))
         if skew is not None:
             _LOG.warning("%s", skew)
         return replace(done, skew=skew)
 
-    def _compute(self, task: FragmentTask) -> Computed:
+    def _compute_checked(self, task: FragmentTask) -> TaskResult:
         started = time.perf_counter()
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
-            return Computed((), {"plan": time.perf_counter() - started})
+            return TaskResult((), {"plan": time.perf_counter() - started})
         copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
         if isinstance(task.fragment.rule, IndexCopy) and copied:
             written = self._copy_index(task)
-            return Computed(written, {"write": time.perf_counter() - started})
+            return TaskResult(written, {"write": time.perf_counter() - started})
         try:
-            return self._computed(task, exact=False)
+            return self._run_action(task, exact=False)
         except PySparkException as error:
             if MARK not in str(error):
                 raise
-        return self._computed(task, exact=True)
+        return self._run_action(task, exact=True)
 
-    def _computed(self, task: FragmentTask, exact: bool) -> Computed:
+    def _run_action(self, task: FragmentTask, exact: bool) -> TaskResult:
         """Compute a task in one Spark action; with `exact` Spark computes every expression of it."""
-        started, spark = time.perf_counter(), self._spark(task)
-        keep = may_be_kept(task) and not exact
-        context = self._context(task, spark, TableParameters() if keep else None, exact)
-        context = context_of(task.fragment, context)
+        started, spark = time.perf_counter(), self._open_session(task)
+        keep = can_retain_frame(task) and not exact
+        context = self._build_context(task, spark, TableParameters() if keep else None, exact)
+        context = adapt_context(task.fragment, context)
         if task.again is not None:
-            context = context.over_whole([task.again.fragment.table, *task.again.fragment.inputs])
+            context = context.for_whole_tables([task.again.fragment.table, *task.again.fragment.inputs])
         try:
             prepared = self._prepared.take(task) if keep else None
             known = prepared is not None
-            frame = prepared.frame if prepared is not None else self._frame(task, context)
+            frame = prepared.frame if prepared is not None else self._build_frame(task, context)
             if prepared is None and frame is not None and context.parameters is not None:
-                prepared = Prepared(shape_of(task), task.fragment, task.table, frame, context.parameters)
-            if prepared is not None and not prepared.can_be_told(spark, task):
+                prepared = PreparedFrame(
+                    build_shape(task), task.fragment, task.table, frame, context.parameters
+                )
+            if prepared is not None and not prepared.can_pass_tables(spark, task):
                 prepared, known = None, False
-                frame = self._frame(task, replace(context, parameters=None))
+                frame = self._build_frame(task, replace(context, parameters=None))
             if known and not is_in_process(spark):  # a server plans it anew, by the settings that it has then
                 self._configure(task, context)
             planned = time.perf_counter()
             if frame is None:
                 changes = []
             elif prepared is None:
-                changes = collected(collect(frame), self._store.counters)
+                changes = collect_changes(collect(frame), self._store.counters)
             else:
                 changes = prepared.run(spark, task, self._store.counters)
-                if known and verifying():
-                    with self._anew(task) as anew:
-                        check_kept_frame(self._store.reader, task, changes, anew)
-                if known or prepared.runs_again():
+                if known and should_verify():
+                    with self._recompute(task) as anew:
+                        check_retained_frame(self._store.reader, task, changes, anew)
+                if known or prepared.can_rerun():
                     self._prepared.give(prepared)
-            if verifying() and (over_all := over_hidden_rows(task)) is not None:
-                with self._anew(over_all) as anew:
-                    check_let_go(self._store.reader, task, changes, anew)
+            if should_verify() and (over_all := include_hidden_rows(task)) is not None:
+                with self._recompute(over_all) as anew:
+                    check_released_rows(self._store.reader, task, changes, anew)
         except PySparkException as error:
             if not is_row_error(error):
                 raise
             if task.again is not None:
-                raise RowFailed(reason_of(error)) from error
+                raise RowFailed(format_reason(error)) from error
             seen = replace(context, old=None if task.whole else context.old, exact=True)
-            raise row_failed(error, task.fragment, seen, self._store.reader, fragment_change) from error
+            raise build_row_error(
+                error, task.fragment, seen, self._store.reader, compute_fragment_change
+            ) from error
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
-        read = rows_read(task.again, context) if task.again is not None else 0
-        return Computed(tuple(changes), seconds, read)
+        read = count_rows_read(task.again, context) if task.again is not None else 0
+        return TaskResult(tuple(changes), seconds, read)
 
     @contextmanager
-    def _anew(self, task: FragmentTask) -> Iterator[list[NetChange]]:
+    def _recompute(self, task: FragmentTask) -> Iterator[list[NetChange]]:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
-        context = context_of(task.fragment, self._context(task, self._spark(task), None, False))
-        frame = self._frame(task, context)
-        anew = [] if frame is None else collected(collect(frame), self._store.counters)
+        context = adapt_context(
+            task.fragment, self._build_context(task, self._open_session(task), None, False)
+        )
+        frame = self._build_frame(task, context)
+        anew = [] if frame is None else collect_changes(collect(frame), self._store.counters)
         try:
             yield anew
         finally:
@@ -172,9 +189,11 @@ class SparkExecutor:
 
     def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
-        return changed_partitions(keys, self._context(task, self._spark(), None, exact=True), most)
+        return find_touched_partitions(
+            keys, self._build_context(task, self._open_session(), None, exact=True), most
+        )
 
-    def _context(
+    def _build_context(
         self, task: FragmentTask, spark: SparkSession, parameters: TableParameters | None, exact: bool
     ) -> EpochContext:
         return EpochContext(
@@ -184,27 +203,27 @@ class SparkExecutor:
             task.tables,
             task.old,
             task.new,
-            task.table.options.vnode_groups or self._cores(task, spark),
+            task.table.options.vnode_groups or self._choose_cores(task, spark),
             task.rows,
             piece=task.piece,
             parameters=parameters,
             exact=exact,
         )
 
-    def _frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
+    def _build_frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
         """Return the frame of a task's one action; None where nothing changes."""
         self._configure(task, context)
-        frame = fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
+        frame = compute_fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
         if task.again is not None:
-            frame = with_partitions(frame, task.again, task.table, context)
-        return None if frame is None else written(frame, task.table, context)
+            frame = append_partitions(frame, task.again, task.table, context)
+        return None if frame is None else write_rows(frame, task.table, context)
 
     @staticmethod
     def _configure(task: FragmentTask, context: EpochContext) -> None:
         """Set what the plan of a task depends on."""
         whole = task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh)
         whole = whole or is_batch_step(task.fragment, context)
-        adapts = whole and not context.small  # in one partition there is nothing to adapt
+        adapts = whole and not context.is_small  # in one partition there is nothing to adapt
         configure(context.spark, "spark.sql.adaptive.enabled", "true" if adapts else "false")
         configure(context.spark, "spark.sql.shuffle.partitions", str(context.partitions))
 
@@ -213,7 +232,7 @@ class SparkExecutor:
         assert isinstance(task.fragment.plan, Scan)
         source, reader = task.tables[task.fragment.plan.table], self._store.reader
         if task.old is not None:
-            batches = list(reader.changes(ageless(source), task.old, task.new))
+            batches = list(reader.read_changes(disable_expiry(source), task.old, task.new))
         else:
             batches = list(reader.scan(source, task.new))
         if not batches:

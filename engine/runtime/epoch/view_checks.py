@@ -12,20 +12,24 @@ from itertools import islice
 from textwrap import shorten
 
 from engine.arrow import as_rows
-from engine.claims import CHECK_STANDS
+from engine.assumptions import CHECK_STANDS
 from engine.errors import CheckFailed
 from engine.hummock import Reader, TableVersion, Version
-from engine.hummock.driver_traffic import passed, traffic_of
-from engine.hummock.epoch import epoch_time
-from engine.meta.catalog_store import StoredCatalog
-from engine.meta.check_results import CheckedView, CheckResult, checked, noted
-from engine.meta.creation import computed
+from engine.hummock.epoch import format_epoch_time
+from engine.hummock.monitoring.driver_traffic import track_bytes, track_traffic
+from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.status.check_results import (
+    CheckResult,
+    ViewCheckResults,
+    find_check_results,
+    record_check_results,
+)
 from engine.runtime.executor import Executor
 from engine.runtime.partitions.broken_checks import BrokenChecks
 from engine.sql.catalog import Relation
 from engine.sql.checks import FAILED, PANDERA, ROWS, Check
-from engine.verification import broken as claim_broken
-from engine.verification import verifying
+from engine.verification import build_assumption_error, should_verify
 
 SHOWN_KEYS = 3
 MOST_READ = 10_000
@@ -35,7 +39,7 @@ MOST_TEXT = 120
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedEpoch:
     """What is about to be committed: the version that it would make, at an epoch, and the tables in which that differs.
 
     Partitions `behind`, by view, stay as they are: what breaks a check in them stops nobody else.
@@ -43,20 +47,20 @@ class Staged:
 
     before: Version
     after: Version
-    brought: AbstractSet[str]
+    changed: AbstractSet[str]
     epoch: int
     behind: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
 
 
 def check_views(
-    reader: Reader, stored: StoredCatalog, views: Iterable[str], staged: Staged, executor: Executor
+    reader: Reader, stored: StoredCatalog, views: Iterable[str], staged: StagedEpoch, executor: Executor
 ) -> dict[str, str | None]:
     """Return the catalog entries that tell how the checks of some views come out over what nobody sees yet.
 
     Raises CheckFailed if a check fails that is an error, in a partition that is not behind where it is one of partitions.
     """
     entries: dict[str, str | None] = {}
-    broken: dict[str, CheckedView] = {}
+    broken: dict[str, ViewCheckResults] = {}
     partitions: dict[str, dict[str, str]] = {}
     told: list[str] = []
     whole = False
@@ -64,81 +68,87 @@ def check_views(
         relation = stored.catalog.relations[view]
         if not relation.checks and PANDERA not in relation.options:
             continue
-        with traffic_of(reader.files.counters, f"check {view}"):
-            results = _Judged(reader, stored, relation, staged).results()
+        with track_traffic(reader.files.counters, f"check {view}"):
+            results = _CheckEvaluation(reader, stored, relation, staged).evaluate()
         failing = {n: one for n, one in results.items() if not one.passed and one.severity == "error"}
         for check in (check for check in relation.checks if check.name in failing):
-            found = BrokenChecks(executor, stored).partitions(view, check, staged.after, staged.epoch)
+            found = BrokenChecks(executor, stored).find_partitions(view, check, staged.after, staged.epoch)
             apart = None if found is None else found - staged.behind.get(view, frozenset())
             if apart is not None and not apart:
                 del failing[check.name]
             whole = whole or apart is None
             for key in apart or ():
                 of_it = partitions.setdefault(view, {})
-                of_it[key] = "; ".join(filter(None, [of_it.get(key), _wrong(relation, check, results)]))
+                of_it[key] = "; ".join(
+                    filter(None, [of_it.get(key), _format_check(relation, check, results)])
+                )
         if failing:
-            broken[view] = CheckedView(results, staged.epoch)
-            told.append(_told(relation, failing, results, staged.before))
-        entries |= noted(staged.before, view, CheckedView(results))
+            broken[view] = ViewCheckResults(results, staged.epoch)
+            told.append(_format_failure(relation, failing, results, staged.before))
+        entries |= record_check_results(staged.before, view, ViewCheckResults(results))
     if broken:
         raise CheckFailed("\n".join(told), broken, {} if whole else partitions)
     return entries
 
 
-class _Judged:
+class _CheckEvaluation:
     """Tells how the checks of one view come out."""
 
-    def __init__(self, reader: Reader, stored: StoredCatalog, relation: Relation, staged: Staged) -> None:
+    def __init__(
+        self, reader: Reader, stored: StoredCatalog, relation: Relation, staged: StagedEpoch
+    ) -> None:
         self.reader, self.stored, self.relation = reader, stored, relation
-        self.before, self.after, self.brought = staged.before, staged.after, staged.brought
-        known = checked(staged.before, relation.name)
+        self.before, self.after, self.brought = staged.before, staged.after, staged.changed
+        known = find_check_results(staged.before, relation.name)
         self.known = known.results if known is not None and known.stopped is None else {}
         self._counted: dict[str, dict[int, int]] = {}
 
-    def results(self) -> dict[str, CheckResult]:
+    def evaluate(self) -> dict[str, CheckResult]:
         """Return by name how the checks come out."""
-        found = {check.name: self._result(check) for check in self.relation.checks}
+        found = {check.name: self._evaluate_check(check) for check in self.relation.checks}
         if PANDERA in self.relation.options:  # rows that break it have stopped the epoch by now
             found[PANDERA] = CheckResult(True)
         return found
 
-    def _result(self, check: Check) -> CheckResult:
+    def _evaluate_check(self, check: Check) -> CheckResult:
         if check.kind == "fall":
-            return self._fall(check)
+            return self._check_fall(check)
         known = self.known.get(check.name)
         if known is None or not self.brought.isdisjoint({check.counts, check.breaks}):
-            return self._asked(check)
-        if verifying() and (asked := self._asked(check)) != known:
-            raise claim_broken(
+            return self._query_check(check)
+        if should_verify() and (asked := self._query_check(check)) != known:
+            raise build_assumption_error(
                 CHECK_STANDS,
                 f"check {check.name} of {self.relation.name}, of which the epoch is said to touch nothing, came out as "
                 f'"{known.text}" before; asked again it is "{asked.text}"',
             )
         return known
 
-    def _asked(self, check: Check) -> CheckResult:
+    def _query_check(self, check: Check) -> CheckResult:
         """Return how a check comes out by its hidden views."""
         if not check.breaks:
             return CheckResult(True, check.severity)
-        counts = self._counts(self.after, check.counts)
+        counts = self._read_counts(self.after, check.counts)
         if check.kind == "rows":
             rows = sum(count for failed, count in counts.items() if failed >> check.bit & 1)
         else:
             rows = sum(counts.values())
         sample = (
-            tuple(islice(self._broken(self.after.tables[check.breaks], check), SHOWN_KEYS)) if rows else ()
+            tuple(islice(self._list_broken_keys(self.after.tables[check.breaks], check), SHOWN_KEYS))
+            if rows
+            else ()
         )
         return CheckResult(rows == 0, check.severity, rows, sample)
 
-    def _fall(self, check: Check) -> CheckResult:
+    def _check_fall(self, check: Check) -> CheckResult:
         """Return whether too large a share of the rows goes."""
         touched = check.counts in self.brought
-        if computed(self.before, check.counts) is None or not (touched or verifying()):
+        if find_computed_table(self.before, check.counts) is None or not (touched or should_verify()):
             return CheckResult(True, check.severity)
-        had = sum(self._counts(self.before, check.counts).values())
-        left = sum(self._counts(self.after, check.counts).values())
+        had = sum(self._read_counts(self.before, check.counts).values())
+        left = sum(self._read_counts(self.after, check.counts).values())
         if not touched and had != left:
-            raise claim_broken(
+            raise build_assumption_error(
                 CHECK_STANDS,
                 f"{self.relation.name}, whose count the epoch is said not to touch, had {had} rows before and has {left}",
             )
@@ -147,7 +157,7 @@ class _Judged:
         note = f"{had - left:,} of {had:,} rows would go"
         return CheckResult(False, check.severity, had - left, note=note)
 
-    def _counts(self, version: Version, name: str) -> dict[int, int]:
+    def _read_counts(self, version: Version, name: str) -> dict[int, int]:
         """Return what a hidden view counts, by the checks that rows break where it tells those apart."""
         table = version.tables[name]
         if version is self.after and name in self._counted:
@@ -157,7 +167,7 @@ class _Judged:
         for rows in self.reader.scan(
             table, table.committed_epoch, columns=[FAILED, ROWS] if tells else [ROWS]
         ):
-            passed(rows.nbytes)
+            track_bytes(rows.nbytes)
             keys = rows.column(FAILED).to_pylist() if tells else [0] * rows.num_rows
             for key, count in zip(keys, rows.column(ROWS).to_pylist(), strict=True):
                 assert key is not None and count is not None  # as the hidden view counts
@@ -166,44 +176,50 @@ class _Judged:
             self._counted[name] = found
         return found
 
-    def _broken(self, table: TableVersion, check: Check) -> Iterator[str]:
+    def _list_broken_keys(self, table: TableVersion, check: Check) -> Iterator[str]:
         """Yield the keys of the rows that break a check, in words."""
         columns = self.stored.catalog.relations[check.breaks].columns
-        shown = [column for column in columns if not column.hidden and column.source not in (FAILED, ROWS)]
-        names = {column.source: column.name for column in shown[:MOST_COLUMNS]}
+        shown = [
+            column for column in columns if not column.hidden and column.storage_name not in (FAILED, ROWS)
+        ]
+        names = {column.storage_name: column.name for column in shown[:MOST_COLUMNS]}
         wanted = [*names, FAILED] if check.kind == "rows" else list(names)
         read = 0
         for rows in self.reader.scan(table, table.committed_epoch, columns=wanted):
-            passed(rows.nbytes)
+            track_bytes(rows.nbytes)
             for row in as_rows(rows.slice(0, MOST_READ - read)):
                 if check.kind != "rows" or row[FAILED] >> check.bit & 1:
-                    yield ", ".join(f"{name} = {_shown(row[stored])}" for stored, name in names.items())
+                    yield ", ".join(
+                        f"{name} = {_format_value(row[stored])}" for stored, name in names.items()
+                    )
             read += rows.num_rows
             if read >= MOST_READ:
                 return
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def _told(
+def _format_failure(
     relation: Relation, failing: Container[str], results: Mapping[str, CheckResult], before: Version
 ) -> str:
     """Return what is wrong with a view, what is seen of it until it is mended, and what to do."""
-    wrong = "; ".join(_wrong(relation, check, results) for check in relation.checks if check.name in failing)
-    table = computed(before, relation.name)
+    wrong = "; ".join(
+        _format_check(relation, check, results) for check in relation.checks if check.name in failing
+    )
+    table = find_computed_table(before, relation.name)
     stays = (
         "it has no content yet"
         if table is None
-        else f"it stays as of {epoch_time(table.committed_epoch)} UTC"
+        else f"it stays as of {format_epoch_time(table.committed_epoch)} UTC"
     )
     hint = "correct the rows that it reads, or ALTER the view to have other checks"
     return f"{wrong}; {stays}: {hint}"
 
 
-def _wrong(relation: Relation, check: Check, results: Mapping[str, CheckResult]) -> str:
+def _format_check(relation: Relation, check: Check, results: Mapping[str, CheckResult]) -> str:
     """Return in words that a check of a view fails, and on what."""
     text = shorten(check.text, MOST_TEXT, placeholder=" …")
     return f"check {check.name} of {relation.name} ({text}) fails: {results[check.name].text}"

@@ -12,24 +12,24 @@ from engine.sql.incremental.partitions import (
     PARTITIONS,
     NotPartitionable,
     Partitioning,
-    declared,
-    partitioning,
-    usable_columns,
+    derive_partitioning,
+    is_partitioned,
+    list_usable_columns,
 )
-from engine.sql.parsing.refusals import refusal
+from engine.sql.parsing.statement_errors import unsupported_error_at
 
 
 def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
     """Raise UnsupportedSql if an operator of a view mixes rows of the partitions that its options declare."""
-    if not declared(relation.options):
+    if not is_partitioned(relation.options):
         return
     try:
-        partitioning(plan, relation.options)
+        derive_partitioning(plan, relation.options)
     except NotPartitionable as error:
         option = PARTITION_BY if PARTITION_BY in relation.options else PARTITIONS
         wanted = relation.options[option]
         shown = [column.name for column in relation.columns if not column.hidden]
-        usable = usable_columns(plan, shown)
+        usable = list_usable_columns(plan, shown)
         if usable:
             hint = f"{relation.name} can be cut by {' or '.join(usable)}: WITH (partition_by = '{usable[0]}')"
             hint += (
@@ -38,7 +38,7 @@ def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
         else:
             hint = "no column of the view is part of the key of every operator: leave the option out, or group and join by one"
         found = re.search(rf"\b{option}\b", relation.sql, re.IGNORECASE)
-        raise refusal(
+        raise unsupported_error_at(
             f"{relation.name} cannot be cut by {option} = '{wanted}': {error}",
             relation.sql,
             found.start() if found else 0,
@@ -46,7 +46,7 @@ def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
         ) from error
 
 
-def checked_partitioning(relation: Relation, how: Partitioning | None) -> Partitioning:
+def require_partitioning(relation: Relation, how: Partitioning | None) -> Partitioning:
     """Return how a view is cut; raises SqlError if it is not."""
     if how is None:
         hint = "create it WITH (partition_by = 'column') or WITH (partitions = 64)"
@@ -54,7 +54,7 @@ def checked_partitioning(relation: Relation, how: Partitioning | None) -> Partit
     return how
 
 
-def checked_partition(how: Partitioning, key: str) -> str:
+def resolve_partition(how: Partitioning, key: str) -> str:
     """Return the name of a partition of a view; raises SqlError if it has no such group."""
     if how.groups is not None and not (key.isdecimal() and int(key) < how.groups):
         hint = f"its {how.groups} groups of vnodes are 0 to {how.groups - 1}"

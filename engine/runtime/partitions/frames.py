@@ -10,24 +10,26 @@ from pyspark.sql import DataFrame
 from engine.hummock import Table
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import COMES, Rows, added, as_frame, compute
-from engine.operators.full_refresh import difference
+from engine.operators.flow import COMES, Rows, append_columns, as_frame, compute
+from engine.operators.full_refresh import diff_rows
+from engine.operators.lookups.scan import delta, read_snapshot
 from engine.operators.materialize import AGAIN, OPERATION, WAS
-from engine.operators.scan import delta, snapshot
-from engine.runtime.executor import Again
-from engine.runtime.spark.analyze import whole_fragment
+from engine.runtime.executor import RecomputedPartitions
+from engine.runtime.spark.analyze import build_whole_frame
 from engine.sql.expression.nodes import FALSE, TRUE, Expr, Literal
 from engine.sql.expression.template import as_columns
 from engine.sql.plan import Scan
 
 
-def with_partitions(change: Rows | None, again: Again, table: Table, context: EpochContext) -> Rows:
+def append_partitions(
+    change: Rows | None, again: RecomputedPartitions, table: Table, context: EpochContext
+) -> Rows:
     """Return a change of other partitions together with the difference that those computed `again` make, marked as such."""
-    whole = whole_fragment(again.fragment, context)
+    whole = build_whole_frame(again.fragment, context)
     if table.name not in context.tables or context.old is None:
-        difference_made = added(whole, COMES)
+        difference_made = append_columns(whole, COMES)
     else:
-        difference_made = difference(whole, table.name, context, again.mine)
+        difference_made = diff_rows(whole, table.name, context, again.mine)
     context.placed = False
     columns = [*table.schema.names, "_w"]
     if change is None:
@@ -48,13 +50,13 @@ def with_partitions(change: Rows | None, again: Again, table: Table, context: Ep
     return merged
 
 
-def rows_read(again: Again, context: EpochContext) -> int:
+def count_rows_read(again: RecomputedPartitions, context: EpochContext) -> int:
     """Count the input rows, at the new epoch, of the partitions that were computed again."""
     frames = [batch(node, context).selectExpr("1 AS `one`") for node in again.counted]
     return reduce(DataFrame.union, frames).count() if frames else 0
 
 
-def changed_partitions(
+def find_touched_partitions(
     keys: Sequence[tuple[Scan, Expr]], context: EpochContext, most: int
 ) -> tuple[str, ...]:
     """Return at most `most` of the partitions of the rows that change in an epoch, or of all rows of a first build.
@@ -63,7 +65,7 @@ def changed_partitions(
     """
     frames = []
     for scan, key in keys:
-        rows = snapshot(scan, context) if context.old is None else delta(scan, context)
+        rows = read_snapshot(scan, context) if context.old is None else delta(scan, context)
         if rows is not None:
             frames.append(as_frame(compute(rows, [("key", key)])))
     if not frames:

@@ -9,71 +9,71 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.hummock import Hummock, TableVersion
-from engine.hummock.one_key import once
-from engine.meta.catalog_store import load
-from engine.meta.creation import computed
-from engine.meta.partitions import PartitionStatus, partitioning_of, quarantined
-from engine.runtime.partitions.checks import checked_partitioning
-from engine.sql.expression.spark_sql import spark_sql
+from engine.hummock.rows.key_numbers import deduplicate
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.domains.quarantine import PartitionStatus, find_partitioning, read_quarantine
+from engine.runtime.partitions.checks import require_partitioning
+from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.incremental.partitions import NULL_KEY, Partitioning
 
 NAMED_AT_ONCE = 100_000
 _AS_TEXT = ("tinyint", "smallint", "int", "bigint", "string", "date")
 
 
-def partition_statuses(
+def list_partition_statuses(
     store: Hummock, spark: Callable[[], SparkSession], view: str
 ) -> tuple[PartitionStatus, ...]:
     """Return where the partitions of a view stand, those in quarantine first; raises SqlError if it has none.
 
     Groups of vnodes are all listed; of a view that is cut by values those that it holds rows of.
     """
-    how, own = _partitioned(store, view)
-    behind = quarantined(store.version, how.view)
+    how, own = _find_partitioning(store, view)
+    behind = read_quarantine(store.version, how.view)
     epoch = own.committed_epoch if own is not None else None
     found = [PartitionStatus(key, q.epoch, q.error, q.attempts, q.retry_at) for key, q in behind.items()]
     keys: Collection[str] = ()
     if how.groups is not None:
         keys = [str(group) for group in range(how.groups)]
     elif own is not None:
-        keys = _held(store, spark, own, how)
+        keys = _list_held_partitions(store, spark, own, how)
     return (*found, *(PartitionStatus(key, epoch) for key in keys if key not in behind))
 
 
-def changed_partitions(
+def list_changed_partitions(
     store: Hummock, spark: Callable[[], SparkSession], view: str, after: int | None
 ) -> tuple[str, ...]:
     """Return the partitions of which a view's rows came, changed or went after an epoch, sorted.
 
     All that it has rows of, if its change log does not reach back there. Raises SqlError if the view has no partitions.
     """
-    how, own = _partitioned(store, view)
+    how, own = _find_partitioning(store, view)
     if own is None:
         return ()
     if after is None or own.safe_epoch > after:
-        return _held(store, spark, own, how)
+        return _list_held_partitions(store, spark, own, how)
     # read with all columns: a change that the columns asked for do not show would be left out
-    changes = store.reader.changes(own, after, own.committed_epoch)
-    return _keys(changes, own, spark, how)
+    changes = store.reader.read_changes(own, after, own.committed_epoch)
+    return _collect_names(changes, own, spark, how)
 
 
-def _partitioned(store: Hummock, view: str) -> tuple[Partitioning, TableVersion | None]:
+def _find_partitioning(store: Hummock, view: str) -> tuple[Partitioning, TableVersion | None]:
     version = store.refresh()
-    stored = load(version)
+    stored = load_catalog(version)
     relation = stored.catalog.get(view)
-    how = checked_partitioning(relation, partitioning_of(stored, relation.name))
-    return how, computed(version, relation.name)
+    how = require_partitioning(relation, find_partitioning(stored, relation.name))
+    return how, find_computed_table(version, relation.name)
 
 
-def _held(
+def _list_held_partitions(
     store: Hummock, spark: Callable[[], SparkSession], table: TableVersion, how: Partitioning
 ) -> tuple[str, ...]:
     """Return the names of the partitions that a view has rows of, sorted."""
     batches = store.reader.scan(table, table.committed_epoch, columns=list(how.columns))
-    return _keys(batches, table, spark, how)
+    return _collect_names(batches, table, spark, how)
 
 
-def _keys(
+def _collect_names(
     batches: Iterable[pa.RecordBatch],
     table: TableVersion,
     spark: Callable[[], SparkSession],
@@ -85,16 +85,16 @@ def _keys(
     rows = empty
     for batch in batches:
         part = pa.Table.from_batches([batch]).select(columns).cast(empty.schema)
-        rows = once(pa.concat_tables([rows, part]))
+        rows = deduplicate(pa.concat_tables([rows, part]))
         if rows.num_rows >= NAMED_AT_ONCE:  # groups of vnodes: their columns have many more values than names
-            found |= _names(rows, spark, how)
+            found |= _compute_names(rows, spark, how)
             rows = empty
             if how.groups is not None and len(found) == how.groups:
                 break
-    return tuple(sorted(found | _names(rows, spark, how)))
+    return tuple(sorted(found | _compute_names(rows, spark, how)))
 
 
-def _names(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning) -> set[str]:
+def _compute_names(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning) -> set[str]:
     """Return the names of the partitions of a few rows of the columns by which a view is cut."""
     if not rows.num_rows:
         return set()
@@ -106,5 +106,9 @@ def _names(rows: pa.Table, spark: Callable[[], SparkSession], how: Partitioning)
             ]
             return {"|".join(parts) for parts in zip(*texts, strict=True)}
     frame = spark().createDataFrame(rows)
-    found = frame.selectExpr(f"{spark_sql(how.key(how.tables[how.view]))} AS `key`").distinct().collect()
+    found = (
+        frame.selectExpr(f"{render_spark_sql(how.build_key(how.tables[how.view]))} AS `key`")
+        .distinct()
+        .collect()
+    )
     return {row.key for row in found}

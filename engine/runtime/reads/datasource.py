@@ -13,19 +13,19 @@ from pyspark.sql.types import StructType
 
 from engine.errors import SqlError, TidelineError
 from engine.hummock import Hummock, Reader, TableVersion
-from engine.hummock.merge import HIGHEST, LOWEST
-from engine.meta.catalog_store import StoredCatalog, load
-from engine.meta.policy import epochs_at, epochs_of
-from engine.meta.present import at_present
-from engine.operators.context import partitions_for
-from engine.operators.scan import hash_ranges
-from engine.runtime.reads.local_read import matches, point_keys
-from engine.spark_internals import spark_schema
+from engine.hummock.reads.merge import HIGHEST, LOWEST
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.epochs.query_policy import choose_epochs, find_epochs_at
+from engine.meta.epochs.ttl_reads import hide_expired_rows
+from engine.operators.context import count_partitions
+from engine.operators.lookups.scan import split_hash_space
+from engine.runtime.reads.local_read import build_point_keys, filter_rows
+from engine.spark_internals import derive_spark_schema
 from engine.sql.batch.point_read import Predicate, point_read
-from engine.sql.batch.time_travel import Moment, moment_of_text
+from engine.sql.batch.time_travel import Moment, parse_moment_text
 from engine.sql.catalog import Relation
 from engine.sql.expression.spark_sql import quote
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 
 SOURCE_OPTIONS: Mapping[str, str] = {
     "store": "the store's address; always needed",
@@ -59,26 +59,26 @@ class TidelineReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the hash ranges that are read apart: one where the key is given, else by the table's size."""
-        if point_keys(self.table, self.predicates) is not None:
-            return [_HashRange(*hash_ranges(1)[0])]
-        parts = self.parts or partitions_for(self.table.row_count, 2)
-        return [_HashRange(low, high) for low, high in hash_ranges(parts)]
+        if build_point_keys(self.table, self.predicates) is not None:
+            return [_HashRange(*split_hash_space(1)[0])]
+        parts = self.parts or count_partitions(self.table.row_count, 2)
+        return [_HashRange(low, high) for low, high in split_hash_space(parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one hash range that satisfy the filters."""
         assert isinstance(partition, _HashRange)
         reader = Reader.open(self.url, self.options)
         names = [name for name, _ in self.items]
-        for rows in self._rows(reader, partition):
-            found = matches(rows, self.predicates)
+        for rows in self._read_rows(reader, partition):
+            found = filter_rows(rows, self.predicates)
             shown = pa.Table.from_arrays([found.column(column) for _, column in self.items], names=names)
             yield from shown.combine_chunks().to_batches()
 
-    def _rows(self, reader: Reader, partition: _HashRange) -> Iterator[pa.Table]:
+    def _read_rows(self, reader: Reader, partition: _HashRange) -> Iterator[pa.Table]:
         columns = list(
             dict.fromkeys([*(column for _, column in self.items), *(p.column for p in self.predicates)])
         )
-        keys = point_keys(self.table, self.predicates)
+        keys = build_point_keys(self.table, self.predicates)
         if keys is not None:
             yield reader.lookup(self.table, keys, self.epoch, columns=columns)[1]
             return
@@ -101,7 +101,7 @@ class TidelineDataSource(DataSource):
         if not url or not table:
             raise TidelineError(_FORM)
         store = Hummock.open(url, create=False)
-        stored = load(store.refresh())
+        stored = load_catalog(store.refresh())
         relation = stored.catalog.get(table)
         if relation.kind not in ("table", "materialized view"):
             raise TidelineError(f"{table} is a {relation.kind}: read it by Session.sql, or name a table")
@@ -109,8 +109,8 @@ class TidelineDataSource(DataSource):
             raise TidelineError(f"view {table} has not been computed yet: run FLUSH")
         return store, stored, relation
 
-    def _items(self, relation: Relation, wanted: list[str] | None) -> tuple[tuple[str, str], ...]:
-        known = {column.name: column.source for column in relation.columns if not column.hidden}
+    def _list_items(self, relation: Relation, wanted: list[str] | None) -> tuple[tuple[str, str], ...]:
+        known = {column.name: column.storage_name for column in relation.columns if not column.hidden}
         for name in wanted or ():
             if name not in known:
                 raise TidelineError(
@@ -124,38 +124,39 @@ class TidelineDataSource(DataSource):
         given = self.options.get("columns")
         wanted = None if given is None else [part.strip() for part in given.split(",")]
         schema = store.version.tables[relation.name].schema
-        return spark_schema(
+        return derive_spark_schema(
             pa.schema(
-                pa.field(name, schema.field(column).type) for name, column in self._items(relation, wanted)
+                pa.field(name, schema.field(column).type)
+                for name, column in self._list_items(relation, wanted)
             )
         )
 
     def reader(self, schema: StructType) -> TidelineReader:
         """Return the reader of the table at the epoch or timestamp asked for, or at the newest at which it has content."""
         store, stored, relation = self._open()
-        moment = self._moment()
+        moment = self._parse_moment()
         if moment is None:
-            version = at_present(store.version, (relation.name,), store.clock())
-            epoch = epochs_of(version, stored, (relation.name,))[relation.name]
+            version = hide_expired_rows(store.version, (relation.name,), store.clock())
+            epoch = choose_epochs(version, stored, (relation.name,))[relation.name]
         else:
-            epoch = epochs_at({relation.name: moment}, store.version, stored, time.time())[relation.name]
+            epoch = find_epochs_at({relation.name: moment}, store.version, stored, time.time())[relation.name]
         parts = self.options.get("partitions")
         return TidelineReader(
             store.url,
             dict(store.options),
             store.version.tables[relation.name],
-            self._items(relation, list(schema.names)),
+            self._list_items(relation, list(schema.names)),
             epoch,
             int(parts) if parts else None,
-            self._predicates(stored, relation),
+            self._parse_predicates(stored, relation),
         )
 
-    def _predicates(self, stored: StoredCatalog, relation: Relation) -> tuple[Predicate, ...]:
+    def _parse_predicates(self, stored: StoredCatalog, relation: Relation) -> tuple[Predicate, ...]:
         text = self.options.get("filter")
         if text is None:
             return ()
         sql = f"SELECT * FROM {quote(relation.name)} WHERE {text}"
-        statement = parse(sql, "spark")
+        statement = parse_statement(sql, "spark")
         point = (
             point_read(statement.query, stored.catalog, "spark") if isinstance(statement, Select) else None
         )
@@ -166,7 +167,7 @@ class TidelineDataSource(DataSource):
             raise SqlError(f'the filter "{text}" cannot be evaluated in the store', hint=hint)
         return point.predicates
 
-    def _moment(self) -> Moment | None:
+    def _parse_moment(self) -> Moment | None:
         epoch, text = self.options.get("epoch"), self.options.get("timestamp")
         if epoch is not None and text is not None:
             raise TidelineError('give one of the options "epoch" and "timestamp"')
@@ -174,7 +175,7 @@ class TidelineDataSource(DataSource):
             return Moment(epoch=int(epoch))
         if text is None:
             return None
-        found = moment_of_text(text)
+        found = parse_moment_text(text)
         if found is None:
             raise SqlError(
                 f"{text} is no timestamp", hint="write 2026-01-31 10:00:00, in UTC unless it names a zone"

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import holds, sorted_indices
+from engine.arrow import compute_sort_indices, to_mask
 from engine.hummock import Hummock, TableVersion
-from engine.hummock.one_key import once
+from engine.hummock.rows.key_numbers import deduplicate
 from engine.sql.batch.point_read import PointRead, Predicate
 
 LOCAL_SCAN_ROWS = 1_000_000
@@ -36,31 +36,31 @@ def answer_locally(
     """
     columns = list(point.reads) or list(table.primary_key[:1])
     for candidate in (table, *indexes):
-        keys = point_keys(candidate, point.predicates)
+        keys = build_point_keys(candidate, point.predicates)
         if keys is not None:
-            return evaluate(store.reader.lookup(candidate, keys, epoch, columns=columns)[1], point)
-    enough = _enough(point)
+            return evaluate_point_read(store.reader.lookup(candidate, keys, epoch, columns=columns)[1], point)
+    enough = _limit_rows(point)
     if table.row_count > LOCAL_SCAN_ROWS and (enough is None or point.predicates):
         return None
     kept, rows = [], 0
-    for batch in _batches(store, table, epoch, columns, point.predicates):
-        found = matches(pa.Table.from_batches([batch]), point.predicates)
+    for batch in _scan_batches(store, table, epoch, columns, point.predicates):
+        found = filter_rows(pa.Table.from_batches([batch]), point.predicates)
         kept.append(found)
         rows += found.num_rows
         if enough is not None and rows >= enough:
             break
     empty = pa.schema([table.schema.field(name) for name in columns]).empty_table()
-    return evaluate(pa.concat_tables(kept) if kept else empty, point, filtered=True)
+    return evaluate_point_read(pa.concat_tables(kept) if kept else empty, point, filtered=True)
 
 
-def _enough(point: PointRead) -> int | None:
+def _limit_rows(point: PointRead) -> int | None:
     """Return how many rows answer the read, whichever they are; None if all are needed."""
     if point.order or point.limit is None or point.count_name is not None:
         return None
     return point.offset + point.limit
 
 
-def _batches(
+def _scan_batches(
     store: Hummock, table: TableVersion, epoch: int, columns: list[str], predicates: tuple[Predicate, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Scan a table, or the prefix of its key that equalities fix where it is in key order."""
@@ -68,14 +68,14 @@ def _batches(
         equal = {p.column: p.values[0] for p in predicates if p.op == "=" and p.values[0] is not None}
         prefix = tuple(itertools.takewhile(lambda name: name in equal, table.primary_key))
         if prefix:
-            keys = _typed_keys(table, [dict((name, equal[name]) for name in prefix)])
+            keys = _convert_keys(table, [dict((name, equal[name]) for name in prefix)])
             if keys is not None:
                 _, rows = store.reader.lookup(table, keys, epoch, columns=columns)
                 return iter(rows.to_batches())
     return store.reader.scan(table, epoch, columns=columns)
 
 
-def point_keys(table: TableVersion, predicates: tuple[Predicate, ...]) -> pa.Table | None:
+def build_point_keys(table: TableVersion, predicates: tuple[Predicate, ...]) -> pa.Table | None:
     """Return the keys that equalities and INs fix, if they fix all of the distribution key with values of its types."""
     given: dict[str, tuple[Any, ...]] = {}
     for predicate in predicates:
@@ -92,10 +92,10 @@ def point_keys(table: TableVersion, predicates: tuple[Predicate, ...]) -> pa.Tab
     if count > MOST_KEYS:
         return None
     rows = [dict(zip(names, values, strict=True)) for values in itertools.product(*(given[n] for n in names))]
-    return _typed_keys(table, rows)
+    return _convert_keys(table, rows)
 
 
-def _typed_keys(table: TableVersion, rows: list[dict[str, Any]]) -> pa.Table | None:
+def _convert_keys(table: TableVersion, rows: list[dict[str, Any]]) -> pa.Table | None:
     names = list(rows[0]) if rows else list(table.distribution_key)
     arrays = []
     for name in names:
@@ -106,10 +106,10 @@ def _typed_keys(table: TableVersion, rows: list[dict[str, Any]]) -> pa.Table | N
             return None
         arrays.append(pa.array([scalar.as_py() for scalar in scalars], kind))
     keys = pa.Table.from_arrays(arrays, names=names)
-    return once(keys)
+    return deduplicate(keys)
 
 
-def matches(rows: pa.Table, predicates: tuple[Predicate, ...]) -> pa.Table:
+def filter_rows(rows: pa.Table, predicates: tuple[Predicate, ...]) -> pa.Table:
     """Return the rows that satisfy every predicate; a comparison with null is not satisfied."""
     for predicate in predicates:
         column = rows.column(predicate.column)
@@ -124,7 +124,7 @@ def matches(rows: pa.Table, predicates: tuple[Predicate, ...]) -> pa.Table:
                 mask = pc.or_kleene(mask, other)
         else:
             mask = _compare(_COMPARE[predicate.op], column, predicate.values[0])
-        rows = rows.filter(pa.array(holds(mask), pa.bool_()))
+        rows = rows.filter(pa.array(to_mask(mask), pa.bool_()))
     return rows
 
 
@@ -141,10 +141,10 @@ def _compare(function: Callable[..., Any], column: pa.ChunkedArray[Any], value: 
     return mask
 
 
-def evaluate(rows: pa.Table, point: PointRead, *, filtered: bool = False) -> pa.Table:
+def evaluate_point_read(rows: pa.Table, point: PointRead, *, filtered: bool = False) -> pa.Table:
     """Apply a simple read's predicates (unless `filtered`), order, limit and projection to rows of its table."""
     if not filtered:
-        rows = matches(rows, point.predicates)
+        rows = filter_rows(rows, point.predicates)
     if point.count_name is not None:
         return pa.table({point.count_name: pa.array([rows.num_rows], pa.int64())})
     for column, descending, nulls_first in reversed(point.order):
@@ -155,7 +155,7 @@ def evaluate(rows: pa.Table, point: PointRead, *, filtered: bool = False) -> pa.
             raise pa.ArrowNotImplementedError("NaN has a place of its own in Spark's order")
         direction = "descending" if descending else "ascending"
         placement = "at_start" if nulls_first else "at_end"
-        rows = rows.take(sorted_indices(rows, [(column, direction, placement)]))
+        rows = rows.take(compute_sort_indices(rows, [(column, direction, placement)]))
     stop = None if point.limit is None else point.offset + point.limit
     rows = rows.slice(point.offset, None if stop is None else point.limit)
     return pa.Table.from_arrays(

@@ -14,32 +14,32 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Hummock, Version
-from engine.hummock.written_at import WRITTEN_AT
-from engine.meta.catalog_store import StoredCatalog
-from engine.meta.policy import epochs_at
+from engine.hummock.reads.write_times import WRITTEN_AT
+from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.epochs.query_policy import find_epochs_at
 from engine.operators.compile import batch
-from engine.operators.context import EpochContext, partitions_for
-from engine.operators.scan import ReadTable, read_table
-from engine.operators.table_parameters import TableAt
-from engine.runtime.rows import frame_of
-from engine.runtime.source_rows import source_reader
-from engine.runtime.spark.errors import failed, refused
-from engine.runtime.spark.session import configure, parallelism
-from engine.sql.batch.ad_hoc import Reading, SparkQuery
+from engine.operators.context import EpochContext, count_partitions
+from engine.operators.lookups.scan import ReadTable, read_table
+from engine.operators.lookups.table_parameters import TableAt
+from engine.runtime.rows import create_frame
+from engine.runtime.source_rows import get_source_reader
+from engine.runtime.spark.errors import build_analysis_error, build_row_error
+from engine.runtime.spark.session import configure, count_parallel_tasks
+from engine.sql.batch.ad_hoc import SparkQuery, TableRead
 from engine.sql.batch.time_travel import Moment
 from engine.sql.expression.spark_sql import quote
-from engine.sql.plan import Node, scans
+from engine.sql.plan import Node, list_scans
 
 _queries = itertools.count(1)
 
 
-def view_prefix() -> str:
+def make_view_prefix() -> str:
     """Return a prefix for temporary views that no other query of this process has."""
     return f"_q{next(_queries)}_"
 
 
 @dataclass(frozen=True)
-class TablesAt:
+class TablesAtEpochs:
     """The tables that a statement reads: as one version has them, each at its epoch; `now` is when the statement began."""
 
     store: Hummock
@@ -50,9 +50,9 @@ class TablesAt:
 
 
 @contextmanager
-def temporary_views(
+def register_temporary_views(
     session: SparkSession,
-    tables: TablesAt,
+    tables: TablesAtEpochs,
     query: SparkQuery,
     *,
     given: Mapping[str, pa.Table | DataFrame] | None = None,
@@ -62,38 +62,38 @@ def temporary_views(
     A table that is `given` has these rows instead of those of the store.
     """
     store, version, stored, readings = tables.store, tables.version, tables.stored, query.readings
-    cores = parallelism(session)
+    cores = count_parallel_tasks(session)
     moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
-    at_moments = _at_moments(moments, version, stored, tables.now)
+    at_moments = _choose_epochs(moments, version, stored, tables.now)
     made = []
     try:
         for reading in readings if query.planned is None else ():
-            if (given and reading.table in given) or stored.catalog.get(reading.table).passes:
+            if (given and reading.table in given) or stored.catalog.get(reading.table).is_pass_through:
                 found = (given or {}).get(reading.table)
-                found = _of_source(session, tables, reading, at_moments) if found is None else found
-                frame = frame_of(session, found) if isinstance(found, pa.Table) else found
+                found = _read_visible_source(session, tables, reading, at_moments) if found is None else found
+                frame = create_frame(session, found) if isinstance(found, pa.Table) else found
                 frame.createOrReplaceTempView(reading.view)
                 made.append(reading.view)
                 continue
             table = version.tables[reading.table]
             relation = stored.catalog.get(reading.table)
             shown = (c for c in relation.columns if not c.hidden or reading.whole)
-            items = tuple((column.name, column.source) for column in shown)
+            items = tuple((column.name, column.storage_name) for column in shown)
             if reading.whole:
                 items = (*items, (WRITTEN_AT, WRITTEN_AT))
             at = tables.epochs[reading.table] if reading.moment is None else at_moments[reading.view]
-            parts = partitions_for(table.row_count, cores)
+            parts = count_partitions(table.row_count, cores)
             source = TableAt(table, None, at)
             body = ReadTable(store.url, dict(store.options), source, items, parts=parts)
             rows = read_table(session, body, table.schema)
             rows.frame.createOrReplaceTempView(reading.view)
             made.append(reading.view)
         if query.planned is not None:
-            frame = _planned(session, tables, query.planned.plan, given or {})
+            frame = _build_plan_frame(session, tables, query.planned.plan, given or {})
             frame.createOrReplaceTempView(query.planned.view)
             made.append(query.planned.view)
         size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
-        configure(session, "spark.sql.shuffle.partitions", str(partitions_for(size, cores)))
+        configure(session, "spark.sql.shuffle.partitions", str(count_partitions(size, cores)))
         configure(session, "spark.sql.adaptive.enabled", "true")
         yield
     finally:
@@ -101,26 +101,26 @@ def temporary_views(
             session.catalog.dropTempView(view)
 
 
-def _planned(
-    session: SparkSession, tables: TablesAt, plan: Node, given: Mapping[str, pa.Table | DataFrame]
+def _build_plan_frame(
+    session: SparkSession, tables: TablesAtEpochs, plan: Node, given: Mapping[str, pa.Table | DataFrame]
 ) -> DataFrame:
     """Return the rows of a plan over tables at their epochs."""
-    store, version, stored, cores = tables.store, tables.version, tables.stored, parallelism(session)
+    store, version, stored, cores = tables.store, tables.version, tables.stored, count_parallel_tasks(session)
     rows = {}
-    for scan in scans(plan):
+    for scan in list_scans(plan):
         relation = stored.catalog.relations.get(scan.table)
-        if scan.table in given or (relation is not None and relation.passes):
+        if scan.table in given or (relation is not None and relation.is_pass_through):
             found = given.get(scan.table)
             if found is None:
-                found = _at_source(session, tables, scan.table, tables.epochs[scan.table])
-            frame = frame_of(session, found) if isinstance(found, pa.Table) else found
+                found = _read_source(session, tables, scan.table, tables.epochs[scan.table])
+            frame = create_frame(session, found) if isinstance(found, pa.Table) else found
             rows[scan] = frame.selectExpr(
                 *(f"{quote(column)} AS {quote(name)}" for name, column in scan.items)
             )
             continue
         table = version.tables[scan.table]
         source = TableAt(table, None, tables.epochs[scan.table])
-        parts = partitions_for(table.row_count, cores)
+        parts = count_partitions(table.row_count, cores)
         body = ReadTable(store.url, dict(store.options), source, scan.items, parts=parts)
         rows[scan] = read_table(session, body, table.schema).frame
     held = sum(version.tables[scan.table].row_count for scan in rows if scan.table in version.tables)
@@ -130,57 +130,59 @@ def _planned(
     return batch(plan, context)
 
 
-def _at_source(session: SparkSession, tables: TablesAt, name: str, epoch: int) -> pa.Table | DataFrame:
+def _read_source(
+    session: SparkSession, tables: TablesAtEpochs, name: str, epoch: int
+) -> pa.Table | DataFrame:
     """Return the rows of a source, read where they are, as they were taken up to an epoch."""
     relation = tables.stored.catalog.get(name)
-    return source_reader().rows(session, tables.store, relation, tables.version, epoch)
+    return get_source_reader().rows(session, tables.store, relation, tables.version, epoch)
 
 
-def _of_source(
-    session: SparkSession, tables: TablesAt, reading: Reading, moments: Mapping[str, int]
+def _read_visible_source(
+    session: SparkSession, tables: TablesAtEpochs, reading: TableRead, moments: Mapping[str, int]
 ) -> pa.Table | DataFrame:
     """Return the visible rows of a source as a query reads it; raises SqlError if it asks for what no source tells."""
     if reading.whole:
         hint = "CREATE TABLE … WITH (connector = …) keeps the rows, and when they came"
         raise SqlError(f"the rows of source {reading.table} have no hidden columns", hint=hint)
     epoch = tables.epochs[reading.table] if reading.moment is None else moments[reading.view]
-    found = _at_source(session, tables, reading.table, epoch)
+    found = _read_source(session, tables, reading.table, epoch)
     shown = [c.name for c in tables.stored.catalog.get(reading.table).columns if not c.hidden]
     return found.select(shown) if isinstance(found, pa.Table) else found.select(*(quote(c) for c in shown))
 
 
-def _at_moments(
+def _choose_epochs(
     readings: Mapping[str, tuple[str, Moment]], version: Version, stored: StoredCatalog, now: float
 ) -> dict[str, int]:
     """Return the epoch of each temporary view that reads its table at a moment; tables of one moment are read at one epoch."""
     found = dict[str, int]()
     for moment in dict.fromkeys(moment for _, moment in readings.values()):
         views = {view: table for view, (table, at) in readings.items() if at == moment}
-        epochs = epochs_at(dict.fromkeys(views.values(), moment), version, stored, now)
+        epochs = find_epochs_at(dict.fromkeys(views.values(), moment), version, stored, now)
         found |= {view: epochs[table] for view, table in views.items()}
     return found
 
 
-def answer(session: SparkSession, text: str, sql: str) -> pa.Table:
+def run_spark_sql(session: SparkSession, text: str, sql: str) -> pa.Table:
     """Return the rows of a text in Spark SQL; errors name the place in `sql`, which the user wrote."""
-    return collect(analysed(session, text, sql), sql)
+    return collect_rows(analyze_sql(session, text, sql), sql)
 
 
-def analysed(session: SparkSession, text: str, sql: str) -> DataFrame:
+def analyze_sql(session: SparkSession, text: str, sql: str) -> DataFrame:
     """Return the frame of a text in Spark SQL; raises SqlError with the place in `sql`."""
     try:
         frame = session.sql(text)
         frame.schema  # noqa: B018  a client analyses when it is asked for the schema
         return frame
     except AnalysisException as error:
-        raise refused(error, sql) from error
+        raise build_analysis_error(error, sql) from error
 
 
-def collect(frame: DataFrame, sql: str) -> pa.Table:
+def collect_rows(frame: DataFrame, sql: str) -> pa.Table:
     """Return a frame's rows; raises SqlError or InvalidRow with the place in `sql`."""
     try:
         return frame.toArrow()
     except AnalysisException as error:
-        raise refused(error, sql) from error
+        raise build_analysis_error(error, sql) from error
     except PySparkException as error:
-        raise failed(error, sql) from error
+        raise build_row_error(error, sql) from error

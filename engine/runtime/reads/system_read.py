@@ -7,13 +7,19 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import sqlglot.expressions as exp
 
-from engine.meta.catalog_store import StoredCatalog
-from engine.sql.batch.system_tables import DATABASE, TABLES, World, relation_of_system, system_name
+from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.sql.batch.system_tables import (
+    DATABASE,
+    TABLES,
+    SystemCatalog,
+    build_system_relation,
+    resolve_system_name,
+)
 from engine.sql.catalog import Catalog
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.names import identifier
+from engine.sql.parsing.names import normalize_identifier
 from engine.sql.schemas import own_schema
-from engine.sql.statements.settings import SETTINGS
+from engine.sql.statements.session.settings import SETTINGS
 from engine.sql.typing.types import to_arrow
 
 _ANSWERS: Mapping[type[exp.Expr], Callable[[Dialect], str]] = {
@@ -24,15 +30,15 @@ _ANSWERS: Mapping[type[exp.Expr], Callable[[Dialect], str]] = {
 }
 
 
-def named_system_tables(query: exp.Query, catalog: Catalog) -> tuple[exp.Query, tuple[str, ...]]:
+def resolve_system_tables(query: exp.Query, catalog: Catalog) -> tuple[exp.Query, tuple[str, ...]]:
     """Return a query with the whole names of the system's tables that it reads, and these."""
     found: dict[str, None] = {}
     items = {cte.alias for cte in query.find_all(exp.CTE)}
-    if not any(_system(table, items, catalog) for table in query.find_all(exp.Table)):
+    if not any(_resolve_system_table(table, items, catalog) for table in query.find_all(exp.Table)):
         return query, ()
     query = query.copy()
     for table in query.find_all(exp.Table):
-        name = _system(table, items, catalog)
+        name = _resolve_system_table(table, items, catalog)
         if name is not None:
             if table.args.get("alias") is None:
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(name.rpartition(".")[2])))
@@ -41,29 +47,29 @@ def named_system_tables(query: exp.Query, catalog: Catalog) -> tuple[exp.Query, 
     return query, tuple(found)
 
 
-def _system(table: exp.Table, items: set[str], catalog: Catalog) -> str | None:
+def _resolve_system_table(table: exp.Table, items: set[str], catalog: Catalog) -> str | None:
     if not isinstance(table.this, exp.Identifier) or table.args.get("db") or table.name in items:
         return None
-    return system_name(identifier(table.this), catalog)
+    return resolve_system_name(normalize_identifier(table.this), catalog)
 
 
-def with_system_tables(stored: StoredCatalog, names: tuple[str, ...]) -> StoredCatalog:
+def add_system_tables(stored: StoredCatalog, names: tuple[str, ...]) -> StoredCatalog:
     """Return the catalog with tables of the system in it, as queries bind them."""
-    relations = {**stored.catalog.relations, **{name: relation_of_system(name) for name in names}}
+    relations = {**stored.catalog.relations, **{name: build_system_relation(name) for name in names}}
     return StoredCatalog(Catalog(relations), stored.plans)
 
 
-def system_rows(catalog: Catalog, name: str, dialect: Dialect) -> pa.Table:
+def build_system_rows(catalog: Catalog, name: str, dialect: Dialect) -> pa.Table:
     """Return the rows of a table of the system."""
     table = TABLES[name]
     rows = [
         dict(zip((c for c, _ in table.columns), row, strict=True))
-        for row in table.rows(World(catalog, dialect))
+        for row in table.rows(SystemCatalog(catalog, dialect))
     ]
     return pa.Table.from_pylist(rows, pa.schema([(column, to_arrow(kind)) for column, kind in table.columns]))
 
 
-def with_answers(query: exp.Query, dialect: Dialect) -> exp.Query:
+def inline_client_functions(query: exp.Query, dialect: Dialect) -> exp.Query:
     """`SELECT current_schema()` -> `SELECT 'public' AS current_schema`: what a client asks of the database that it is in."""
     if dialect == "spark" or not any(isinstance(part, tuple(_ANSWERS)) for part in query.walk()):
         return query

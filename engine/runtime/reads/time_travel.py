@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from engine.errors import SqlError
-from engine.sql.parsing.refusals import line_and_column
+from engine.sql.parsing.statement_errors import locate_character
 
 
 @contextmanager
-def place_of_moment(sql: str) -> Iterator[None]:
+def locate_moment_errors(sql: str) -> Iterator[None]:
     """Give an error that has no place that of the moment which the statement names, if it does."""
     try:
         yield
@@ -20,5 +20,5 @@ def place_of_moment(sql: str) -> Iterator[None]:
         found = None if error.line else re.search(pattern, sql, re.IGNORECASE)
         if found is None:
             raise
-        line, column = line_and_column(sql, found.start())
+        line, column = locate_character(sql, found.start())
         raise SqlError(error.message, sql=sql, line=line, column=column, hint=error.hint) from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from engine.errors import EnvironmentNotReady
-from engine.spark_internals import runs_in_this_process
+from engine.spark_internals import has_own_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ class WarmSpark(msgspec.Struct, frozen=True):
         return store == self.store or store.startswith("file:")
 
 
-def announce(state: Path, warm: WarmSpark) -> Path:
+def announce_server(state: Path, warm: WarmSpark) -> Path:
     """Write where the server is, for this user alone, and return the file."""
     path = state / FILE
     partial = state / f".{FILE}.{os.getpid()}"
@@ -63,7 +63,7 @@ def announce(state: Path, warm: WarmSpark) -> Path:
     return path
 
 
-def find(state: Path) -> WarmSpark | None:
+def find_server(state: Path) -> WarmSpark | None:
     """Return the server of a project, None if none was announced.
 
     Raises EnvironmentNotReady if the file is not this user's alone, cannot be read, or tells of a server that is gone.
@@ -84,7 +84,7 @@ def find(state: Path) -> WarmSpark | None:
             warm = msgspec.json.decode(file.read(), type=WarmSpark)
         except msgspec.MsgspecError:
             raise EnvironmentNotReady(f"{path} does not tell of a Spark: remove it") from None
-    if not (_lives(warm.process) and _listens(warm.port)):
+    if not (_is_alive(warm.process) and _is_listening(warm.port)):
         raise EnvironmentNotReady(f"the Spark that {path} tells of is gone: `make up` starts another one")
     return warm
 
@@ -117,25 +117,25 @@ def connect_to(address: str) -> SparkSession:
         channel = LoopbackChannel(address)
     except (PySparkException, ValueError) as error:  # of a port that is no number
         raise EnvironmentNotReady(
-            f'"{without_token(address)}" is no address of a Spark Connect server: write sc://host:port'
+            f'"{hide_token(address)}" is no address of a Spark Connect server: write sc://host:port'
         ) from error
-    if runs_in_this_process():
+    if has_own_spark():
         raise EnvironmentNotReady(
-            f"this process runs a Spark of its own, so it cannot use that at {without_token(address)}: stop it first"
+            f"this process runs a Spark of its own, so it cannot use that at {hide_token(address)}: stop it first"
         )
     proxy = channel.host not in LOOPBACK_NAMES and any(name in os.environ for name in PROXY_VARIABLES)
-    if not proxy and not _answers(channel.endpoint):  # pyspark would ask it again for minutes
-        raise EnvironmentNotReady(f"no Spark answers at {without_token(address)}: start it, or name another")
+    if not proxy and not _is_responding(channel.endpoint):  # pyspark would ask it again for minutes
+        raise EnvironmentNotReady(f"no Spark answers at {hide_token(address)}: start it, or name another")
     # as Spark's own builder does: functions are those of Connect
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     running = RemoteSession.builder.channelBuilder(channel).create()
     try:
         running.version  # noqa: B018 - the first request, with which a server refuses
     except PySparkException as error:
-        if not _refused(error):
+        if not _is_refused(error):
             raise
         raise EnvironmentNotReady(
-            f"Spark at {without_token(address)} refuses: it wants another token. Set {TOKEN_VARIABLE} to that of the server"
+            f"Spark at {hide_token(address)} refuses: it wants another token. Set {TOKEN_VARIABLE} to that of the server"
         ) from None
     session = _SESSIONS[address] = cast("SparkSession", running)
     close_at_exit(session)
@@ -158,19 +158,19 @@ def _close_all() -> None:
             session.client.close()
 
 
-def without_token(address: str) -> str:
+def hide_token(address: str) -> str:
     """Return an address as it may be shown."""
     host, _, parameters = address.partition(";")
     shown = [one for one in parameters.split(";") if one and not one.startswith("token=")]
     return ";".join([host, *shown])
 
 
-def _refused(error: Exception) -> bool:
+def _is_refused(error: Exception) -> bool:
     told = str(error)
     return "UNAUTHENTICATED" in told or "authentication token" in told.lower()
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except OSError:
@@ -178,11 +178,11 @@ def _lives(process: int) -> bool:
     return True
 
 
-def _listens(port: int) -> bool:
-    return _answers(f"{LOOPBACK}:{port}")
+def _is_listening(port: int) -> bool:
+    return _is_responding(f"{LOOPBACK}:{port}")
 
 
-def _answers(endpoint: str) -> bool:
+def _is_responding(endpoint: str) -> bool:
     host, _, port = endpoint.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS):

@@ -21,27 +21,27 @@ _REMEDIES = {
 }
 
 
-def refused(error: AnalysisException, sql: str) -> SqlError:
+def build_analysis_error(error: AnalysisException, sql: str) -> SqlError:
     """Return the error for a text that Spark does not accept, with line, column and what to write instead."""
-    message = plain_message(error.getMessage() or str(error))
+    message = simplify_message(error.getMessage() or str(error))
     suggestion = re.search(r"Did you mean one of the following\? \[(.*?)\]", message)
-    hint = f"did you mean {suggestion[1].replace('`', '')}?" if suggestion else _remedy(error)
+    hint = f"did you mean {suggestion[1].replace('`', '')}?" if suggestion else _suggest_remedy(error)
     if suggestion:
         message = message[: suggestion.start()].strip()
-    line, column = _place(error, sql)
+    line, column = _locate_error(error, sql)
     return SqlError(
         message, sql=sql, line=line, column=column, hint=hint or "change this part of the statement"
     )
 
 
-def failed(error: PySparkException, sql: str) -> TidelineError:
+def build_row_error(error: PySparkException, sql: str) -> TidelineError:
     """Return the error for a statement that failed on a row."""
-    message = plain_message(error.getMessage() or str(error))
-    line, column = _place(error, sql)
-    return WrongRow(message, sql=sql, line=line, column=column, hint=_remedy(error))
+    message = simplify_message(error.getMessage() or str(error))
+    line, column = _locate_error(error, sql)
+    return WrongRow(message, sql=sql, line=line, column=column, hint=_suggest_remedy(error))
 
 
-def plain_message(message: str) -> str:
+def simplify_message(message: str) -> str:
     """Return the first line of a message of Spark's that a person reads, with the names that the user knows."""
     text = re.sub(r"\s+SQLSTATE: \w+", "", message).strip()
     kept = [
@@ -53,29 +53,29 @@ def plain_message(message: str) -> str:
     return re.sub(r"_q\d+_(\w+)", r"\1", first)
 
 
-def raised_in_task(error: Exception) -> str:
+def find_task_error(error: Exception) -> str:
     """Return what a task of Python raised, by the last line of its traceback; the plain message where there is none."""
     text = (error.getMessage() if isinstance(error, PySparkException) else None) or str(error)
     raised = _RAISED.findall(text)
-    return raised[-1] if raised else plain_message(text)
+    return raised[-1] if raised else simplify_message(text)
 
 
-def was_stopped(error: Exception) -> bool:
+def is_job_cancelled(error: Exception) -> bool:
     """Tell whether somebody has ended the job that an error comes from, so that nothing is wrong with what it computed."""
     ours = type(error).__module__.startswith(("pyspark", "py4j"))
     return ours and any(mark in str(error) for mark in _STOPPED)
 
 
-def _remedy(error: PySparkException) -> str:
-    name = _condition(error)
+def _suggest_remedy(error: PySparkException) -> str:
+    name = _get_condition(error)
     return next((hint for key, hint in _REMEDIES.items() if name.startswith(key)), "")
 
 
-def _condition(error: PySparkException) -> str:
+def _get_condition(error: PySparkException) -> str:
     return error.getCondition() or ""
 
 
-def _place(error: PySparkException, sql: str) -> tuple[int, int]:
+def _locate_error(error: PySparkException, sql: str) -> tuple[int, int]:
     parameters = error.getMessageParameters() or {}
     wanted = [
         parameters.get(key) for key in ("objectName", "routineName", "functionName", "relationName", "name")
@@ -84,14 +84,14 @@ def _place(error: PySparkException, sql: str) -> tuple[int, int]:
         wanted += [context.fragment() for context in error.getQueryContext() or ()]
     wanted.append(parameters.get("sqlExpr"))
     for text in wanted:
-        start = _find(text, sql) if text else None
+        start = _find_piece(text, sql) if text else None
         if start is not None:
             before = sql[:start]
             return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
     return 1, 1
 
 
-def _find(text: str, sql: str) -> int | None:
+def _find_piece(text: str, sql: str) -> int | None:
     """Return where a piece of the generated text stands in the user's, by its whole or by its first word that is there."""
     plain = re.sub(
         r"\b\w+:(\w)", r"\1", text.replace("`", "").strip('"')

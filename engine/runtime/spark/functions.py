@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType
 
 from engine import jsonb
 from engine.jsonb.functions import FUNCTIONS
-from engine.spark_internals import spark_schema
+from engine.spark_internals import derive_spark_schema
 
 
 def register_functions(session: SparkSession) -> None:
@@ -27,19 +27,19 @@ def register_functions(session: SparkSession) -> None:
                 function.name,
                 F.arrow_udf(  # type: ignore[attr-defined]  # which the stubs do not list
                     function.body,
-                    _spark_type(function.type),
+                    _to_spark_type(function.type),
                     F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
                 ),
             )
 
 
 @lru_cache(maxsize=1)
-def functions_digest() -> str:
+def compute_functions_digest() -> str:
     """Return a text that is another one when the functions have changed."""
     sources = sorted(Path(jsonb.__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
-def _spark_type(kind: pa.DataType) -> DataType:
+def _to_spark_type(kind: pa.DataType) -> DataType:
     """Return a type without asking Spark, which a client of Spark Connect does not have beside it."""
-    return spark_schema(pa.schema([pa.field("result", kind)])).fields[0].dataType
+    return derive_spark_schema(pa.schema([pa.field("result", kind)])).fields[0].dataType

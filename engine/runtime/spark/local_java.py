@@ -1,7 +1,7 @@
 """How the Java of a driver is started: what it loads from where, and from an archive of classes where there is one.
 
 Spark loads some 20,000 classes before its first answer. Java keeps them parsed and checked in an archive (class data sharing,
-JEP 350), which takes most of a start's processor time away. `record` writes one; `driver_settings` uses it.
+JEP 350), which takes most of a start's processor time away. `record` writes one; `build_driver_settings` uses it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import EnvironmentNotReady
-from engine.jars import jar_folder, jar_paths, java_build, pyspark_folder
+from engine.jars import find_jar_paths, find_pyspark_folder, get_jar_folder, read_java_build
 
 RECORD_SECONDS = 300
 RECORDED_TO = "TIDELINE_CLASS_ARCHIVE"
@@ -34,39 +34,41 @@ _APART = frozenset(" \t\n\"'\\")
 FEW_CORES = 2
 
 
-def driver_settings() -> dict[str, str]:
+def build_driver_settings() -> dict[str, str]:
     """Return the settings that a local Spark's driver starts by; raises EnvironmentNotReady if a jar is missing.
 
     The jars stand on Java's own class path: what Spark loads by `spark.jars` cannot stand in an archive.
     """
     return {
-        JAVA_OPTIONS: _line((*LATE_OPTIMISATION, *_collector(), *_archive_options())),
-        "spark.driver.extraClassPath": os.pathsep.join(jar_paths()),
+        JAVA_OPTIONS: _join_options((*LATE_OPTIMISATION, *_choose_collector(), *_build_archive_options())),
+        "spark.driver.extraClassPath": os.pathsep.join(find_jar_paths()),
     }
 
 
-def cluster_driver_settings() -> dict[str, str]:
+def build_cluster_settings() -> dict[str, str]:
     """Return the settings that the driver of a cluster starts by: its Java plans, which is all that it does."""
-    return {JAVA_OPTIONS: _line((*LATE_OPTIMISATION, *_collector()))}
+    return {JAVA_OPTIONS: _join_options((*LATE_OPTIMISATION, *_choose_collector()))}
 
 
-def archive_path() -> Path:
+def find_archive_path() -> Path:
     """Return where the archive of this Java, this Spark and these jars is, or would be."""
-    spark = pyspark_folder() / "jars"
-    marks = [java_build(), str(spark), *jar_paths()]
+    spark = find_pyspark_folder() / "jars"
+    marks = [read_java_build(), str(spark), *find_jar_paths()]
     for jar in sorted(spark.glob("*.jar")):
         stat = jar.stat()
         marks.append(f"{jar.name} {stat.st_size} {stat.st_mtime_ns}")
-    return jar_folder() / ARCHIVE_NAME.format(place=_digest(str(spark)), key=_digest("\n".join(marks)))
+    return get_jar_folder() / ARCHIVE_NAME.format(
+        place=_compute_digest(str(spark)), key=_compute_digest("\n".join(marks))
+    )
 
 
-def record(program: Sequence[str]) -> bool:
+def record_archive(program: Sequence[str]) -> bool:
     """Write the archive of what a Python program (`-m` and a module, or a file, and arguments) loads that starts a local Spark.
 
     Nothing is done where there is one. Returns whether there is one now: without it Spark starts as it does anywhere else.
     Raises EnvironmentNotReady where the program fails.
     """
-    archive = archive_path()
+    archive = find_archive_path()
     if archive.is_file():
         return True
     part = archive.with_suffix(f".{os.getpid()}.part")
@@ -100,31 +102,31 @@ def record(program: Sequence[str]) -> bool:
     return archive.is_file()
 
 
-def _digest(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _line(options: Sequence[str]) -> str:
+def _join_options(options: Sequence[str]) -> str:
     """Return options as Spark takes them apart again: a folder's name may have blanks and quotes in it."""
-    return " ".join(_quoted(option) if set(option) & _APART else option for option in options)
+    return " ".join(_quote(option) if set(option) & _APART else option for option in options)
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _archive_options() -> list[str]:
+def _build_archive_options() -> list[str]:
     quiet = [
         "-Xlog:cds=off",
         "-Xlog:cds+dynamic=off",
     ]  # where an archive does not fit Java starts all the same
     if part := os.environ.get(RECORDED_TO):
         return [f"-XX:ArchiveClassesAtExit={part}", *quiet]
-    archive = archive_path()
+    archive = find_archive_path()
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *quiet] if archive.is_file() else []
 
 
-def _collector() -> list[str]:
+def _choose_collector() -> list[str]:
     """On few cores threads that collect beside the program take them from it; what somebody has chosen stays."""
     given = [option for name in OPTIONS_OF_THE_USER for option in os.environ.get(name, "").split()]
     chosen = any(option.startswith("-XX:+Use") and option.endswith("GC") for option in given)

@@ -12,7 +12,7 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _PACKAGE = __name__.partition(".")[0]
 
 
-class NotOwnCalls(logging.Filter):
+class OwnCallFilter(logging.Filter):
     """Lets a record pass unless a function of this package is being called: others are logged as before."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -30,5 +30,5 @@ def silence_own_calls() -> None:
     """Take the exceptions of this package's calls out of Spark's log."""
     for name in _LOGGERS:
         logger = PySparkLogger.getLogger(name)
-        if not any(isinstance(known, NotOwnCalls) for known in logger.filters):
-            logger.addFilter(NotOwnCalls())
+        if not any(isinstance(known, OwnCallFilter) for known in logger.filters):
+            logger.addFilter(OwnCallFilter())

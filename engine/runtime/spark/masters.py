@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from engine.errors import EnvironmentNotReady
-from engine.jars import jar_paths
+from engine.jars import find_jar_paths
 from engine.runtime.spark.connect import ANSWER_SECONDS, LOOPBACK, LOOPBACK_NAMES
-from engine.runtime.spark.local_java import cluster_driver_settings, driver_settings
+from engine.runtime.spark.local_java import build_cluster_settings, build_driver_settings
 
 DRIVER_HOST = "TIDELINE_DRIVER_HOST"
 DRIVER_BIND = "TIDELINE_DRIVER_BIND"
@@ -53,13 +53,16 @@ def is_local(master: str) -> bool:
     return LOCAL.fullmatch(master) is not None
 
 
-def started_with(master: str, *, serves: bool = False) -> dict[str, str]:
+def build_start_settings(master: str, *, serves: bool = False) -> dict[str, str]:
     """Return the settings that a Spark of this master is started with here, beside those of each session.
 
     With `serves` it is one of Spark Connect, whose tasks run in a folder for each session. Raises EnvironmentNotReady if a jar or
     the archive is missing, or if it is not said where executors reach the driver.
     """
-    return {**STATIC_SETTINGS, **(_of_local() if is_local(master) else _of_cluster(master, serves))}
+    return {
+        **STATIC_SETTINGS,
+        **(_build_local_settings() if is_local(master) else _build_cluster_settings(master, serves)),
+    }
 
 
 def check_master(master: str) -> None:
@@ -70,7 +73,7 @@ def check_master(master: str) -> None:
         )
 
 
-def driver_memory() -> str:
+def read_driver_memory() -> str:
     """Return the memory of a Spark that is started here; raises EnvironmentNotReady for a text that is none."""
     text = os.environ.get(DRIVER_MEMORY) or "4g"
     if not _MEMORY.fullmatch(text):
@@ -80,7 +83,7 @@ def driver_memory() -> str:
 
 def check_answers(master: str) -> None:
     """Raise EnvironmentNotReady if none of the addresses of a standalone master answers: Spark would try for a minute."""
-    if not (places := _places(master)):
+    if not (places := _parse_addresses(master)):
         return
     told = []
     for host, port in places:
@@ -96,38 +99,38 @@ def check_answers(master: str) -> None:
     )
 
 
-def refused_by(master: str, error: Exception) -> EnvironmentNotReady:
+def build_start_error(master: str, error: Exception) -> EnvironmentNotReady:
     """Return the error for a cluster at which Spark could not be started."""
     told = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
     why = next(
         (line for line in told if "Exception" in line or "Error:" in line), told[0] if told else "no word"
     )
-    if _places(master) and ("nresponsive" in why or "null" in why):
+    if _parse_addresses(master) and ("nresponsive" in why or "null" in why):
         why = "it does not take applications"
     return EnvironmentNotReady(
         f"Spark was not started at {master} ({why}): is it a master of this version of Spark, with this secret?"
     )
 
 
-def _of_local() -> dict[str, str]:
+def _build_local_settings() -> dict[str, str]:
     """It makes its secret itself; a standalone cluster's is configured with the cluster."""
     loopback = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    return {**loopback, "spark.authenticate": "true", **driver_settings()}
+    return {**loopback, "spark.authenticate": "true", **build_driver_settings()}
 
 
-def _of_cluster(master: str, serves: bool) -> dict[str, str]:
-    host, packed = _driver_host(master), os.environ.get(PACKED)
+def _build_cluster_settings(master: str, serves: bool) -> dict[str, str]:
+    host, packed = _find_driver_host(master), os.environ.get(PACKED)
     unpacked = f"../{PACKED_PYTHON}" if serves else f"./{PACKED_PYTHON}"
     python = unpacked if packed else os.environ.get("PYSPARK_PYTHON") or sys.executable
     settings = {
-        **cluster_driver_settings(),
+        **build_cluster_settings(),
         "spark.driver.host": host,
         "spark.driver.bindAddress": os.environ.get(DRIVER_BIND) or host,
-        "spark.jars": ",".join(jar_paths()),
+        "spark.jars": ",".join(find_jar_paths()),
         "spark.sql.execution.pyspark.python": python,  # what Spark plans by Python is planned by this one
     }
     if packed:
-        settings["spark.archives"] = f"{_archive(packed)}#environment"
+        settings["spark.archives"] = f"{_check_archive(packed)}#environment"
     if master.startswith("k8s://"):  # which hands the secret that it makes on by itself
         settings["spark.authenticate"] = "true"
     for name in HANDED_ON:
@@ -136,21 +139,21 @@ def _of_cluster(master: str, serves: bool) -> dict[str, str]:
     return settings
 
 
-def _driver_host(master: str) -> str:
+def _find_driver_host(master: str) -> str:
     """Return where executors reach this process; nothing listens beyond loopback unless the user has said where."""
     if host := os.environ.get(DRIVER_HOST):
         return host
-    places = _places(master)
+    places = _parse_addresses(master)
     if places and all(host in LOOPBACK_NAMES for host, _ in places):
         return LOOPBACK
-    own = _own_address(*places[0]) if places else None
+    own = _find_own_address(*places[0]) if places else None
     raise EnvironmentNotReady(
         f"the executors of {master} have to reach this process, and nothing says where: set {DRIVER_HOST} to an address of "
         f"this machine that they reach{f', such as {own}' if own else ''}"
     )
 
 
-def _places(master: str) -> list[tuple[str, int]]:
+def _parse_addresses(master: str) -> list[tuple[str, int]]:
     """Return the hosts and ports of a standalone master, of which there are several where one stands in for another."""
     scheme, separator, rest = master.partition("://")
     if scheme != "spark" or not separator:
@@ -161,7 +164,7 @@ def _places(master: str) -> list[tuple[str, int]]:
     return [(match[1].strip("[]"), int(match[2])) for match in found if match]
 
 
-def _own_address(host: str, port: int) -> str | None:
+def _find_own_address(host: str, port: int) -> str | None:
     """Return the address by which this machine would speak to another one; nothing is sent."""
     try:
         kind, _, _, _, there = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
@@ -172,7 +175,7 @@ def _own_address(host: str, port: int) -> str | None:
         return None
 
 
-def _archive(packed: str) -> str:
+def _check_archive(packed: str) -> str:
     if "://" in packed:
         return packed
     path = Path(packed).expanduser().resolve()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from engine.errors import EnvironmentNotReady
 from engine.hummock import Hummock
 from engine.runtime.spark.probe import check_cluster
-from engine.runtime.spark.session import SparkTarget, connect, register, starts_here
-from engine.runtime.spark.ui import told_address
+from engine.runtime.spark.session import SparkTarget, can_start_here, connect, register_source
+from engine.runtime.spark.ui import announce_address
 from engine.spark_internals import is_stopped
 
 if TYPE_CHECKING:
@@ -35,26 +35,26 @@ class SparkOnDemand:
             if self.started is None:
                 started = connect(self.target)
                 check_cluster(started, self._store)
-                self.started, self.ui = started, told_address(started)
+                self.started, self.ui = started, announce_address(started)
             if is_stopped(self.started):
                 raise EnvironmentNotReady(
                     "the Spark session that computes here was stopped: open another session, with a Spark that runs"
                 )
             return self.started
 
-    def with_source(self) -> SparkSession:
+    def connect_with_source(self) -> SparkSession:
         """Return the Spark session with the data source registered in it, for which Spark starts another Python."""
         session = self()
         with self._starting:
             if not self._has_source:
-                register(session, self._source)
+                register_source(session, self._source)
                 self._has_source = True
         return session
 
-    def at_hand(self) -> SparkSession | None:
+    def find_started(self) -> SparkSession | None:
         """Return it where it has started, was handed in or runs elsewhere; None where it would have to start on this machine, or
         was stopped.
         """
         if self.started is None:
-            return None if starts_here(self.target) else self()
+            return None if can_start_here(self.target) else self()
         return None if is_stopped(self.started) else self.started

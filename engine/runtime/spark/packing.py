@@ -23,7 +23,7 @@ _QUICK = 3
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def pack(path: Path, python: str | None = None) -> int:
+def pack_archive(path: Path, python: str | None = None) -> int:
     """Write the archive and return its bytes; `python` is where workers have this Python, by default where it is here.
 
     Raises EnvironmentNotReady for another kind of archive, or if a package is not installed.
@@ -44,7 +44,7 @@ def pack(path: Path, python: str | None = None) -> int:
             file = tarfile.TarInfo("pyvenv.cfg")
             file.size = len(told)
             archive.addfile(file, io.BytesIO(told))
-            for source, name in _files():
+            for source, name in _list_files():
                 archive.add(source, f"{packages}/{name}", recursive=False)
         partial.replace(path)
     finally:
@@ -52,19 +52,19 @@ def pack(path: Path, python: str | None = None) -> int:
     return path.stat().st_size
 
 
-def _files() -> Iterator[tuple[Path, str]]:
+def _list_files() -> Iterator[tuple[Path, str]]:
     """Yield the files of the engine and of what it needs, each with its name below site-packages."""
     engine = Path(__file__).resolve().parents[2]
     for path in sorted(engine.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path, path.relative_to(engine.parent).as_posix()
-    for found in _closure():
+    for found in _collect_distributions():
         for file in found.files or ():
             if ".." not in file.parts and not LEFT_OUT.intersection(file.parts):
                 yield Path(str(found.locate_file(file))), file.as_posix()
 
 
-def _closure() -> list[Distribution]:
+def _collect_distributions() -> list[Distribution]:
     """Return the distributions that are needed, and those that they require, as far as they are installed."""
     found: dict[str, Distribution] = {}
     wanted = list(NEEDED)

@@ -26,11 +26,18 @@ import pyarrow as pa
 import engine
 from engine.errors import EnvironmentNotReady, StorageError
 from engine.hummock import Hummock
-from engine.hummock.manifest import manifest_path
+from engine.hummock.manifests.manifest import manifest_path
 from engine.hummock.object_store import open_object_store
-from engine.runtime.spark.errors import plain_message, was_stopped
+from engine.runtime.spark.errors import is_job_cancelled, simplify_message
 from engine.runtime.spark.masters import DRIVER_HOST, PACKED, is_local
-from engine.runtime.spark.session import MOST_TASKS, configure, mark_jobs, parallelism, stop_jobs, unmark_jobs
+from engine.runtime.spark.session import (
+    MOST_TASKS,
+    configure,
+    count_parallel_tasks,
+    mark_jobs,
+    stop_jobs,
+    unmark_jobs,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +50,7 @@ _PROBES = "probe"
 _CHECKED: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
 
 
-class Seen(msgspec.Struct, frozen=True):
+class MachineFindings(msgspec.Struct, frozen=True):
     """What one task found on its machine."""
 
     host: str
@@ -53,13 +60,13 @@ class Seen(msgspec.Struct, frozen=True):
     """What keeps it from reading the store."""
 
 
-def answer(seen: msgspec.Struct) -> pa.RecordBatch:
+def encode_findings(seen: msgspec.Struct) -> pa.RecordBatch:
     """Return what a task has found as the one row that it answers with."""
     return pa.RecordBatch.from_pydict({"seen": pa.array([msgspec.json.encode(seen)], pa.binary())})
 
 
 @dataclass(frozen=True)
-class Probe:
+class ClusterProbe:
     """The body of the job: each task answers with one row."""
 
     store: str
@@ -71,10 +78,10 @@ class Probe:
         for _ in batches:
             pass
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        seen = Seen(socket.gethostname(), version, engine_digest(), self._wrong())
-        yield answer(seen)
+        seen = MachineFindings(socket.gethostname(), version, compute_engine_digest(), self._find_fault())
+        yield encode_findings(seen)
 
-    def _wrong(self) -> str:
+    def _find_fault(self) -> str:
         if not self.path:
             return ""
         try:
@@ -85,7 +92,7 @@ class Probe:
 
 
 @lru_cache(maxsize=1)
-def engine_digest() -> str:
+def compute_engine_digest() -> str:
     """Return a text that is another one where any module of the engine is."""
     folder = Path(engine.__file__).parent
     digest = hashlib.sha256()
@@ -105,15 +112,15 @@ def check_cluster(session: SparkSession, store: Hummock) -> None:
         return
     known = _CHECKED.setdefault(session, set())
     if store.url not in known:
-        with _object_of(store) as path:
+        with _provide_object(store) as path:
             _check_executors(session, master, store.url, path)
         if not known:  # where a session begins; each epoch sets it anew
-            configure(session, "spark.sql.shuffle.partitions", str(parallelism(session)))
+            configure(session, "spark.sql.shuffle.partitions", str(count_parallel_tasks(session)))
         known.add(store.url)
 
 
 @contextmanager
-def _object_of(store: Hummock) -> Iterator[str]:
+def _provide_object(store: Hummock) -> Iterator[str]:
     """Give the path of an object that a store has: its newest manifest, in an empty store one that is made for this."""
     if number := store.version.number:
         yield manifest_path(number)
@@ -126,7 +133,7 @@ def _object_of(store: Hummock) -> Iterator[str]:
         store.objects.delete([path])
 
 
-def patience() -> float:
+def read_executor_timeout() -> float:
     """Return for how long an executor is waited for; raises EnvironmentNotReady for a setting that is no time."""
     text = os.environ.get(WAIT) or str(WAIT_SECONDS)
     try:
@@ -141,17 +148,17 @@ def patience() -> float:
 
 
 def _check_executors(session: SparkSession, master: str, store: str, path: str) -> None:
-    for seen in answers_of(session, master, Probe(store, path)):
-        check_seen(msgspec.json.decode(seen, type=Seen), master, store)
+    for seen in collect_task_answers(session, master, ClusterProbe(store, path)):
+        check_findings(msgspec.json.decode(seen, type=MachineFindings), master, store)
 
 
-def answers_of(session: SparkSession, master: str, body: Body) -> list[bytes]:
+def collect_task_answers(session: SparkSession, master: str, body: Body) -> list[bytes]:
     """Return what each task of a small job answers in the column `seen`; raises EnvironmentNotReady where none can be run."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     mark = f"tideline-probe-{uuid.uuid4()}"
-    seconds = patience()
+    seconds = read_executor_timeout()
     late = threading.Timer(seconds, lambda: stop_jobs(session, mark))
     late.daemon = True
     late.start()
@@ -160,13 +167,13 @@ def answers_of(session: SparkSession, master: str, body: Body) -> list[bytes]:
         frame = session.range(0, MOST_TASKS).mapInArrow(body, "seen binary")
         return [bytes(row.seen) for row in frame.collect()]
     except (PySparkException, Py4JError) as error:  # some of Spark's own PySpark does not know
-        raise EnvironmentNotReady(_failed(error, master, seconds)) from error
+        raise EnvironmentNotReady(_format_failure(error, master, seconds)) from error
     finally:
         late.cancel()
         unmark_jobs(session, mark)
 
 
-def check_seen(seen: Seen, master: str, store: str) -> None:
+def check_findings(seen: MachineFindings, master: str, store: str) -> None:
     """Raise EnvironmentNotReady if a machine's Python or engine is another one, or if it does not see the store."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if seen.python != own:
@@ -174,7 +181,7 @@ def check_seen(seen: Seen, master: str, store: str) -> None:
             f"the executor on {seen.host} of {master} runs Python {seen.python}, and this process {own}: use the same minor "
             "version at both, as functions go from one to the other"
         )
-    if seen.engine != engine_digest():
+    if seen.engine != compute_engine_digest():
         raise EnvironmentNotReady(
             f"the executor on {seen.host} of {master} has another version of `engine` than this process: {PACK_AGAIN}"
         )
@@ -190,9 +197,9 @@ def check_seen(seen: Seen, master: str, store: str) -> None:
         )
 
 
-def _failed(error: Exception, master: str, seconds: float) -> str:
+def _format_failure(error: Exception, master: str, seconds: float) -> str:
     text = str(error)
-    if was_stopped(error):
+    if is_job_cancelled(error):
         return (
             f"no executor of {master} has run a task within {seconds:.0f} s: look at the master's page for workers with free "
             f"cores and memory for one, and whether they reach this process ({DRIVER_HOST}); {WAIT} waits longer"
@@ -210,4 +217,4 @@ def _failed(error: Exception, master: str, seconds: float) -> str:
             f"the executors of {master} run Python {versions[1]}, and this process {versions[2]}: use the same minor version at "
             "both, as functions go from one to the other"
         )
-    return f"the executors of {master} cannot run a task ({plain_message(text)}): see their logs on the master's page"
+    return f"the executors of {master} cannot run a task ({simplify_message(text)}): see their logs on the master's page"

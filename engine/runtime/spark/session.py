@@ -12,26 +12,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine.claims import PREPARED_SESSION
+from engine.assumptions import PREPARED_SESSION
 from engine.jars import check_java
 from engine.jsonb.functions import FUNCTIONS, PREFIX
 from engine.runtime.spark.connect import LOOPBACK, close_at_exit, connect_to
-from engine.runtime.spark.functions import functions_digest, register_functions
+from engine.runtime.spark.functions import compute_functions_digest, register_functions
 from engine.runtime.spark.logging import silence_own_calls
 from engine.runtime.spark.masters import (
     CLASS_CACHE,
     CLASSES,
     CLASSES_OF_SPARK,
+    build_start_error,
+    build_start_settings,
     check_answers,
     check_master,
-    driver_memory,
     is_local,
-    refused_by,
-    started_with,
+    read_driver_memory,
 )
-from engine.runtime.spark.ui import ui_settings
+from engine.runtime.spark.ui import build_ui_settings
 from engine.spark_internals import activate, is_in_process
-from engine.verification import broken, verifying
+from engine.verification import build_assumption_error, should_verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,20 +79,20 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
         spark = spark()
     if isinstance(spark, str) or spark is None:
         target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
-        session = connect_to(target) if target.startswith("sc://") else _classic(target)
+        session = connect_to(target) if target.startswith("sc://") else _start_classic(target)
     elif spark in _OWN and _has_settings(spark):
         return spark
     else:
-        session = _beside(spark)
-    return _prepared(session)
+        session = _find_shared_session(spark)
+    return _prepare_session(session)
 
 
-def server_settings(master: str) -> dict[str, str]:
+def build_server_settings(master: str) -> dict[str, str]:
     """Return the settings that a Spark of this master is started with where it is a process apart, a server of Spark Connect.
 
-    Raises EnvironmentNotReady as `started_with` does.
+    Raises EnvironmentNotReady as `build_start_settings` does.
     """
-    return {"spark.master": master, **started_with(master, serves=True), **SETTINGS}
+    return {"spark.master": master, **build_start_settings(master, serves=True), **SETTINGS}
 
 
 def configure(session: SparkSession, key: str, value: str) -> None:
@@ -103,24 +103,24 @@ def configure(session: SparkSession, key: str, value: str) -> None:
         known[key] = value
 
 
-def beside(session: SparkSession) -> SparkSession:
+def share_session(session: SparkSession) -> SparkSession:
     """Return another session on the same Spark, with settings of its own, the same for all who ask."""
-    found = _beside(session)
-    return found if found in _OWN else _prepared(found)
+    found = _find_shared_session(session)
+    return found if found in _OWN else _prepare_session(found)
 
 
-def apart(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+def create_separate_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return one more session on the same Spark, the caller's alone, with settings beside SETTINGS; without functions."""
-    made = _cloned(session)
+    made = _clone_session(session)
     for key, value in {**SETTINGS, **settings}.items():
         made.conf.set(key, value)
     return made
 
 
-def _prepared(session: SparkSession) -> SparkSession:
+def _prepare_session(session: SparkSession) -> SparkSession:
     silence_own_calls()
     wanted = {**SETTINGS, **CHANGED_SETTINGS}
-    mark = f"{functions_digest()} {sorted(wanted.items())}"
+    mark = f"{compute_functions_digest()} {sorted(wanted.items())}"
     is_marked = session.conf.get(PREPARED, None) == mark
     if is_in_process(session):  # a setting of it may have been changed since
         is_marked = is_marked and session in _OWN and _has_settings(session)
@@ -130,7 +130,7 @@ def _prepared(session: SparkSession) -> SparkSession:
             session.conf.set(key, value)
         register_functions(session)
         session.conf.set(PREPARED, mark)
-    elif verifying() and not is_in_process(session):
+    elif should_verify() and not is_in_process(session):
         _check_prepared(session)
     _OWN.add(session)
     return session
@@ -161,7 +161,9 @@ def _check_prepared(session: SparkSession) -> None:
     lacking = sorted({function.name for function in FUNCTIONS} - known)
     if other or lacking:
         told = [f"{key} = {found}" for key, found in other.items()] + [f"no function {n}" for n in lacking]
-        raise broken(PREPARED_SESSION, f"a session that says it is prepared has {', '.join(told)}")
+        raise build_assumption_error(
+            PREPARED_SESSION, f"a session that says it is prepared has {', '.join(told)}"
+        )
 
 
 def is_of_this_process(spark: object) -> bool:
@@ -171,19 +173,19 @@ def is_of_this_process(spark: object) -> bool:
     return (spark or os.environ.get("SPARK_REMOTE") or "local[*]").startswith("local")
 
 
-def starts_here(spark: SparkTarget | Callable[[], SparkTarget]) -> bool:
+def can_start_here(spark: SparkTarget | Callable[[], SparkTarget]) -> bool:
     """Tell whether connecting to a target may start a Spark on this machine, which takes seconds; a function may say anything."""
     return callable(spark) or is_of_this_process(spark)
 
 
-def _beside(spark: SparkSession) -> SparkSession:
+def _find_shared_session(spark: SparkSession) -> SparkSession:
     """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
     if spark not in _BESIDE:
-        _BESIDE[spark] = _cloned(spark)
+        _BESIDE[spark] = _clone_session(spark)
     return _BESIDE[spark]
 
 
-def _cloned(session: SparkSession) -> SparkSession:
+def _clone_session(session: SparkSession) -> SparkSession:
     clone = getattr(session, "cloneSession", None)
     if clone is None:
         return session.newSession()
@@ -192,7 +194,7 @@ def _cloned(session: SparkSession) -> SparkSession:
     return made
 
 
-def register(session: SparkSession, source: type[DataSource]) -> None:
+def register_source(session: SparkSession, source: type[DataSource]) -> None:
     """Register a Python data source in a session, whatever other sessions of this process have registered.
 
     Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another one.
@@ -214,7 +216,7 @@ def register(session: SparkSession, source: type[DataSource]) -> None:
                 activate(before)
 
 
-def parallelism(spark: SparkSession) -> int:
+def count_parallel_tasks(spark: SparkSession) -> int:
     """Return how many tasks of the session run at the same time: of a cluster as many as its executors have cores now."""
     if is_in_process(spark):
         return int(spark.sparkContext.defaultParallelism)
@@ -258,7 +260,7 @@ def stop_jobs(spark: SparkSession, mark: str) -> None:
         spark.interruptTag(mark)
 
 
-def _running() -> SparkSession | None:
+def _find_running() -> SparkSession | None:
     """Return a session of the engine's on the Spark that runs in this process, None if none does.
 
     Asking the builder for one would write settings into the session that somebody else has made.
@@ -270,39 +272,39 @@ def _running() -> SparkSession | None:
         there = SparkSession.active()
     except PySparkRuntimeError:
         return None
-    return there if there in _OWN else _beside(there)
+    return there if there in _OWN else _find_shared_session(there)
 
 
-def _classic(master: str) -> SparkSession:
+def _start_classic(master: str) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
     check_master(master)
     check_java()
-    if (session := _running()) is not None:
+    if (session := _find_running()) is not None:
         return session
-    memory = driver_memory()
+    memory = read_driver_memory()
     check_answers(master)
-    own = started_with(master)
+    own = build_start_settings(master)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    with _without_remote(), _interrupts_kept():
+    with _ignore_remote(), _keep_interrupts():
         builder = SparkSession.builder.master(master).appName("tideline")
         builder = builder.config("spark.driver.memory", memory)
-        for key, value in {**own, **ui_settings(os.environ), **SETTINGS, **CHANGED_SETTINGS}.items():
+        for key, value in {**own, **build_ui_settings(os.environ), **SETTINGS, **CHANGED_SETTINGS}.items():
             builder = builder.config(key, value)
         try:
             session = builder.getOrCreate()
         except Py4JError as error:
             if is_local(master):
                 raise
-            raise refused_by(master, error) from error
+            raise build_start_error(master, error) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 @contextmanager
-def _without_remote() -> Iterator[None]:
+def _ignore_remote() -> Iterator[None]:
     """Let a master that was asked for be taken where SPARK_REMOTE names a server, too: Spark refuses the two together."""
     remote = os.environ.pop("SPARK_REMOTE", None)
     try:
@@ -313,7 +315,7 @@ def _without_remote() -> Iterator[None]:
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
+def _keep_interrupts() -> Iterator[None]:
     """Let a process that handles interrupts by itself go on to: Spark would raise KeyboardInterrupt in the place of its error."""
     before = signal.getsignal(signal.SIGINT)
     try:

@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from engine.runtime.spark.masters import is_local
-from engine.runtime.spark.probe import answer, answers_of
+from engine.runtime.spark.probe import collect_task_answers, encode_findings
 from engine.spark_internals import is_in_process
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SHARE = "take a bucket (s3://bucket/prefix), or a folder that all machines have
 _ALLOW = "give the user of the executors the right to, or name another folder"
 
 
-class Fault(NamedTuple):
+class FolderFault(NamedTuple):
     """What keeps tasks from a folder, and what to do."""
 
     what: str
@@ -42,7 +42,7 @@ class Fault(NamedTuple):
         return f"{self.what}: {self.now}"
 
 
-class Sight(msgspec.Struct, frozen=True):
+class FolderFindings(msgspec.Struct, frozen=True):
     """What one task found on its machine: whether the file is there as it is here, and whether the folder takes others."""
 
     host: str
@@ -51,7 +51,7 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Look:
+class FolderProbe:
     """The body of the job: each task looks for a file by its path and what it begins with."""
 
     path: str
@@ -63,70 +63,70 @@ class Look:
             pass
         path = Path(self.path)
         try:
-            sees = digest_of(path) == self.digest
+            sees = compute_file_digest(path) == self.digest
         except OSError:
             sees = False
-        yield answer(Sight(socket.gethostname(), sees, may_write(path.parent)))
+        yield encode_findings(FolderFindings(socket.gethostname(), sees, can_write(path.parent)))
 
 
-def runs_here(session: SparkSession) -> bool:
+def is_in_this_process(session: SparkSession) -> bool:
     """Tell whether the tasks of a session run in this process, and so see what it sees."""
     return is_in_process(session) and is_local(session.conf.get("spark.master", None) or "local")
 
 
-def unseen(session: SparkSession, folder: Path, file: str) -> Fault | None:
+def find_visibility_fault(session: SparkSession, folder: Path, file: str) -> FolderFault | None:
     """Return why tasks don't see a folder by a file that is in it, None if they do; raises OSError if it is not in it here.
 
     Where tasks run in this process nothing is asked.
     """
-    return None if runs_here(session) else _fault(session, folder, file, writes=False)
+    return None if is_in_this_process(session) else _find_fault(session, folder, file, writes=False)
 
 
-def unshared(session: SparkSession, folder: Path) -> Fault | None:
+def find_sharing_fault(session: SparkSession, folder: Path) -> FolderFault | None:
     """Return why tasks can't write to a folder, None if they can; of one that is not there the nearest above it is asked.
 
     Where they do not run in this process a small file is in it for as long as they look.
     """
-    if runs_here(session):
+    if is_in_this_process(session):
         return None
-    folder = nearest(folder)
+    folder = find_nearest_folder(folder)
     mark = folder / f".tideline-probe-{uuid.uuid4()}"
     try:
         mark.write_text(mark.name)
     except OSError as error:
-        return Fault(f"{folder} can't be written: {error.strerror}", "name a folder that can")
+        return FolderFault(f"{folder} can't be written: {error.strerror}", "name a folder that can")
     try:
-        return _fault(session, folder, mark.name, writes=True)
+        return _find_fault(session, folder, mark.name, writes=True)
     finally:
         with contextlib.suppress(OSError):
             mark.unlink()
 
 
-def nearest(folder: Path) -> Path:
+def find_nearest_folder(folder: Path) -> Path:
     """Return the folder itself, or the first one above it that is there: in which it would be made."""
     return next((one for one in (folder, *folder.parents) if one.exists()), folder)
 
 
-def may_write(folder: Path) -> bool:
+def can_write(folder: Path) -> bool:
     """Tell whether this process may make files and folders in a folder."""
     effective = os.access in os.supports_effective_ids
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
 
 
-def digest_of(path: Path) -> str:
+def compute_file_digest(path: Path) -> str:
     """Return a text that is another one where a file's size is, or what it begins with."""
     with open(path, "rb") as file:
         return f"{os.fstat(file.fileno()).st_size} {hashlib.sha256(file.read(HEAD_BYTES)).hexdigest()}"
 
 
-def _fault(session: SparkSession, folder: Path, file: str, *, writes: bool) -> Fault | None:
+def _find_fault(session: SparkSession, folder: Path, file: str, *, writes: bool) -> FolderFault | None:
     master = session.conf.get("spark.master", None) or "local"
     path = folder / file
-    for found in answers_of(session, master, Look(str(path), digest_of(path))):
-        sight = msgspec.json.decode(found, type=Sight)
+    for found in collect_task_answers(session, master, FolderProbe(str(path), compute_file_digest(path))):
+        sight = msgspec.json.decode(found, type=FolderFindings)
         where = f"the executor on {sight.host} of {master}"
         if not sight.sees:
-            return Fault(f"{where} does not see {folder}, a folder of this machine", _SHARE)
+            return FolderFault(f"{where} does not see {folder}, a folder of this machine", _SHARE)
         if writes and not sight.writes:
-            return Fault(f"{where} may not write to {folder}", _ALLOW)
+            return FolderFault(f"{where} may not write to {folder}", _ALLOW)
     return None

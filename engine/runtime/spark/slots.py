@@ -26,7 +26,7 @@ class Slots:
         return self._taken > 0
 
     @contextmanager
-    def taken(self, alone: bool, building: bool = False) -> Iterator[None]:
+    def hold(self, alone: bool, building: bool = False) -> Iterator[None]:
         """Hold one slot, or all of them; a step of a backfill, which is `building`, is in nobody's way."""
         need = self.count if alone and not self.beside else 1
         self._taken += not building

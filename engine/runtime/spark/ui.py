@@ -20,7 +20,7 @@ ADDRESS = "spark.tideline.ui"
 """Says in a session of a server where that server's page is."""
 
 
-def ui_settings(environment: Mapping[str, str], port: int = 0) -> dict[str, str]:
+def build_ui_settings(environment: Mapping[str, str], port: int = 0) -> dict[str, str]:
     """Return the settings with which a Spark of this environment shows on a page what it does; port 0 is any that is free.
 
     None where nobody has asked for it, or where Spark would listen elsewhere than on loopback: the page has no login.
@@ -30,7 +30,7 @@ def ui_settings(environment: Mapping[str, str], port: int = 0) -> dict[str, str]
     return {"spark.ui.enabled": "true", "spark.ui.killEnabled": "false", "spark.ui.port": str(port)}
 
 
-def told_address(spark: SparkSession) -> str | None:
+def announce_address(spark: SparkSession) -> str | None:
     """Return where a browser on this machine sees what a Spark does, and log it; None if it is not shown."""
     address = None
     if is_in_process(spark):

@@ -20,13 +20,13 @@ import sys
 import traceback
 
 
-def print_exc() -> None:
+def print_exception() -> None:
     """Print the exception that is being handled, unless it says that nobody listens any more."""
     if not isinstance(sys.exc_info()[1], BrokenPipeError):
         traceback.print_exc()
 
 
-def collect() -> None:
+def collect_garbage() -> None:
     """Collect garbage among the objects that are younger than the worker's first task: the older ones are modules."""
     gc.collect()
     if not _settled:
@@ -55,4 +55,4 @@ if __name__ == "__main__":
     from engine.spark_internals import run_daemon  # with Arrow, so not before
 
     gc.freeze()  # so that a worker's search for garbage copies none of this process's pages
-    run_daemon(print_exc, traceback.format_exc, collect)
+    run_daemon(print_exception, traceback.format_exc, collect_garbage)

@@ -8,58 +8,70 @@ import msgspec
 
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
-from engine.meta.catalog_store import StoredCatalog, catalog_unchanged, entries, load
-from engine.meta.check_results import forgotten as checks_forgotten
-from engine.meta.creation import without
-from engine.meta.crossing import forgotten as crossings_forgotten
-from engine.meta.domain import domain_of, holder_of
-from engine.meta.mutation import CONTROL_PREFIX, stopped
-from engine.meta.partitions import forgotten
-from engine.meta.recovery import recovered
-from engine.meta.replaced import settled
-from engine.meta.sinks import KIND as SINK
-from engine.meta.sinks import Holds, is_copy, released, sinks, source_of, state_entry
-from engine.runtime.relations import known, place_of, readers
+from engine.meta.catalog.replaced_queries import clear_replaced
+from engine.meta.catalog.stored_catalog import (
+    StoredCatalog,
+    encode_entries,
+    load_catalog,
+    require_same_catalog,
+)
+from engine.meta.domains.creation import drop_creations
+from engine.meta.domains.domain import find_domain_name, format_holder
+from engine.meta.domains.failures import forget_failure
+from engine.meta.domains.mutation import CONTROL_PREFIX, drop_members
+from engine.meta.domains.quarantine import forget_quarantine
+from engine.meta.epochs.time_boundary import forget_boundaries
+from engine.meta.status.check_results import forget_check_results
+from engine.meta.status.sinks import KIND as SINK
+from engine.meta.status.sinks import (
+    Holds,
+    encode_sink_state,
+    find_sink_source,
+    is_delta_copy,
+    list_sinks,
+    release_holds,
+)
+from engine.runtime.relations import list_readers, locate_name, resolve_relation
 from engine.sql.catalog import COMPANIONS, Relation, watermark_name
-from engine.sql.incremental.access import index_name
-from engine.sql.statements.copy_options import COPY_OPTIONS
-from engine.sql.statements.option_text import without_options
-from engine.sql.statements.sink_statements import view_of
+from engine.sql.incremental.access_paths import index_name
+from engine.sql.statements.ddl.sink_statements import sink_view_name
+from engine.sql.statements.options.delta_options import COPY_OPTIONS
+from engine.sql.statements.options.option_text import strip_options
 from engine.sql.statements.statement_types import DeleteFrom, Drop, Several, Statement
 
 
-def drop(store: Hummock, statement: Drop) -> bool:
+def drop_relation(store: Hummock, statement: Drop) -> bool:
     """Drop a relation, with CASCADE also what reads it; state tables and indexes that nobody uses go with it."""
-    return drop_all(store, (statement,))
+    return drop_relations(store, (statement,))
 
 
-def drop_all(store: Hummock, statements: Sequence[Drop]) -> bool:
+def drop_relations(store: Hummock, statements: Sequence[Drop]) -> bool:
     """Drop several relations in one commit, as one statement names them: what reads them may be among them.
 
     Returns whether one of them was there.
     """
     version = store.refresh()
-    stored = load(version)
+    stored = load_catalog(version)
     beside = {statement.name for statement in statements}
-    found = [_meant(stored, statement, beside) for statement in statements]
+    found = [_resolve_dropped(stored, statement, beside) for statement in statements]
     named = {relation.name for relation in found if relation is not None}
     if not named:
         return False
-    with_readers = named | {reader for name in named for reader in readers(stored, name)}
-    store.commit(removal(version, stored, with_readers))
+    with_readers = named | {reader for name in named for reader in list_readers(stored, name)}
+    store.commit(build_removal(version, stored, with_readers))
     return True
 
 
-def _meant(stored: StoredCatalog, statement: Drop, beside: set[str]) -> Relation | None:
+def _resolve_dropped(stored: StoredCatalog, statement: Drop, beside: set[str]) -> Relation | None:
     """Return the relation to drop, None if it may be missing and is; raises SqlError if it cannot be dropped so.
 
     Readers that are dropped `beside` it do not stand in the way.
     """
     if statement.name not in stored.catalog.relations and statement.if_exists:
         return None
-    line, column = place_of(statement.name, statement.sql)
+    line, column = locate_name(statement.name, statement.sql)
     if statement.name not in stored.catalog.relations:
-        hint = stored.catalog.near(statement.name)
+        hint = stored.catalog.suggest_names(statement.name)
         message = f"there is no {statement.kind} {statement.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     relation = stored.catalog.get(statement.name)
@@ -67,7 +79,7 @@ def _meant(stored: StoredCatalog, statement: Drop, beside: set[str]) -> Relation
         message = f"{relation.name} is a {relation.kind}, not a {statement.kind}"
         hint = f"write DROP {relation.kind.upper()} {relation.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    dependents = [name for name in readers(stored, relation.name) if name not in beside]
+    dependents = [name for name in list_readers(stored, relation.name) if name not in beside]
     if dependents and not statement.cascade:
         shown = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
         message = f"{relation.name} is read by {', '.join(dependents)}: {shown}"
@@ -79,61 +91,66 @@ def _meant(stored: StoredCatalog, statement: Drop, beside: set[str]) -> Relation
 def drop_unused(store: Hummock) -> None:
     """Drop the system's indexes that no view uses."""
     version = store.refresh()
-    stored = load(version)
-    unused = _unused(stored, set())
+    stored = load_catalog(version)
+    unused = _find_unused_indexes(stored, set())
     if unused:
-        store.commit(removal(version, stored, unused))
+        store.commit(build_removal(version, stored, unused))
 
 
 def drop_own_view(store: Hummock, sink: str) -> None:
     """Drop the view that a sink AS SELECT was to have for itself, unless the sink was made."""
     version = store.refresh()
-    stored = load(version)
-    if view_of(sink) in stored.catalog.relations and sink not in stored.catalog.relations:
-        store.commit(removal(version, stored, {view_of(sink)}))
+    stored = load_catalog(version)
+    if sink_view_name(sink) in stored.catalog.relations and sink not in stored.catalog.relations:
+        store.commit(build_removal(version, stored, {sink_view_name(sink)}))
 
 
-def removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
+def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
     """Return the commit that takes away relations, and what only these use."""
-    gone = _gone(stored, named)
+    gone = _collect_dropped(stored, named)
     planned = gone & set(stored.plans)
     fragments = {f.table for name in planned for f in stored.plans[name].fragments}
-    acks, pins = _let_go(stored, gone, fragments)
-    touched = {domain_of(stored, name) for name in planned}  # what fails in them fails again
-    changed, unfinished = without(version, gone | fragments)
-    changed |= crossings_forgotten(version, fragments) | checks_forgotten(version, gone)
-    changed |= settled(version, gone)
+    acks, pins = _release_holds(stored, gone, fragments)
+    touched = {find_domain_name(stored, name) for name in planned}  # what fails in them fails again
+    changed, unfinished = drop_creations(version, gone | fragments)
+    changed |= forget_boundaries(version, fragments) | forget_check_results(version, gone)
+    changed |= clear_replaced(version, gone)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
     for name in gone:
-        changed |= forgotten(version, name)
+        changed |= forget_quarantine(version, name)
         if stored.catalog.get(name).kind == SINK:
-            changed |= state_entry(name, None)
-    left = {source_of(sink) for sink in map(stored.catalog.get, gone) if is_copy(sink)} - gone
+            changed |= encode_sink_state(name, None)
+    left = {find_sink_source(sink) for sink in map(stored.catalog.get, gone) if is_delta_copy(sink)} - gone
     for name in touched:
-        stay = sorted(o for o in stored.plans if o not in gone and domain_of(stored, o) == name)
-        changed |= recovered(version, name) | stopped(version, name, gone, stay)
+        stay = sorted(o for o in stored.plans if o not in gone and find_domain_name(stored, o) == name)
+        changed |= forget_failure(version, name) | drop_members(version, name, gone, stay)
     return Commit(
         drop=tuple(sorted(dropped)),
         acks={upstream: consumers for upstream, consumers in acks.items() if upstream not in dropped},
         pins={upstream: consumers for upstream, consumers in pins.items() if upstream not in dropped},
-        catalog=entries(dict.fromkeys(gone) | _without_copies(stored, left), dict.fromkeys(planned))
+        catalog=encode_entries(dict.fromkeys(gone) | _remove_copies(stored, left), dict.fromkeys(planned))
         | changed,
-        precondition=_unchanged(version),
+        precondition=_require_unchanged(version),
     )
 
 
-def _gone(stored: StoredCatalog, named: set[str]) -> set[str]:
+def _collect_dropped(stored: StoredCatalog, named: set[str]) -> set[str]:
     """Return all that goes with relations: indexes, checks, own sinks and views, the system's indexes that nobody else uses."""
     gone = named | {n for name in named if (n := watermark_name(name)) in stored.catalog.relations}
-    gone |= {view_of(name) for name in named if _has_own_view(stored.catalog.get(name))}
+    gone |= {sink_view_name(name) for name in named if _has_own_view(stored.catalog.get(name))}
     gone |= {
-        n for one in gone for n in stored.catalog.dependents(one) if stored.catalog.get(n).kind in COMPANIONS
+        n
+        for one in gone
+        for n in stored.catalog.list_dependents(one)
+        if stored.catalog.get(n).kind in COMPANIONS
     }
-    gone |= {sink.name for sink in sinks(stored) if is_copy(sink) and source_of(sink) in gone}
-    return gone | _unused(stored, gone)
+    gone |= {
+        sink.name for sink in list_sinks(stored) if is_delta_copy(sink) and find_sink_source(sink) in gone
+    }
+    return gone | _find_unused_indexes(stored, gone)
 
 
-def _unused(stored: StoredCatalog, gone: set[str]) -> set[str]:
+def _find_unused_indexes(stored: StoredCatalog, gone: set[str]) -> set[str]:
     """Return the system's indexes that nothing uses but what goes."""
     kept = [plan for name, plan in stored.plans.items() if name not in gone]
     used = {index_name(table, by) for plan in kept for table, by in plan.indexes}
@@ -144,37 +161,43 @@ def _unused(stored: StoredCatalog, gone: set[str]) -> set[str]:
     return own - used
 
 
-def _let_go(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple[Holds, Holds]:
+def _release_holds(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple[Holds, Holds]:
     """Return the acknowledgements and pins that are taken from the tables that stay."""
     inputs = {upstream for table in fragments for upstream in stored.inputs[table]} - gone - fragments
     acks: dict[str, dict[str, int | None]] = {
         upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
         for upstream in inputs
     }
-    pins = _loaded_for(stored, gone, inputs)
+    pins = _find_source_pins(stored, gone, inputs)
     for sink in (stored.catalog.get(name) for name in gone):
         if sink.kind == SINK:
-            for held, holds in zip((acks, pins), released(sink), strict=True):
+            for held, holds in zip((acks, pins), release_holds(sink), strict=True):
                 for table, consumers in holds.items():
                     if table not in gone | fragments:
                         held.setdefault(table, {}).update(consumers)
     return acks, pins
 
 
-def _loaded_for(stored: StoredCatalog, gone: set[str], inputs: set[str]) -> dict[str, dict[str, int | None]]:
+def _find_source_pins(
+    stored: StoredCatalog, gone: set[str], inputs: set[str]
+) -> dict[str, dict[str, int | None]]:
     """Return the pins that held rows of sources for domains of which nothing stays."""
-    domains = {domain_of(stored, name) for name in gone & set(stored.plans)}
-    domains -= {domain_of(stored, name) for name in set(stored.plans) - gone}
-    read = [name for name in inputs if name in stored.catalog.relations and stored.catalog.get(name).passes]
-    return {name: {holder_of(domain): None for domain in domains} for name in read if domains}
+    domains = {find_domain_name(stored, name) for name in gone & set(stored.plans)}
+    domains -= {find_domain_name(stored, name) for name in set(stored.plans) - gone}
+    read = [
+        name
+        for name in inputs
+        if name in stored.catalog.relations and stored.catalog.get(name).is_pass_through
+    ]
+    return {name: {format_holder(domain): None for domain in domains} for name in read if domains}
 
 
-def _without_copies(stored: StoredCatalog, views: Iterable[str]) -> dict[str, Relation | None]:
+def _remove_copies(stored: StoredCatalog, views: Iterable[str]) -> dict[str, Relation | None]:
     """Return views whose Delta tables are not kept any more, as their statements are without them."""
     found: dict[str, Relation | None] = {}
     for name in views:
         view = stored.catalog.get(name)
-        text = without_options(view.sql, view.dialect, COPY_OPTIONS)
+        text = strip_options(view.sql, view.dialect, COPY_OPTIONS)
         found[name] = msgspec.structs.replace(view, sql=text)
     return found
 
@@ -184,19 +207,19 @@ def _has_own_view(relation: Relation) -> bool:
     return relation.kind == SINK and relation.options.get("query") == "true"
 
 
-def checked_parts(stored: StoredCatalog, statement: Several) -> tuple[Statement, ...]:
+def resolve_parts(stored: StoredCatalog, statement: Several) -> tuple[Statement, ...]:
     """Return the parts of a statement whose relations are all there; raises SqlError before any is touched."""
     for part in statement.parts:
         if isinstance(part, DeleteFrom):
-            known(stored, "table", part.table, part.sql)
+            resolve_relation(stored, "table", part.table, part.sql)
         elif not part.if_exists:
-            known(stored, part.kind, part.name, part.sql)
+            resolve_relation(stored, part.kind, part.name, part.sql)
     return statement.parts
 
 
-def _unchanged(seen: Version) -> Callable[[Version], None]:
+def _require_unchanged(seen: Version) -> Callable[[Version], None]:
     """Return the precondition that nobody changed the catalog, or asked a domain for a mutation, since `seen`."""
-    catalog = catalog_unchanged(seen)
+    catalog = require_same_catalog(seen)
     controls = {key: text for key, text in seen.catalog.items() if key.startswith(CONTROL_PREFIX)}
 
     def check(version: Version) -> None:

@@ -17,21 +17,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import as_rows, as_stream, as_values, holds, positions
+from engine.arrow import as_rows, as_stream, as_values, to_mask, to_positions
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
-from engine.hummock.driver_traffic import held
-from engine.hummock.ordering import equal_values, one_chunk
-from engine.hummock.passing import WAS, was
-from engine.runtime.rows import stored_names, typed_rows
-from engine.runtime.writes.key_order import InKeyOrder
-from engine.runtime.writes.spilled import (
-    ANSWER,
-    ANSWER_SCHEMA,
-    PLACE,
-    answered,
-    concatenated,
-)
-from engine.runtime.writes.write_tasks import WRITE_BYTES, WRITE_ROWS, with_operation
+from engine.hummock.manifests.pass_through import WAS, old_column
+from engine.hummock.monitoring.driver_traffic import track_rows
+from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.runtime.rows import convert_rows, to_stored_names
+from engine.runtime.writes.key_order import KeyOrderedRows
+from engine.runtime.writes.spill import ANSWER, ANSWER_SCHEMA, PLACE, concatenate_streams, encode_answer
+from engine.runtime.writes.write_tasks import WRITE_BYTES, WRITE_ROWS, append_operation
 from engine.sql.catalog import Relation
 from engine.sql.column_names import ADDED
 
@@ -43,7 +37,7 @@ MOST_LETTERS = 1_000
 INLINE_BYTES = 1 << 20
 
 
-class Letter(msgspec.Struct, frozen=True):
+class RejectedRow(msgspec.Struct, frozen=True):
     """A row that was set aside: its place, why, and the row itself."""
 
     place: int
@@ -51,7 +45,7 @@ class Letter(msgspec.Struct, frozen=True):
     raw: str
 
 
-class Changed(msgspec.Struct):
+class ChangeResult(msgspec.Struct):
     """What tasks have written: files, or a few rows as an Arrow stream in the form that files are written from.
 
     `twice` counts rows beside the one of their key that was taken. `letters` are some of the rows that were set aside, `aside`
@@ -64,9 +58,9 @@ class Changed(msgspec.Struct):
     deletes: int = 0
     twice: int = 0
     aside: int = 0
-    letters: tuple[Letter, ...] = ()
+    letters: tuple[RejectedRow, ...] = ()
 
-    def set_aside(self, letters: Sequence[Letter], count: int) -> None:
+    def add_rejected(self, letters: Sequence[RejectedRow], count: int) -> None:
         """Take note of rows that are set aside."""
         self.aside += count
         self.letters = (*self.letters, *letters)[:MOST_LETTERS]
@@ -88,51 +82,57 @@ class WriteChanges:
     new: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(self, Reader.open(self.url, self.options))
+        task = _ChangeTask(self, Reader.open(self.url, self.options))
         for batch in batches:
             task.take(batch)
-        yield answered(task.answer())
+        yield encode_answer(task.finish())
 
-    def of_frame(self, rows: InKeyOrder, reader: Reader) -> Changed:
+    def write_frame(self, rows: KeyOrderedRows, reader: Reader) -> ChangeResult:
         """Write rows by tasks; raises PySparkException."""
-        found = held(rows.into(self, ANSWER_SCHEMA).toArrow()).column(ANSWER)
-        done = [msgspec.msgpack.decode(answer.as_buffer(), type=Changed) for answer in itertools.chain(found)]
-        whole = Changed(tuple(sst for one in done for sst in one.ssts))
+        found = track_rows(rows.apply(self, ANSWER_SCHEMA).toArrow()).column(ANSWER)
+        done = [
+            msgspec.msgpack.decode(answer.as_buffer(), type=ChangeResult) for answer in itertools.chain(found)
+        ]
+        whole = ChangeResult(tuple(sst for one in done for sst in one.ssts))
         for one in done:
             whole.puts, whole.deletes = whole.puts + one.puts, whole.deletes + one.deletes
             whole.twice += one.twice
-            whole.set_aside(one.letters, one.aside)
-        few = concatenated([one.rows for one in done if one.rows])
+            whole.add_rejected(one.letters, one.aside)
+        few = concatenate_streams([one.rows for one in done if one.rows])
         if few is not None:
             whole.ssts += tuple(reader.write_run(self.table, few))
-        return self._named(whole)
+        return self._mark_new_keys(whole)
 
-    def of_rows(self, rows: pa.Table, reader: Reader) -> Changed:
+    def write_rows(self, rows: pa.Table, reader: Reader) -> ChangeResult:
         """Write few rows, in any order."""
-        key = [c.name for c in self.relation.columns if c.source in self.relation.primary_key]
+        key = [c.name for c in self.relation.columns if c.storage_name in self.relation.primary_key]
         ordered = rows.sort_by([(name, "ascending") for name in (*key, PLACE)])
-        task = _Task(self, reader, keeps=False)
+        task = _ChangeTask(self, reader, keeps=False)
         for batch in ordered.to_batches():
             task.take(batch)
-        return self._named(task.answer())
+        return self._mark_new_keys(task.finish())
 
-    def _named(self, done: Changed) -> Changed:
+    def _mark_new_keys(self, done: ChangeResult) -> ChangeResult:
         if self.new and not done.deletes:
             done.ssts = tuple(with_new_keys(self.table, done.ssts))
         return done
 
 
-class _Task:
+class _ChangeTask:
     """The rows of one task on their way into files."""
 
     def __init__(self, body: WriteChanges, reader: Reader, *, keeps: bool = True) -> None:
-        self.body, self.reader, self.done, self._keeps = body, reader, Changed(), keeps
+        self.body, self.reader, self.done, self._keeps = body, reader, ChangeResult(), keeps
         relation = body.relation
         self.columns = [column.name for column in relation.columns]
-        self.key = [column.name for column in relation.columns if column.source in relation.primary_key]
+        self.key = [column.name for column in relation.columns if column.storage_name in relation.primary_key]
         self.left = [
             *self.key,
-            *(c.name for c in relation.columns if c.source == WAS or c.source.startswith(was(""))),
+            *(
+                c.name
+                for c in relation.columns
+                if c.storage_name == WAS or c.storage_name.startswith(old_column(""))
+            ),
         ]
         """What a deletion tells: the key, and of a source the old row."""
         self.shown = [name for name in self.columns if name in self.key or name not in self.left]
@@ -145,62 +145,62 @@ class _Task:
         given = pa.Table.from_batches([batch])
         if PLACE not in given.column_names:
             given = given.append_column(PLACE, pa.repeat(pa.scalar(COMES, pa.int64()), given.num_rows))
-        rows = self._with_keys(given)
+        rows = self._filter_keyed(given)
         self._held.append(rows)
         self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
         if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
             self._write(last=False)
 
-    def answer(self) -> Changed:
+    def finish(self) -> ChangeResult:
         """Write what is left, and return what there is to say."""
         self._write(last=True)
         return self.done
 
-    def _with_keys(self, rows: pa.Table) -> pa.Table:
+    def _filter_keyed(self, rows: pa.Table) -> pa.Table:
         """Return the rows that have a key; of the others those that come are set aside."""
         if UNFIT in rows.column_names:
-            rows = self._fitting(rows)
+            rows = self._filter_fitting(rows)
         lacking = np.zeros(rows.num_rows, dtype=bool)
         for name in self.needed:
-            lacking |= holds(rows.column(name).is_null())
+            lacking |= to_mask(rows.column(name).is_null())
         if not lacking.any():
             return rows
-        told = rows.filter(pa.array(lacking & ~_gone(rows)))
+        told = rows.filter(pa.array(lacking & ~_find_deleted(rows)))
         nulls = [name for name in self.needed if told.column(name).null_count]
-        self._aside(told, f"the key {', '.join(nulls)} is null")
+        self._set_aside(told, f"the key {', '.join(nulls)} is null")
         return rows.filter(pa.array(~lacking))
 
-    def _fitting(self, rows: pa.Table) -> pa.Table:
+    def _filter_fitting(self, rows: pa.Table) -> pa.Table:
         """Return the rows that can be taken; of the others those that come are set aside."""
-        unfit = holds(rows.column(UNFIT).is_valid())
-        told = rows.filter(pa.array(unfit & ~_gone(rows)))
-        self._aside(told, UNFIT)
+        unfit = to_mask(rows.column(UNFIT).is_valid())
+        told = rows.filter(pa.array(unfit & ~_find_deleted(rows)))
+        self._set_aside(told, UNFIT)
         return rows.filter(pa.array(~unfit)).drop_columns([UNFIT])
 
-    def _aside(self, rows: pa.Table, reason: str) -> None:
+    def _set_aside(self, rows: pa.Table, reason: str) -> None:
         """Set rows aside, each for a reason; UNFIT means its own."""
         some = rows.slice(0, MOST_LETTERS - min(len(self.done.letters), MOST_LETTERS))
         reasons = (
             as_values(some.column(UNFIT)) if reason == UNFIT else itertools.repeat(reason, some.num_rows)
         )
         given = zip(as_values(some.column(PLACE)), reasons, as_rows(some.select(self.shown)), strict=True)
-        letters = [Letter(place, why, _text(row)) for place, why, row in given]
-        self.done.set_aside(letters, rows.num_rows)
+        letters = [RejectedRow(place, why, _format_row(row)) for place, why, row in given]
+        self.done.add_rejected(letters, rows.num_rows)
 
     def _write(self, *, last: bool) -> None:
         held, self._held, self._rows, self._bytes = self._held, [], 0, 0
         rows = pa.concat_tables(held).combine_chunks() if held else None
         if rows is None or not rows.num_rows:
             return
-        starts = self._starts(rows)
-        before, top, stored = self._folded(rows, starts)
+        starts = self._find_key_starts(rows)
+        before, top, stored = self._fold(rows, starts)
         if not last:  # a key's rows may go on: what counts of its rows so far waits
             waiting = sorted({*stored[-1:][stored[-1:] >= 0].tolist(), int(top[-1])})
-            self._held = [before.take(positions(np.array(waiting)))]
+            self._held = [before.take(to_positions(np.array(waiting)))]
             top, stored = top[:-1], stored[:-1]
         self._emit(before, top, stored, few=last)
 
-    def _starts(self, rows: pa.Table) -> np.ndarray:
+    def _find_key_starts(self, rows: pa.Table) -> np.ndarray:
         """Return where each key's rows begin."""
         same = np.ones(max(rows.num_rows - 1, 0), dtype=bool)
         for name in self.key:
@@ -208,12 +208,12 @@ class _Task:
             same &= equal_values(values.slice(1), values.slice(0, len(values) - 1))
         return np.flatnonzero(np.concatenate([[True], ~same]))
 
-    def _folded(self, rows: pa.Table, starts: np.ndarray) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    def _fold(self, rows: pa.Table, starts: np.ndarray) -> tuple[pa.Table, np.ndarray, np.ndarray]:
         """Return, of each key, which row counts, and in a difference which one the table has (-1: none)."""
         ends = np.append(starts[1:], rows.num_rows)
         top = ends - 1
         places = rows.column(PLACE).to_numpy()
-        gone = _gone(rows)
+        gone = _find_deleted(rows)
         stored = np.where(places[starts] == 0, starts, -1) if self.body.compares else None
         before = np.maximum(top - 1, 0)
         twice = (top > starts) & (places[top] == places[before]) & ~gone[top]
@@ -222,26 +222,26 @@ class _Task:
             while first > starts[at] and places[first - 1] == places[top[at]]:
                 first -= 1
             group = rows.slice(first, int(top[at]) - first + 1)
-            best = _greatest(group.select(self.columns))
+            best = _find_greatest(group.select(self.columns))
             top[at] = first + best
             self.done.twice += group.num_rows - 1
             if self.body.compares:
                 others = np.arange(group.num_rows) != best
-                self._aside(
+                self._set_aside(
                     group.filter(pa.array(others)),
                     "its key stands more than once in the Delta table, another row was taken",
                 )
         return rows, top, np.full(len(top), -1) if stored is None else stored
 
     def _emit(self, rows: pa.Table, top: np.ndarray, stored: np.ndarray, *, few: bool) -> None:
-        gone = _gone(rows)[top]
+        gone = _find_deleted(rows)[top]
         known = np.flatnonzero((stored >= 0) & ~gone)
         same = np.zeros(len(top), dtype=bool)
         if len(known):
             equal = np.ones(len(known), dtype=bool)
             for name in self.columns:
                 values = one_chunk(rows.column(name))
-                mine, theirs = (values.take(positions(at[known])) for at in (top, stored))
+                mine, theirs = (values.take(to_positions(at[known])) for at in (top, stored))
                 equal &= equal_values(mine, theirs)
             same[known[equal]] = True
         chosen, gone = top[~same], gone[~same]
@@ -250,11 +250,13 @@ class _Task:
         table = self.body.table
         whole = pa.concat_tables(
             [
-                with_operation(
-                    table, self._named(rows.take(positions(chosen[~gone])), self.columns), delete=False
+                append_operation(
+                    table,
+                    self._select_stored(rows.take(to_positions(chosen[~gone])), self.columns),
+                    delete=False,
                 ),
-                with_operation(
-                    table, self._named(rows.take(positions(chosen[gone])), self.left), delete=True
+                append_operation(
+                    table, self._select_stored(rows.take(to_positions(chosen[gone])), self.left), delete=True
                 ),
             ]
         )
@@ -265,21 +267,21 @@ class _Task:
         else:
             self.done.ssts += tuple(self.reader.write_run(table, whole))
 
-    def _named(self, rows: pa.Table, columns: list[str]) -> pa.Table:
+    def _select_stored(self, rows: pa.Table, columns: list[str]) -> pa.Table:
         """Return some columns of rows, typed, under the names of the store."""
         relation = self.body.relation
-        return stored_names(relation, typed_rows(relation, rows.select(columns), columns))
+        return to_stored_names(relation, convert_rows(relation, rows.select(columns), columns))
 
 
-def _gone(rows: pa.Table) -> np.ndarray:
+def _find_deleted(rows: pa.Table) -> np.ndarray:
     places = rows.column(PLACE).to_numpy()
     return np.asarray(places % 2 == 0)
 
 
-def _greatest(rows: pa.Table) -> int:
-    texts = [_text(row) for row in as_rows(rows)]
+def _find_greatest(rows: pa.Table) -> int:
+    texts = [_format_row(row) for row in as_rows(rows)]
     return max(range(len(texts)), key=texts.__getitem__)
 
 
-def _text(row: Mapping[str, Any]) -> str:
+def _format_row(row: Mapping[str, Any]) -> str:
     return json.dumps(row, default=str, ensure_ascii=False)

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import as_rows, holds, positions
+from engine.arrow import as_rows, to_mask, to_positions
 from engine.errors import Conflict, DuplicateKey
 from engine.hummock import Delete, Hummock, Put, TableVersion, Version
-from engine.hummock.batch import Operation
-from engine.hummock.one_key import first_of_each, key_numbers, last_of_each
-from engine.hummock.preconditions import Precondition
-from engine.runtime.rows import awaits_row_ids, with_row_ids
-from engine.runtime.writes.left_places import leaving, unwritten
-from engine.runtime.writes.watermarks import Arrivals, Moved
+from engine.hummock.manifests.preconditions import Precondition
+from engine.hummock.rows.key_numbers import find_first_of_each, find_last_of_each, number_keys
+from engine.hummock.writes.batch import Operation
+from engine.runtime.rows import assign_row_ids, needs_row_ids
+from engine.runtime.writes.replaced_rows import build_deletes, require_unwritten
+from engine.runtime.writes.watermarks import ArrivingRows, WatermarkMoved
 from engine.sql.catalog import ConflictPolicy, Relation
 
 WRITE_DEADLINE_SECONDS = 60.0
@@ -26,13 +26,13 @@ UPDATE_IF_NOT_NULL = "update if not null"
 Resolve = Callable[[pa.Table, np.ndarray, pa.Table], pa.Table]
 
 
-class Attempts:
+class WriteAttempts:
     """Counts how often a statement is tried whose table changes meanwhile: at least three times, and for a minute."""
 
     def __init__(self) -> None:
         self._left, self._deadline = 3, time.monotonic() + WRITE_DEADLINE_SECONDS
 
-    def failed(self) -> bool:
+    def count_failure(self) -> bool:
         """Count an attempt that failed; returns whether it was the last one."""
         self._left -= 1
         return self._left <= 0 and time.monotonic() > self._deadline
@@ -46,7 +46,7 @@ class Inserted(NamedTuple):
     late: int = 0
 
 
-def ingest(
+def ingest_rows(
     store: Hummock,
     relation: Relation,
     given: pa.Table,
@@ -58,42 +58,44 @@ def ingest(
 
     Where the time stands in the key, a row that is there under the same unique key leaves its place, also for one that is late.
     """
-    attempts = Attempts()
+    attempts = WriteAttempts()
     while True:
         version = store.version
-        arrivals, check = Arrivals(store, version, relation), precondition
-        rows = arrivals.take(given)
+        arrivals, check = ArrivingRows(store, version, relation), precondition
+        rows = arrivals.filter_late(given)
         steps: list[Operation] = [Put(rows, new_keys)] if rows.num_rows or not arrivals.late else []
         if relation.unique_key != relation.primary_key and not new_keys:
-            steps = [*leaving(store, version, relation, given), *steps]
-            check = unwritten(version, relation, precondition)
+            steps = [*build_deletes(store, version, relation, given), *steps]
+            check = require_unwritten(version, relation, precondition)
         writes = {relation.name: steps} if steps else {}
         try:
             epoch = store.ingest_batch(
-                {**writes, **arrivals.writes()},
-                precondition=arrivals.unmoved(check),
-                watermarks=arrivals.watermarks(),
+                {**writes, **arrivals.build_writes()},
+                precondition=arrivals.require_unmoved(check),
+                watermarks=arrivals.get_ttl_watermarks(),
             )
             return Inserted(epoch, rows, arrivals.late)
-        except Moved:
+        except WatermarkMoved:
             store.refresh()
-            if attempts.failed():
+            if attempts.count_failure():
                 raise
 
 
 def ingest_steps(store: Hummock, relation: Relation, version: Version, steps: Sequence[Operation]) -> int:
     """Commit what an UPDATE or DELETE writes to a table as it was read; returns how many new rows were late."""
-    arrivals = Arrivals(store, version, relation)
-    in_time = [Put(arrivals.take(_table(step.rows))) if isinstance(step, Put) else step for step in steps]
+    arrivals = ArrivingRows(store, version, relation)
+    in_time = [
+        Put(arrivals.filter_late(_to_table(step.rows))) if isinstance(step, Put) else step for step in steps
+    ]
     store.ingest_batch(
-        {relation.name: in_time, **arrivals.writes()},
-        precondition=arrivals.unmoved(unchanged(version.tables[relation.name])),
-        watermarks=arrivals.watermarks(),
+        {relation.name: in_time, **arrivals.build_writes()},
+        precondition=arrivals.require_unmoved(require_unchanged(version.tables[relation.name])),
+        watermarks=arrivals.get_ttl_watermarks(),
     )
     return arrivals.late
 
 
-def _table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+def _to_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
     return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
 
 
@@ -101,14 +103,16 @@ def delete_by_key(store: Hummock, relation: Relation, keys: pa.Table) -> int:
     """Delete the rows that are there under some unique keys, and return the epoch of the commit."""
     if relation.unique_key == relation.primary_key:
         return store.ingest_batch({relation.name: [Delete(keys)]})
-    attempts = Attempts()
+    attempts = WriteAttempts()
     while True:
         version = store.refresh()
-        steps = leaving(store, version, relation, keys)
+        steps = build_deletes(store, version, relation, keys)
         try:
-            return store.ingest_batch({relation.name: steps}, precondition=unwritten(version, relation))
-        except Moved:
-            if attempts.failed():
+            return store.ingest_batch(
+                {relation.name: steps}, precondition=require_unwritten(version, relation)
+            )
+        except WatermarkMoved:
+            if attempts.count_failure():
                 raise
 
 
@@ -117,35 +121,37 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: Conf
 
     Raises DuplicateKey under the policy `error` for a key that exists or stands twice.
     """
-    if awaits_row_ids(rows):  # no other row has its key, whoever writes meanwhile
-        rows = with_row_ids(store, rows)
-        return ingest(store, relation, rows, new_keys=True)
+    if needs_row_ids(rows):  # no other row has its key, whoever writes meanwhile
+        rows = assign_row_ids(store, rows)
+        return ingest_rows(store, relation, rows, new_keys=True)
     if policy == "overwrite":
-        rows = last_by_key(rows, relation.unique_key)
-        return ingest(store, relation, rows)
+        rows = retain_last_by_key(rows, relation.unique_key)
+        return ingest_rows(store, relation, rows)
     if policy == "ignore":
-        return resolved(store, relation, first_by_key(rows, relation.unique_key), new_only, new_keys=True)
+        return write_resolved(
+            store, relation, retain_first_by_key(rows, relation.unique_key), retain_new, new_keys=True
+        )
     if policy == UPDATE_IF_NOT_NULL:
-        folded = last_values_by_key(rows, relation.unique_key)
-        return resolved(store, relation, folded, not_null)
-    refuse_twice(relation, rows)
+        folded = merge_by_key(rows, relation.unique_key)
+        return write_resolved(store, relation, folded, fill_nulls)
+    refuse_duplicates(relation, rows)
 
-    def refuse(found: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
+    def refuse_known(found: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
         if len(known):
-            raise _exists(relation, found, known)
+            raise _build_exists_error(relation, found, known)
         return found
 
-    return resolved(store, relation, rows, refuse, new_keys=True)
+    return write_resolved(store, relation, rows, refuse_known, new_keys=True)
 
 
-def resolved(
+def write_resolved(
     store: Hummock, relation: Relation, rows: pa.Table, resolve: Resolve, *, new_keys: bool = False
 ) -> Inserted:
     """Write what `resolve` makes of (rows, indexes of those with known keys, their stored rows), as if no one wrote meanwhile.
 
     With `new_keys` it leaves no row whose key is known.
     """
-    attempts = Attempts()
+    attempts = WriteAttempts()
     keys = rows.select(list(relation.unique_key))
     while True:
         table = store.refresh().tables[relation.name]
@@ -156,36 +162,40 @@ def resolved(
         if written.num_rows == 0:
             return Inserted(store.version.epoch, written)
         try:
-            return ingest(store, relation, written, unchanged(table), new_keys=new_keys)
+            return ingest_rows(store, relation, written, require_unchanged(table), new_keys=new_keys)
         except Conflict:
-            if attempts.failed():
+            if attempts.count_failure():
                 raise
 
 
-def refuse_twice(relation: Relation, rows: pa.Table) -> None:
+def refuse_duplicates(relation: Relation, rows: pa.Table) -> None:
     """Raise DuplicateKey if a key stands twice among the rows."""
-    key = key_that_stands_twice(rows, relation.unique_key)
+    key = find_duplicate_key(rows, relation.unique_key)
     if key is not None:
         raise DuplicateKey(f"insert into {relation.name}: the key {key} stands twice")
 
 
-def key_that_stands_twice(rows: pa.Table, primary_key: tuple[str, ...]) -> str | None:
+def find_duplicate_key(rows: pa.Table, primary_key: tuple[str, ...]) -> str | None:
     """Return a key that more than one of the rows has, None if there is none."""
-    numbers = key_numbers(rows.select(list(primary_key)))
+    numbers = number_keys(rows.select(list(primary_key)))
     twice = np.flatnonzero(np.bincount(numbers) > 1)
-    return key_at(rows, primary_key, int(first_of_each(numbers)[twice[0]])) if len(twice) else None
+    return (
+        format_key_at(rows, primary_key, int(find_first_of_each(numbers)[twice[0]])) if len(twice) else None
+    )
 
 
-def _exists(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateKey:
-    return keys_exist(relation.name, len(known), key_at(rows, relation.unique_key, int(known[0])))
+def _build_exists_error(relation: Relation, rows: pa.Table, known: np.ndarray) -> DuplicateKey:
+    return build_keys_exist_error(
+        relation.name, len(known), format_key_at(rows, relation.unique_key, int(known[0]))
+    )
 
 
-def key_at(rows: pa.Table, primary_key: tuple[str, ...], at: int) -> str:
+def format_key_at(rows: pa.Table, primary_key: tuple[str, ...], at: int) -> str:
     """Return the key of one of the rows, in words."""
     return str(as_rows(rows.select(list(primary_key)).slice(at, 1))[0])
 
 
-def keys_exist(table: str, rows: int, first: str) -> DuplicateKey:
+def build_keys_exist_error(table: str, rows: int, first: str) -> DuplicateKey:
     """Return the error for rows whose keys a table has already."""
     return DuplicateKey(
         f"insert into {table}: {rows} rows have keys that exist, the first is {first}; "
@@ -193,7 +203,7 @@ def keys_exist(table: str, rows: int, first: str) -> DuplicateKey:
     )
 
 
-def unchanged(table: TableVersion) -> Callable[[Version], None]:
+def require_unchanged(table: TableVersion) -> Callable[[Version], None]:
     """Return the precondition that a table is still as it was read."""
 
     def check(version: Version) -> None:
@@ -204,18 +214,18 @@ def unchanged(table: TableVersion) -> Callable[[Version], None]:
     return check
 
 
-def new_only(rows: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
+def retain_new(rows: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:
     """Return the rows whose keys are not known."""
     keep = np.ones(rows.num_rows, dtype=bool)
     keep[known] = False
     return rows.filter(pa.array(keep))
 
 
-def not_null(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
+def fill_nulls(rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
     """Return the rows, those with known keys with the stored values where they have none."""
     before = np.full(rows.num_rows, -1, dtype=np.int64)
     before[known] = np.arange(len(known))
-    index = positions(before, absent=before < 0)
+    index = to_positions(before, absent=before < 0)
     arrays = []
     for name in rows.column_names:
         new = rows.column(name)
@@ -228,36 +238,36 @@ def _coalesce(new: pa.ChunkedArray[Any], old: pa.Array[Any]) -> pa.ChunkedArray[
     if not pa.types.is_nested(new.type):
         return pc.coalesce(new, pa.chunked_array([old]))
     rows = np.arange(len(new))
-    places = np.where(holds(new.is_null()), rows + len(new), rows)
-    return pa.chunked_array([*new.chunks, old]).take(positions(places))
+    places = np.where(to_mask(new.is_null()), rows + len(new), rows)
+    return pa.chunked_array([*new.chunks, old]).take(to_positions(places))
 
 
-def last_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+def retain_last_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return the last row of each key, in the rows' order; the rows themselves if each has a key of its own."""
-    return _taken(rows, np.sort(last_of_each(_numbers(rows, key))))
+    return _take_rows(rows, np.sort(find_last_of_each(_number_keys(rows, key))))
 
 
-def first_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+def retain_first_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return the first row of each key, in the rows' order; the rows themselves if each has a key of its own."""
-    return _taken(rows, first_of_each(_numbers(rows, key)))
+    return _take_rows(rows, find_first_of_each(_number_keys(rows, key)))
 
 
-def last_values_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+def merge_by_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Return one row a key: of each column the last value that is not null."""
-    numbers, places = _numbers(rows, key), np.arange(rows.num_rows)
-    last_of = last_of_each(numbers)[numbers]
+    numbers, places = _number_keys(rows, key), np.arange(rows.num_rows)
+    last_of = find_last_of_each(numbers)[numbers]
     last = np.flatnonzero(last_of == places)
     arrays = []
     for column in rows.columns if len(last) < len(places) else ():
-        chosen, known = places.copy(), np.flatnonzero(holds(column.is_valid()))
+        chosen, known = places.copy(), np.flatnonzero(to_mask(column.is_valid()))
         chosen[last_of[known]] = known  # of several the last one stays
-        arrays.append(column.take(positions(chosen[last])))
+        arrays.append(column.take(to_positions(chosen[last])))
     return pa.Table.from_arrays(arrays, schema=rows.schema) if arrays else rows
 
 
-def _numbers(rows: pa.Table, key: tuple[str, ...]) -> np.ndarray:
-    return key_numbers(rows.select(list(key)))
+def _number_keys(rows: pa.Table, key: tuple[str, ...]) -> np.ndarray:
+    return number_keys(rows.select(list(key)))
 
 
-def _taken(rows: pa.Table, places: np.ndarray) -> pa.Table:
-    return rows if len(places) == rows.num_rows else rows.take(positions(places))
+def _take_rows(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    return rows if len(places) == rows.num_rows else rows.take(to_positions(places))

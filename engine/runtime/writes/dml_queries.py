@@ -9,24 +9,24 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 
 from engine.errors import InvalidRow
-from engine.sql.batch.hidden_row_ids import read_whole
-from engine.sql.catalog import Column, Relation
+from engine.sql.batch.hidden_row_ids import mark_read_whole
+from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.column_names import ADDED
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.refusals import mistake
+from engine.sql.parsing.statement_errors import sql_error
+from engine.sql.statements.dml.literal_rows import NotLiteral, find_misfit, read_literal
 from engine.sql.statements.statement_types import OnConflict
-from engine.sql.statements.values import NotLiteral, literal, misfit
-from engine.sql.typing.expression_types import INTEGRAL, exact_type
+from engine.sql.typing.expression_types import INTEGRAL, infer_exact_type
 from engine.sql.typing.types import cast_type, to_arrow
 from engine.sql.typing.wrong_literals import refuse_type
 
 
-def renamed(relation: Relation, name: str) -> Relation:
+def rename_relation(relation: Relation, name: str) -> Relation:
     """Return a relation under another name."""
     return msgspec.structs.replace(relation, name=name)
 
 
-def selection(
+def build_selection(
     relation: Relation,
     alias: str,
     items: list[exp.Expr],
@@ -34,7 +34,7 @@ def selection(
     where: exp.Expr | None,
 ) -> exp.Select:
     """Return the query of a table under an alias, beside other sources."""
-    table = read_whole(
+    table = mark_read_whole(
         exp.Table(
             this=exp.to_identifier(relation.name, quoted=True),
             alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
@@ -46,7 +46,7 @@ def selection(
     return query.where(where.copy(), copy=False) if where is not None else query
 
 
-def qualified(node: exp.Expr, alias: str) -> exp.Expr:
+def qualify_columns(node: exp.Expr, alias: str) -> exp.Expr:
     """Return an expression in which a column without a table, outside of subqueries, is one of `alias`."""
 
     def qualify(part: exp.Expr) -> exp.Expr:
@@ -58,7 +58,7 @@ def qualified(node: exp.Expr, alias: str) -> exp.Expr:
     return node.copy().transform(qualify, copy=False)
 
 
-def assignable(
+def resolve_assignments(
     relation: Relation, assignments: tuple[tuple[str, exp.Expr], ...], sql: str
 ) -> dict[str, exp.Expr]:
     """Return the new values by column; raises SqlError for a column that cannot be set."""
@@ -66,30 +66,32 @@ def assignable(
     for name, value in assignments:
         if name not in columns:
             hint = f"its columns are {', '.join(columns)}"
-            raise mistake(f"table {relation.name} has no column {name}", value.parent or value, sql, hint)
+            raise sql_error(f"table {relation.name} has no column {name}", value.parent or value, sql, hint)
         if columns[name].generated is not None and not is_default(value):
             hint = "set the columns that it is computed from"
-            raise mistake(f"column {name} of {relation.name} is generated", value.parent or value, sql, hint)
+            raise sql_error(
+                f"column {name} of {relation.name} is generated", value.parent or value, sql, hint
+            )
     return dict(assignments)
 
 
 def refuse_key(relation: Relation, changed: dict[str, exp.Expr], sql: str) -> None:
     """Raise SqlError if ON CONFLICT DO UPDATE sets a column of the key: the row that it updates is the one of the key."""
-    for column in unique_columns(relation):
+    for column in list_unique_columns(relation):
         if column.name in changed:
             value = changed[column.name]
             message = f"{column.name} is part of the primary key of {relation.name}, which ON CONFLICT DO UPDATE keeps"
-            raise mistake(message, value.parent or value, sql, "UPDATE the row afterwards")
+            raise sql_error(message, value.parent or value, sql, "UPDATE the row afterwards")
 
 
-def key_columns(relation: Relation) -> tuple[Column, ...]:
+def list_key_columns(relation: Relation) -> tuple[RelationColumn, ...]:
     """Return the columns of a table's key."""
-    return tuple(column for column in relation.columns if column.source in relation.primary_key)
+    return tuple(column for column in relation.columns if column.storage_name in relation.primary_key)
 
 
-def unique_columns(relation: Relation) -> tuple[Column, ...]:
+def list_unique_columns(relation: Relation) -> tuple[RelationColumn, ...]:
     """Return the columns of a table by which its rows are told apart: the key as the statement has it."""
-    return tuple(column for column in relation.columns if column.source in relation.unique_key)
+    return tuple(column for column in relation.columns if column.storage_name in relation.unique_key)
 
 
 def is_default(node: exp.Expr) -> bool:
@@ -104,18 +106,18 @@ def is_default(node: exp.Expr) -> bool:
     )
 
 
-def key_is_meant(relation: Relation, conflict: OnConflict, sql: str) -> None:
+def check_conflict_key(relation: Relation, conflict: OnConflict, sql: str) -> None:
     """Raise SqlError if ON CONFLICT names other columns than the primary key."""
-    if any(column.hidden for column in key_columns(relation)):
+    if any(column.hidden for column in list_key_columns(relation)):
         if not conflict.keys and not conflict.assignments:
             return
         message = f"table {relation.name} has no PRIMARY KEY, so that nothing can conflict"
-        raise mistake(message, conflict.node, sql, "leave ON CONFLICT out")
-    key = [column.name for column in unique_columns(relation)]
+        raise sql_error(message, conflict.node, sql, "leave ON CONFLICT out")
+    key = [column.name for column in list_unique_columns(relation)]
     if set(conflict.keys) != set(key) and (conflict.keys or conflict.assignments):
         shown = ", ".join(key)
         message = f"ON CONFLICT needs the primary key of {relation.name}, which is ({shown})"
-        raise mistake(message, conflict.node, sql, f"write ON CONFLICT ({shown})")
+        raise sql_error(message, conflict.node, sql, f"write ON CONFLICT ({shown})")
 
 
 def refuse_append_only(relation: Relation, verb: str) -> None:
@@ -137,23 +139,23 @@ def refuse_assignments(relation: Relation, alias: str, changed: dict[str, exp.Ex
     for name, value in changed.items():
         others = any(column.table.lower() not in own for column in value.find_all(exp.Column))
         if not is_default(value) and not others and value.find(exp.Query) is None:
-            refuse_assignment(relation, name, exact_type(value, types), value, sql)
+            refuse_assignment(relation, name, infer_exact_type(value, types), value, sql)
 
 
-def assigned(value: exp.Expr, kind: str, name: str) -> exp.Expr:
+def cast_assignment(value: exp.Expr, kind: str, name: str) -> exp.Expr:
     """Return an expression as the new value of a column."""
     cast = exp.Cast(this=exp.Paren(this=value.copy()), to=cast_type(kind))
     return exp.alias_(cast, exp.to_identifier(name, quoted=True))
 
 
-def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -> list[exp.Expr]:
+def build_update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -> list[exp.Expr]:
     """Return what an UPDATE selects: new values and old ones, without what is completed later."""
     items = []
     for column in relation.columns:
         if column.generated is not None or (column.name in changed and is_default(changed[column.name])):
             continue
         if column.name in changed:
-            items.append(assigned(changed[column.name], column.type, column.name))
+            items.append(cast_assignment(changed[column.name], column.type, column.name))
         else:
             items.append(
                 exp.column(
@@ -163,7 +165,7 @@ def update_items(relation: Relation, alias: str, changed: dict[str, exp.Expr]) -
     return items
 
 
-def fitting(text: str, given: str, wanted: str, dialect: Dialect) -> str:
+def cast_to_fit(text: str, given: str, wanted: str, dialect: Dialect) -> str:
     """Return an expression of a type as the one that is cast to another: PostgreSQL rounds, and no number becomes infinite."""
     if dialect != "spark" and wanted in INTEGRAL:
         if given in ("float", "double"):
@@ -181,28 +183,28 @@ def fitting(text: str, given: str, wanted: str, dialect: Dialect) -> str:
     return text
 
 
-def merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Select:
+def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Select:
     """Return the query of ON CONFLICT DO UPDATE over the table and `excluded`, which has the rows with known keys."""
-    changed = assignable(relation, conflict.assignments, sql)
+    changed = resolve_assignments(relation, conflict.assignments, sql)
     refuse_key(relation, changed, sql)
     refuse_assignments(relation, relation.name, changed, sql)
     t = relation.name
-    seen = {name: v if is_default(v) else qualified(v, t) for name, v in changed.items()}
-    items = update_items(relation, t, seen)
+    seen = {name: v if is_default(v) else qualify_columns(v, t) for name, v in changed.items()}
+    items = build_update_items(relation, t, seen)
     both = exp.and_(
         *(
             exp.NullSafeEQ(
                 this=exp.column(c.name, table=t, quoted=True),
                 expression=exp.column(c.name, table="excluded", quoted=True),
             )
-            for c in unique_columns(relation)
+            for c in list_unique_columns(relation)
         )
     )
-    where = both if conflict.where is None else exp.and_(both, qualified(conflict.where, t))
-    return selection(relation, t, items, (exp.to_table("excluded"),), where)
+    where = both if conflict.where is None else exp.and_(both, qualify_columns(conflict.where, t))
+    return build_selection(relation, t, items, (exp.to_table("excluded"),), where)
 
 
-def constants_of(
+def find_constants(
     relation: Relation, changed: dict[str, exp.Expr], dialect: Dialect
 ) -> dict[str, pa.Scalar[Any]] | None:
     """Return the new values of an UPDATE if all of them are literals of their columns' types, else None."""
@@ -210,8 +212,8 @@ def constants_of(
     for column in relation.columns:
         if column.name in changed and not is_default(changed[column.name]):
             try:
-                value = literal(changed[column.name], column.type, dialect)
-                if column.type == "float" and (wrong := misfit(value, column)) is not None:
+                value = read_literal(changed[column.name], column.type, dialect)
+                if column.type == "float" and (wrong := find_misfit(value, column)) is not None:
                     raise InvalidRow(f"UPDATE of {relation.name}: {': '.join(wrong)}")
                 found[column.name] = pa.scalar(value, to_arrow(column.type))
             except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError):
@@ -219,17 +221,17 @@ def constants_of(
     return found
 
 
-def old_key_items(relation: Relation, alias: str) -> list[exp.Expr]:
-    """Return the key that rows have before an UPDATE, under the names of `old_key`."""
+def build_old_key_items(relation: Relation, alias: str) -> list[exp.Expr]:
+    """Return the key that rows have before an UPDATE, under the names of `format_old_key`."""
     items = []
-    for column in key_columns(relation):
+    for column in list_key_columns(relation):
         value = exp.column(
             exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(alias, quoted=True)
         )
-        items.append(exp.alias_(value, exp.to_identifier(old_key(column), quoted=True)))
+        items.append(exp.alias_(value, exp.to_identifier(format_old_key(column), quoted=True)))
     return items
 
 
-def old_key(column: Column) -> str:
+def format_old_key(column: RelationColumn) -> str:
     """Return the name under which an UPDATE that changes keys selects a column of the old key."""
     return f"{ADDED}old_{column.name}"

@@ -6,9 +6,9 @@ import os
 import re
 
 from engine.hummock import Version
-from engine.runtime.mebibytes import bytes_of
+from engine.runtime.mebibytes import parse_mebibytes
 from engine.sql.batch.ad_hoc import SparkQuery
-from engine.sql.plan import scans
+from engine.sql.plan import list_scans
 
 SETTING = "TIDELINE_DRIVER_ROWS_MB"
 DEFAULT_MB = 64.0
@@ -20,12 +20,12 @@ _MORE = re.compile(
 """Words of Spark SQL that may make more rows, or much wider ones, than a query reads; a name that is such a word does no harm."""
 
 
-def driver_bytes() -> int:
+def read_driver_limit() -> int:
     """Return how many bytes of a statement's rows the driver process holds at most; raises EnvironmentNotReady for no number."""
-    return bytes_of(SETTING, os.environ.get(SETTING), DEFAULT_MB)
+    return parse_mebibytes(SETTING, os.environ.get(SETTING), DEFAULT_MB)
 
 
-def surely_few(version: Version, query: SparkQuery, limit: int, *, only: str | None = None) -> bool:
+def is_surely_small(version: Version, query: SparkQuery, limit: int, *, only: str | None = None) -> bool:
     """Whether a query gives at most `limit` bytes of rows, judged by the rows that its tables hold.
 
     A row for each combination of rows is the most that joins can give; with `only` there is one for each row of that table.
@@ -46,7 +46,7 @@ def surely_few(version: Version, query: SparkQuery, limit: int, *, only: str | N
     return rows * width <= limit
 
 
-def tasks_of(query: SparkQuery, cores: int, parts: int) -> int:
+def estimate_tasks(query: SparkQuery, cores: int, parts: int) -> int:
     """Return about how many tasks may give rows of a query: `parts` that read each of its tables, and those of a shuffle."""
     mentions = sum(query.text.count(reading.view) for reading in query.readings)
-    return cores + parts * (1 + (mentions if query.planned is None else len(scans(query.planned.plan))))
+    return cores + parts * (1 + (mentions if query.planned is None else len(list_scans(query.planned.plan))))

@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from engine.arrow import as_stream, as_values, from_stream, positions
-from engine.hummock.ordering import one_chunk, order_by_key
+from engine.arrow import as_stream, as_values, from_stream, to_positions
+from engine.hummock.rows.ordering import one_chunk, order_by_key
 from engine.jsonb.functions import PREFIX
-from engine.operators.context import SMALL_CHANGE_ROWS, partitions_for
-from engine.operators.in_arrow import Body, map_in_arrow
-from engine.runtime.spark.session import parallelism
-from engine.runtime.writes.spilled import PLACE
-from engine.sql.catalog import Column, Relation
+from engine.operators.arrow.map_in_arrow import Body, map_in_arrow
+from engine.operators.context import SMALL_CHANGE_ROWS, count_partitions
+from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.writes.spill import PLACE
+from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.column_names import ADDED
 from engine.sql.expression.spark_sql import quote
 
@@ -41,67 +41,67 @@ PACKED = StructType([StructField(RANGE, IntegerType()), StructField(ROWS, Binary
 
 
 @dataclass(frozen=True)
-class InKeyOrder:
+class KeyOrderedRows:
     """Rows that come to each task in the order of their keys; packed ones are sorted by `key` there."""
 
     rows: DataFrame
     key: tuple[str, ...] = ()
 
-    def into(self, body: Body, schema: StructType) -> DataFrame:
+    def apply(self, body: Body, schema: StructType) -> DataFrame:
         """Return what a body makes of the rows of each task."""
-        return map_in_arrow(self.rows, Unpacked(self.key, body) if self.key else body, schema)
+        return map_in_arrow(self.rows, UnpackRows(self.key, body) if self.key else body, schema)
 
 
-def in_key_order(
+def sort_by_key(
     relation: Relation, rows: DataFrame, count: int, spark: SparkSession, *, placed: bool = True
-) -> InKeyOrder:
+) -> KeyOrderedRows:
     """Return rows of a relation in the order of its files: a key's in one task, if they are `placed` in the order of `_place`."""
-    names = {column.source: _as_kept(column) for column in relation.columns}
+    names = {column.storage_name: _render_stored(column) for column in relation.columns}
     hashed = f"xxhash64({', '.join(names[name] for name in relation.distribution_key)})"
-    if packs(relation, count):
+    if needs_packing(relation, count):
         given = rows.selectExpr("*", f"{hashed} AS {HASH}")
-        return in_packed_order(
+        return sort_packed(
             relation, count, spark, lambda body: map_in_arrow(given, body, PACKED), placed=placed
         )
-    parts = partitions_for(count, parallelism(spark))
+    parts = count_partitions(count, count_parallel_tasks(spark))
     vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")
     order = [F.expr(hashed), *(F.expr(names[name]) for name in relation.primary_key)]
     order += [F.col(PLACE)] if placed else []
-    return InKeyOrder(rows.repartitionById(parts, vnode).sortWithinPartitions(*order))
+    return KeyOrderedRows(rows.repartitionById(parts, vnode).sortWithinPartitions(*order))
 
 
-def packs(relation: Relation, count: int) -> bool:
+def needs_packing(relation: Relation, count: int) -> bool:
     """Tell whether so many rows of a relation are packed."""
-    return count > PACKED_FROM and _hash_tells_key(relation)
+    return count > PACKED_FROM and _is_hash_unique(relation)
 
 
-def in_packed_order(
+def sort_packed(
     relation: Relation,
     count: int,
     spark: SparkSession,
-    packed: Callable[[Packed], DataFrame],
+    packed: Callable[[PackRows], DataFrame],
     *,
     placed: bool = True,
-) -> InKeyOrder:
+) -> KeyOrderedRows:
     """Return in the order of a relation's files the rows that tasks pack by a body, whose last column is then their hash."""
-    parts = partitions_for(count, parallelism(spark))
+    parts = count_partitions(count, count_parallel_tasks(spark))
     ranges = parts * math.ceil(min(count / RANGE_ROWS, MOST_RANGES) / parts)
     task = F.expr(f"CAST({RANGE} * {parts} DIV {ranges} AS INT)")
-    together = packed(Packed(ranges)).repartitionById(parts, task).sortWithinPartitions(RANGE)
-    by_source = {column.source: column.name for column in relation.columns}
+    together = packed(PackRows(ranges)).repartitionById(parts, task).sortWithinPartitions(RANGE)
+    by_source = {column.storage_name: column.name for column in relation.columns}
     key = tuple(by_source[source] for source in relation.primary_key)
-    return InKeyOrder(together, (*key, PLACE) if placed else key)
+    return KeyOrderedRows(together, (*key, PLACE) if placed else key)
 
 
-def _hash_tells_key(relation: Relation) -> bool:
+def _is_hash_unique(relation: Relation) -> bool:
     """Tell whether few rows have one hash and all of them one key, which stands in the rows as it is kept."""
-    key = [column for column in relation.columns if column.source in relation.primary_key]
+    key = [column for column in relation.columns if column.storage_name in relation.primary_key]
     return set(relation.distribution_key) == set(relation.primary_key) and all(
-        _as_kept(column) == quote(column.name) for column in key
+        _render_stored(column) == quote(column.name) for column in key
     )
 
 
-def _as_kept(column: Column) -> str:
+def _render_stored(column: RelationColumn) -> str:
     """Return a column as Spark SQL, texts as VARCHAR(n), CHAR(n) and JSONB keep them: keys that become equal have to meet."""
     name = quote(column.name)
     if column.sql_type == "jsonb":
@@ -112,7 +112,7 @@ def _as_kept(column: Column) -> str:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackRows:
     """A task's body: rows, of which the last column is their hash, become one stream for each range of hashes that they have."""
 
     ranges: int
@@ -124,18 +124,18 @@ class Packed:
             held.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= PACK_ROWS or size > PACK_BYTES:
-                yield self._packed(held)
+                yield self._pack(held)
                 held, rows, size = [], 0, 0
         if rows:
-            yield self._packed(held)
+            yield self._pack(held)
 
-    def _packed(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    def _pack(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
         rows = pa.Table.from_batches(held).combine_chunks()
-        hashes = _hashes(rows)
+        hashes = _read_hashes(rows)
         order = np.argsort(hashes)
         numbers = ((np.right_shift(hashes[order], 32) + (1 << 31)) * self.ranges) >> 32
         starts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])).tolist()
-        arranged = rows.take(positions(order)).combine_chunks()
+        arranged = rows.take(to_positions(order)).combine_chunks()
         ends = [*starts[1:], rows.num_rows]
         streams = [
             as_stream(arranged.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)
@@ -146,37 +146,37 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Unpacked:
+class UnpackRows:
     """A task's body: hands packed rows to another body, a range after the other, in the order of their hash and key."""
 
     key: tuple[str, ...]
     body: Body
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from self.body(self._rows(batches))
+        yield from self.body(self._unpack(batches))
 
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _unpack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         at = None
         for batch in batches:
             for number, stream in zip(as_values(batch.column(0)), batch.column(1), strict=True):
                 if number != at:
-                    yield from self._in_order(held)
+                    yield from self._sort(held)
                     at, held = number, []
                 held.append(from_stream(stream.as_buffer()))
-        yield from self._in_order(held)
+        yield from self._sort(held)
 
-    def _in_order(self, held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    def _sort(self, held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
         if not held:
             return
         rows = pa.concat_tables(held).combine_chunks()
         held.clear()
-        order, _ = order_by_key(_hashes(rows), rows.select(list(self.key)))
+        order, _ = order_by_key(_read_hashes(rows), rows.select(list(self.key)))
         rows = rows.drop_columns([HASH])
         for start in range(0, len(order), PACK_ROWS):
-            yield from rows.take(positions(order[start : start + PACK_ROWS])).combine_chunks().to_batches()
+            yield from rows.take(to_positions(order[start : start + PACK_ROWS])).combine_chunks().to_batches()
 
 
-def _hashes(rows: pa.Table) -> np.ndarray:
+def _read_hashes(rows: pa.Table) -> np.ndarray:
     found: np.ndarray = one_chunk(rows.column(HASH)).to_numpy()
     return found

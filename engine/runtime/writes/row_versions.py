@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import Column, as_values, holds, positions
-from engine.hummock.one_key import key_numbers
-from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, key_that_stands_twice, not_null
+from engine.arrow import Column, as_values, to_mask, to_positions
+from engine.hummock.rows.key_numbers import number_keys
+from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, fill_nulls, find_duplicate_key
 from engine.sql.catalog import Relation
 
 
-def folded(relation: Relation, rows: pa.Table) -> pa.Table:
+def fold_versions(relation: Relation, rows: pa.Table) -> pa.Table:
     """Return one row a key: what is left when the rows, under the names of the store, come one after the other."""
     key = relation.unique_key
-    if key_that_stands_twice(rows, key) is None:
+    if find_duplicate_key(rows, key) is None:
         return rows
     merges = relation.on_conflict == UPDATE_IF_NOT_NULL
-    given = [holds(column.is_valid()) for column in rows.columns] if merges else []
-    values = [_ordered(rows.column(name)) for name in relation.version_columns]
+    given = [to_mask(column.is_valid()) for column in rows.columns] if merges else []
+    values = [_to_sort_keys(rows.column(name)) for name in relation.version_columns]
     at = [rows.schema.get_field_index(name) for name in relation.version_columns]
     kept: dict[int, list[int]] = {}  # of each key the places that its columns are taken from
-    for place, of_key in enumerate(key_numbers(rows.select(list(key))).tolist()):
+    for place, of_key in enumerate(number_keys(rows.select(list(key))).tolist()):
         new, before = [place] * rows.num_columns, kept.get(of_key)
         if before is not None:
             if [own[place] for own in values] < [own[before[n]] for own, n in zip(values, at, strict=True)]:
@@ -32,11 +32,11 @@ def folded(relation: Relation, rows: pa.Table) -> pa.Table:
                 new = [place if known[place] else old for known, old in zip(given, before, strict=True)]
         kept[of_key] = new
     places = np.array(list(kept.values()))
-    arrays = [column.take(positions(places[:, number])) for number, column in enumerate(rows.columns)]
+    arrays = [column.take(to_positions(places[:, number])) for number, column in enumerate(rows.columns)]
     return pa.Table.from_arrays(arrays, schema=rows.schema)
 
 
-def newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
+def retain_newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
     """Return the rows that are not older than those that the table has under their keys, merged where it says so.
 
     `known` are the indexes of rows with known keys, `stored` their rows in the table.
@@ -44,21 +44,22 @@ def newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Tabl
     versions = list(relation.version_columns)
     taken, before = rows.select(versions).take(pa.array(known)), stored.select(versions)
     fresh = np.array(
-        [new >= old for new, old in zip(_versions(taken), _versions(before), strict=True)], dtype=bool
+        [new >= old for new, old in zip(_read_versions(taken), _read_versions(before), strict=True)],
+        dtype=bool,
     )
     if relation.on_conflict == UPDATE_IF_NOT_NULL:
-        rows = not_null(rows, known, stored)
+        rows = fill_nulls(rows, known, stored)
     keep = np.ones(rows.num_rows, dtype=bool)
     keep[known[~fresh]] = False
     return rows.filter(pa.array(keep))
 
 
-def _versions(rows: pa.Table) -> list[tuple[tuple[int, Any], ...]]:
+def _read_versions(rows: pa.Table) -> list[tuple[tuple[int, Any], ...]]:
     """Return what rows are compared by: column by column."""
-    return list(zip(*map(_ordered, rows.columns), strict=True))
+    return list(zip(*map(_to_sort_keys, rows.columns), strict=True))
 
 
-def _ordered(column: Column) -> list[tuple[int, Any]]:
+def _to_sort_keys(column: Column) -> list[tuple[int, Any]]:
     """Return what values are compared by: a null is older than any value, and NaN newer than any other.
 
     Times are numbers: Python has not all of them.

@@ -8,17 +8,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.hummock import Hummock, Version
-from engine.hummock.driver_traffic import held
-from engine.operators.context import partitions_for
-from engine.runtime.reads.spark_read import collect
-from engine.runtime.spark.session import parallelism
-from engine.runtime.writes.driver_rows import driver_bytes, surely_few, tasks_of
-from engine.runtime.writes.spilled import Spilled, gathered
+from engine.hummock.monitoring.driver_traffic import track_rows
+from engine.operators.context import count_partitions
+from engine.runtime.reads.spark_read import collect_rows
+from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.writes.driver_rows import estimate_tasks, is_surely_small, read_driver_limit
+from engine.runtime.writes.spill import SpilledRows, gather_rows
 from engine.sql.batch.ad_hoc import SparkQuery
 
 
 @dataclass(frozen=True)
-class StatementRows:
+class StatementQuery:
     """A query of a statement: its `frame`, whose temporary views stand, and what it reads of `version`.
 
     `only` is a table of which each row gives one row at most, if there is one. `returned` rows are all held here, whatever
@@ -37,18 +37,18 @@ class StatementRows:
     @property
     def are_few(self) -> bool:
         """Whether the rows are collected as they are: a task of Python costs more than so few rows."""
-        return self.returned or surely_few(self.version, self.query, driver_bytes(), only=self.only)
+        return self.returned or is_surely_small(self.version, self.query, read_driver_limit(), only=self.only)
 
     @property
     def inline_bytes(self) -> int:
         """How many bytes of rows one task may hand over, so that all of them keep to the setting."""
-        cores, tables = parallelism(self.session), self.version.tables
+        cores, tables = count_parallel_tasks(self.session), self.version.tables
         rows = [tables[r.table].row_count for r in self.query.readings if r.table in tables]
-        return driver_bytes() // tasks_of(self.query, cores, partitions_for(sum(rows), cores))
+        return read_driver_limit() // estimate_tasks(self.query, cores, count_partitions(sum(rows), cores))
 
-    def read(self) -> pa.Table | Spilled:
+    def read(self) -> pa.Table | SpilledRows:
         """Run the query once and return its rows, or where they are."""
         if self.are_few:
-            return held(collect(self.frame, self.sql))
+            return track_rows(collect_rows(self.frame, self.sql))
         url, options = self.store.url, dict(self.store.options)
-        return gathered(self.frame, url, options, self.sql, self.inline_bytes)
+        return gather_rows(self.frame, url, options, self.sql, self.inline_bytes)

@@ -16,13 +16,19 @@ import pyarrow.compute as pc
 from engine.arrow import as_rows
 from engine.errors import Conflict
 from engine.hummock import Hummock, Put, Table, Version
-from engine.hummock.batch import Operation
-from engine.hummock.expiry import as_numbers
-from engine.hummock.preconditions import Precondition
-from engine.meta.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
-from engine.meta.idle import IDLE_TIMEOUT
-from engine.meta.watermarks import WatermarkAt, number_text, watermark_at, watermark_row, within
-from engine.sql.catalog import WATERMARK, Relation, Watermark, watermark_relation
+from engine.hummock.manifests.preconditions import Precondition
+from engine.hummock.rows.expiry import to_int64
+from engine.hummock.writes.batch import Operation
+from engine.meta.epochs.idle_timeout import IDLE_TIMEOUT
+from engine.meta.status.dead_letters import DEAD_LETTER, DEAD_LETTER_SCHEMA
+from engine.meta.status.watermarks import (
+    WatermarkPosition,
+    build_watermark_row,
+    clamp_watermark,
+    format_watermark,
+    read_watermark,
+)
+from engine.sql.catalog import WATERMARK, Relation, Watermark, build_watermark_relation
 from engine.sql.typing.types import to_arrow
 
 LATE_ROWS = "late_rows"
@@ -32,20 +38,20 @@ LATE_FILE = "late rows"
 """What stands for the file of a dead letter that is a late row, with the table's number; its line is the row's number."""
 
 
-class Moved(Conflict):
+class WatermarkMoved(Conflict):
     """The watermark of a table has moved since rows were held against it."""
 
 
-def watermark_table(relation: Relation) -> Table | None:
+def build_watermark_table(relation: Relation) -> Table | None:
     """Return the storage table of a relation's watermark, None if it has none."""
-    shown = watermark_relation(relation)
+    shown = build_watermark_relation(relation)
     if shown is None:
         return None
     schema = pa.schema([(column.name, to_arrow(column.type)) for column in shown.columns])
     return Table(shown.name, schema, shown.primary_key, ())
 
 
-def late_words(relation: Relation, rows: int) -> str:
+def format_late_notice(relation: Relation, rows: int) -> str:
     """Return the notice of a statement some of whose rows were late, an empty text if none was."""
     if not rows:
         return ""
@@ -54,7 +60,7 @@ def late_words(relation: Relation, rows: int) -> str:
     return f"{rows} rows were below the watermark of {relation.name} and not taken{where}"
 
 
-class Arrivals:
+class ArrivingRows:
     """The rows that one commit brings to a table: `take` gives those in time, `writes` what else the commit has to write.
 
     A table without a watermark takes all rows. The commit stands only under the precondition `unmoved`.
@@ -63,7 +69,7 @@ class Arrivals:
     def __init__(self, store: Hummock, version: Version, relation: Relation | None) -> None:
         self.late = 0
         self._kept: list[pa.Table] = []
-        self._table = None if relation is None else watermark_table(relation)
+        self._table = None if relation is None else build_watermark_table(relation)
         if self._table is None or relation is None:
             return
         self.relation = relation
@@ -71,7 +77,7 @@ class Arrivals:
         if self._seen is None:
             raise Conflict(f"table {relation.name} was dropped while rows were written to it")
         self._kind = self._table.schema.field(WATERMARK).type
-        self.before, self.late_before = watermark_at(store.reader, self._seen)
+        self.before, self.late_before = read_watermark(store.reader, self._seen)
         self._now = self.before
 
     @property
@@ -85,43 +91,43 @@ class Arrivals:
         assert self.relation.watermark is not None
         return self.relation.watermark
 
-    def take(self, rows: pa.Table) -> pa.Table:
+    def filter_late(self, rows: pa.Table) -> pa.Table:
         """Return the rows, under the names of the store, that are not late; a row without a time never is."""
         if self._table is None or not rows.num_rows:
             return rows
-        times: pa.Array[Any] = as_numbers(rows.column(self.watermark.column).combine_chunks())
+        times: pa.Array[Any] = to_int64(rows.column(self.watermark.column).combine_chunks())
         if self.before is not None:
             late: pa.Array[Any] = pc.less(times, pa.scalar(self.before, pa.int64())).fill_null(False)
-            rows, times = self._without(rows, times, late)
-        self.note(pc.max(times).as_py())
+            rows, times = self._remove_late(rows, times, late)
+        self.record(pc.max(times).as_py())
         return rows
 
-    def note(self, greatest: int | None, late: int = 0, kept: pa.Table | None = None) -> None:
+    def record(self, greatest: int | None, late: int = 0, kept: pa.Table | None = None) -> None:
         """Take note of rows that were held against the watermark elsewhere: the greatest time, and how many were late."""
         self.late += late
         if kept is not None:
             self._kept.append(kept)
         if greatest is not None:
-            reached = within(greatest - self.watermark.delay, self._kind)
+            reached = clamp_watermark(greatest - self.watermark.delay, self._kind)
             self._now = reached if self._now is None else max(self._now, reached)
 
-    def writes(self) -> dict[str, Sequence[Operation]]:
+    def build_writes(self) -> dict[str, Sequence[Operation]]:
         """Return what the commit writes to tables of the system: where the watermark is now, and late rows that are kept."""
         if self._table is None or (self._now == self.before and not self.late):
             return {}
-        row = watermark_row(self._table, WatermarkAt(self._now, self.late_before + self.late))
+        row = build_watermark_row(self._table, WatermarkPosition(self._now, self.late_before + self.late))
         found: dict[str, Sequence[Operation]] = {self._table.name: [Put(row)]}
         if self._kept:
-            found[DEAD_LETTER] = [Put(self._dead_letters(pa.concat_tables(self._kept)))]
+            found[DEAD_LETTER] = [Put(self._build_dead_letters(pa.concat_tables(self._kept)))]
         return found
 
-    def watermarks(self) -> dict[str, int]:
+    def get_ttl_watermarks(self) -> dict[str, int]:
         """Return the watermark below which the commit hides rows of the table, if it is WITH TTL and moves."""
         if self._table is None or not self.watermark.ttl or self._now is None or self._now == self.before:
             return {}
         return {self.relation.name: self._now}
 
-    def unmoved(self, further: Precondition | None = None) -> Precondition | None:
+    def require_unmoved(self, further: Precondition | None = None) -> Precondition | None:
         """Return the precondition that the watermark stands where it stood, and the `further` one."""
         if self._table is None:
             return further
@@ -133,41 +139,41 @@ class Arrivals:
             if now is None or now.table_id != seen.table_id:
                 raise Conflict(f"table {self.relation.name} was dropped while rows were written to it")
             if now.committed_epoch != seen.committed_epoch:
-                raise Moved(f"the watermark of {self.relation.name} has moved meanwhile")
+                raise WatermarkMoved(f"the watermark of {self.relation.name} has moved meanwhile")
             if further is not None:
                 further(version)
 
         return check
 
     @property
-    def keeps(self) -> bool:
+    def retains_late(self) -> bool:
         """Whether late rows are kept."""
         return self.relation.options.get(LATE_ROWS) == "keep"
 
-    def _without(
+    def _remove_late(
         self, rows: pa.Table, times: pa.Array[Any], late: pa.Array[Any]
     ) -> tuple[pa.Table, pa.Array[Any]]:
         count = int(pc.sum(late).as_py() or 0)
         if not count:
             return rows, times
         self.late += count
-        if self.keeps:
+        if self.retains_late:
             self._kept.append(rows.filter(late))
         in_time = pc.invert(late)
         return rows.filter(in_time), times.filter(in_time)
 
-    def _dead_letters(self, rows: pa.Table) -> pa.Table:
+    def _build_dead_letters(self, rows: pa.Table) -> pa.Table:
         name, before = self.relation.name, self.before
         assert self._seen is not None
         shown = [column for column in self.relation.columns if not column.hidden]
-        column = next(one.name for one in shown if one.source == self.watermark.column)
-        rows = rows.select([one.source for one in shown]).rename_columns([one.name for one in shown])
+        column = next(one.name for one in shown if one.storage_name == self.watermark.column)
+        rows = rows.select([one.storage_name for one in shown]).rename_columns([one.name for one in shown])
         count = rows.num_rows
         raw = [json.dumps(row, default=str, ensure_ascii=False) for row in as_rows(rows)]
         assert before is not None  # or none of them would be late
-        at = number_text(before, self._kind)
-        numbers: pa.Array[Any] = as_numbers(rows.column(column).combine_chunks())
-        times = [number_text(n, self._kind) for n in numbers.to_pylist() if n is not None]
+        at = format_watermark(before, self._kind)
+        numbers: pa.Array[Any] = to_int64(rows.column(column).combine_chunks())
+        times = [format_watermark(n, self._kind) for n in numbers.to_pylist() if n is not None]
         reasons = [f"late: {column} = {time} is below the watermark {at}" for time in times]
         return pa.table(
             [

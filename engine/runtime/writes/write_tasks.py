@@ -18,32 +18,38 @@ from pyspark.sql import SparkSession
 from engine.arrow import as_stream
 from engine.errors import DuplicateKey, InvalidRow
 from engine.hummock import Reader, SstInfo, Table, TableVersion, with_new_keys
-from engine.runtime.rows import completed_frame, no_value, stored_names, text_too_long, typed_rows
+from engine.runtime.rows import (
+    build_no_value_error,
+    build_too_long_error,
+    complete_frame,
+    convert_rows,
+    to_stored_names,
+)
 from engine.runtime.writes.conflicts import (
     UPDATE_IF_NOT_NULL,
-    first_by_key,
-    key_at,
-    key_that_stands_twice,
-    keys_exist,
-    last_by_key,
-    last_values_by_key,
-    new_only,
-    not_null,
+    build_keys_exist_error,
+    fill_nulls,
+    find_duplicate_key,
+    format_key_at,
+    merge_by_key,
+    retain_first_by_key,
+    retain_last_by_key,
+    retain_new,
 )
-from engine.runtime.writes.key_order import InKeyOrder, in_key_order
-from engine.runtime.writes.late_frames import in_time
-from engine.runtime.writes.row_versions import folded, newer
-from engine.runtime.writes.spilled import (
+from engine.runtime.writes.key_order import KeyOrderedRows, sort_by_key
+from engine.runtime.writes.late_rows import filter_late
+from engine.runtime.writes.row_versions import fold_versions, retain_newer
+from engine.runtime.writes.spill import (
     ANSWER_SCHEMA,
-    Spilled,
-    answered,
-    answers,
-    concatenated,
+    SpilledRows,
+    collect_answers,
+    concatenate_streams,
+    encode_answer,
     write_spill,
 )
-from engine.runtime.writes.watermarks import Arrivals
+from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import Relation
-from engine.sql.typing.text_lengths import fitted
+from engine.sql.typing.text_lengths import fit_texts
 
 WRITE_BYTES = 64 << 20
 WRITE_ROWS = 1_000_000
@@ -58,14 +64,14 @@ version columns.
 """
 LOOKS_UP = ("error", "ignore", UPDATE_IF_NOT_NULL, "versions", "split")
 _FOLD: Mapping[str, Callable[[pa.Table, tuple[str, ...]], pa.Table]] = {
-    "delete": last_by_key,
-    "overwrite": last_by_key,
-    "ignore": first_by_key,
-    UPDATE_IF_NOT_NULL: last_values_by_key,
+    "delete": retain_last_by_key,
+    "overwrite": retain_last_by_key,
+    "ignore": retain_first_by_key,
+    UPDATE_IF_NOT_NULL: merge_by_key,
 }
 
 
-class Wrong(msgspec.Struct):
+class RowFaults(msgspec.Struct):
     """What is wrong with the rows of a statement: values missing by column, texts that are too long by column and one of each,
     a row that fits no column, a key that comes twice, known keys.
     """
@@ -86,7 +92,7 @@ class Wrong(msgspec.Struct):
         return bool(self.missing or self.too_long or self.invalid or self.twice)
 
 
-class Written(msgspec.Struct):
+class WriteResult(msgspec.Struct):
     """What one task has written: files, those of which all keys are new, and rows of known keys in spill files.
 
     Few rows are answered instead, as an Arrow stream in the form that files are written from.
@@ -96,7 +102,7 @@ class Written(msgspec.Struct):
     new: bool = False
     known: tuple[SstInfo, ...] = ()
     rows: bytes = b""
-    wrong: Wrong = msgspec.field(default_factory=Wrong)
+    wrong: RowFaults = msgspec.field(default_factory=RowFaults)
 
 
 @dataclass(frozen=True)
@@ -115,24 +121,24 @@ class WriteRows:
     inline_bytes: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(self, Reader.open(self.url, self.options))
+        task = _WriteTask(self, Reader.open(self.url, self.options))
         for batch in batches:
             task.take(batch)
-        yield answered(task.answer())
+        yield encode_answer(task.finish())
 
     @property
     def columns(self) -> list[str]:
         """The columns that rows come with: all of the relation's, or for a deletion those of the key."""
         columns = self.relation.columns
         key = self.relation.primary_key
-        return [c.name for c in columns if self.rule != "delete" or c.source in key]
+        return [c.name for c in columns if self.rule != "delete" or c.storage_name in key]
 
 
-class _Task:
+class _WriteTask:
     """The rows of one task on their way into files."""
 
     def __init__(self, body: WriteRows, reader: Reader) -> None:
-        self.body, self.reader, self.done = body, reader, Written()
+        self.body, self.reader, self.done = body, reader, WriteResult()
         self.done.new = body.rule in ("new", "error", "ignore", "split")
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
@@ -143,20 +149,20 @@ class _Task:
         self._held.append(batch)
         self._rows, self._bytes = self._rows + batch.num_rows, self._bytes + batch.nbytes
         if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
-            rows = self._folded()
+            rows = self._fold()
             if rows is not None:  # a key's rows may go on: its last row so far waits
                 self._carried = rows.slice(rows.num_rows - 1)
                 self._write(rows.slice(0, rows.num_rows - 1))
 
-    def answer(self) -> Written:
+    def finish(self) -> WriteResult:
         """Write what is left, and return what there is to say."""
         few = not self.done.ssts and self._bytes <= self.body.inline_bytes
-        rows = self._folded()
+        rows = self._fold()
         if rows is not None:
             self._write(rows, few=few)
         return self.done
 
-    def _folded(self) -> pa.Table | None:
+    def _fold(self) -> pa.Table | None:
         """Return the rows that are held, under the names of the store, one a key; None if there are none or they are wrong."""
         held, self._held, self._rows, self._bytes = self._held, [], 0, 0
         body, wrong = self.body, self.done.wrong
@@ -164,11 +170,11 @@ class _Task:
         self._carried = None
         if any(batch.num_rows for batch in held):
             given = pa.Table.from_batches(held).select(body.columns)
-            self._count(given)
+            self._count_faults(given)
             if wrong.refuses:
                 return None
             try:
-                parts.append(stored_names(body.relation, typed_rows(body.relation, given, body.columns)))
+                parts.append(to_stored_names(body.relation, convert_rows(body.relation, given, body.columns)))
             except InvalidRow as error:
                 wrong.invalid = str(error)
                 return None
@@ -178,13 +184,13 @@ class _Task:
         if body.rule == "new":
             return rows
         if body.rule == "versions":
-            return folded(body.relation, rows)
+            return fold_versions(body.relation, rows)
         if body.rule in _FOLD:
             return _FOLD[body.rule](rows, key)
-        wrong.twice = key_that_stands_twice(rows, key) or ""
+        wrong.twice = find_duplicate_key(rows, key) or ""
         return None if wrong.twice else rows
 
-    def _count(self, rows: pa.Table) -> None:
+    def _count_faults(self, rows: pa.Table) -> None:
         """Count the values that are missing or too long."""
         wrong = self.done.wrong
         for column in self.body.relation.columns:
@@ -194,7 +200,7 @@ class _Task:
             if values.null_count and self.body.relation.is_never_null(column):
                 wrong.missing = {**wrong.missing, name: wrong.missing.get(name, 0) + values.null_count}
             if column.length is not None:
-                found = fitted(values, column).long
+                found = fit_texts(values, column).long
                 if len(found):
                     count, least = wrong.too_long.get(name, (0, None))
                     texts = [pc.min(found).as_py(), *([] if least is None else [least])]
@@ -202,16 +208,16 @@ class _Task:
 
     def _write(self, rows: pa.Table, *, few: bool = False) -> None:
         if self.body.rule in LOOKS_UP:
-            rows = self._resolved(rows)
+            rows = self._resolve(rows)
         if self.done.wrong or not rows.num_rows:
             return
-        whole = with_operation(self.body.table, rows, delete=self.body.rule == "delete")
+        whole = append_operation(self.body.table, rows, delete=self.body.rule == "delete")
         if few:
             self.done.rows = as_stream(whole)
         else:
             self.done.ssts += tuple(self.reader.write_run(self.body.table, whole))
 
-    def _resolved(self, rows: pa.Table) -> pa.Table:
+    def _resolve(self, rows: pa.Table) -> pa.Table:
         version, key, rule = self.body.version, self.body.relation.primary_key, self.body.rule
         assert version is not None
         index, stored = self.reader.lookup(
@@ -222,19 +228,19 @@ class _Task:
             null_safe=True,
         )
         if rule == "versions":
-            return newer(self.body.relation, rows, index, stored)
+            return retain_newer(self.body.relation, rows, index, stored)
         if rule == UPDATE_IF_NOT_NULL:
-            return not_null(rows, index, stored)
+            return fill_nulls(rows, index, stored)
         if rule == "error" and len(index):
             wrong = self.done.wrong
-            wrong.first_known = wrong.first_known or key_at(rows, key, int(index[0]))
+            wrong.first_known = wrong.first_known or format_key_at(rows, key, int(index[0]))
             wrong.known += len(index)
         elif rule == "split" and len(index):
             self.done.known += tuple(write_spill(self.reader, rows.take(pa.array(index)), 0, 0))
-        return new_only(rows, index, stored)
+        return retain_new(rows, index, stored)
 
 
-def with_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
+def append_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
     """Return rows of the store with `_op`; a deletion has no values."""
     given = set(rows.column_names)
     arrays = [
@@ -245,44 +251,46 @@ def with_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
     return pa.table([*arrays, operations], names=[*table.schema.names, "_op"])
 
 
-def spilled_rows(
-    body: WriteRows, rows: Spilled, spark: SparkSession, arrivals: Arrivals | None = None
-) -> InKeyOrder:
+def order_spilled(
+    body: WriteRows, rows: SpilledRows, spark: SparkSession, arrivals: ArrivingRows | None = None
+) -> KeyOrderedRows:
     """Return spilled rows, completed by defaults and generated columns, in the order that `body` takes; those that are late for
     `arrivals` are noted there.
     """
-    relation, frame = body.relation, rows.frame(spark, body.url, body.options)
-    whole = frame if body.rule == "delete" else completed_frame(relation, frame)
-    return in_key_order(relation, whole if arrivals is None else in_time(arrivals, whole), rows.rows, spark)
+    relation, frame = body.relation, rows.to_frame(spark, body.url, body.options)
+    whole = frame if body.rule == "delete" else complete_frame(relation, frame)
+    return sort_by_key(
+        relation, whole if arrivals is None else filter_late(arrivals, whole), rows.rows, spark
+    )
 
 
 def write_frame(
-    body: WriteRows, rows: InKeyOrder, sql: str, twice: str = TWICE
+    body: WriteRows, rows: KeyOrderedRows, sql: str, twice: str = TWICE
 ) -> tuple[tuple[SstInfo, ...], tuple[SstInfo, ...]]:
     """Write rows; returns the files, and spill files of known keys.
 
     Raises InvalidRow, or DuplicateKey for a key that the rule refuses; `twice` is the message for one that comes twice.
     """
-    done = answers(rows.into(body, ANSWER_SCHEMA), Written, sql)
-    _raise(body.relation, [one.wrong for one in done], twice)
+    done = collect_answers(rows.apply(body, ANSWER_SCHEMA), WriteResult, sql)
+    _raise_faults(body.relation, [one.wrong for one in done], twice)
     ssts: list[SstInfo] = []
     for one in done:
         ssts += with_new_keys(body.table, one.ssts) if one.new else one.ssts
-    few = concatenated([one.rows for one in done if one.rows])
+    few = concatenate_streams([one.rows for one in done if one.rows])
     if few is not None:
         ssts += Reader.open(body.url, body.options).write_run(body.table, few)
     return tuple(ssts), tuple(file for one in done for file in one.known)
 
 
-def _raise(relation: Relation, found: Sequence[Wrong], twice: str) -> None:
+def _raise_faults(relation: Relation, found: Sequence[RowFaults], twice: str) -> None:
     """Raise the error for what is wrong with rows, as it would be raised for few of them."""
     for column in relation.columns:
         missing = sum(wrong.missing.get(column.name, 0) for wrong in found)
         if missing:
-            raise no_value(relation, column, missing)
+            raise build_no_value_error(relation, column, missing)
         long = [wrong.too_long[column.name] for wrong in found if column.name in wrong.too_long]
         if long:
-            raise text_too_long(
+            raise build_too_long_error(
                 relation, column, sum(count for count, _ in long), min(text for _, text in long)
             )
     for wrong in found:
@@ -294,4 +302,4 @@ def _raise(relation: Relation, found: Sequence[Wrong], twice: str) -> None:
     known = sum(wrong.known for wrong in found)
     if known:
         first = next(wrong.first_known for wrong in found if wrong.known)
-        raise keys_exist(relation.name, known, first)
+        raise build_keys_exist_error(relation.name, known, first)

@@ -9,15 +9,15 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
-from engine.sql.batch.ad_hoc import query_tables, spark_tree
-from engine.sql.batch.row_errors import without_errors
+from engine.sql.batch.ad_hoc import build_spark_tree, query_tables
+from engine.sql.batch.row_errors import guard_tree
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
-from engine.sql.functions import function_name, is_non_deterministic
-from engine.sql.parsing.arrival import is_at_arrival
-from engine.sql.parsing.names import identifier
-from engine.sql.parsing.parsed import parsed
-from engine.sql.parsing.refusals import unsupported
+from engine.sql.functions import find_function_name, is_non_deterministic
+from engine.sql.parsing.names import normalize_identifier
+from engine.sql.parsing.proctime import is_at_proctime
+from engine.sql.parsing.statement_errors import unsupported_error
+from engine.sql.parsing.tree_parser import parse_tree
 from engine.sql.plan import Scan
 
 POLICY = "refresh_policy"
@@ -50,11 +50,11 @@ class WholeQuery:
     inputs: tuple[Scan, ...]
     used: frozenset[str] | None
 
-    def pruned(self) -> tuple[Scan, ...]:
+    def prune_inputs(self) -> tuple[Scan, ...]:
         """Return the inputs without the columns that the query does not use."""
         if self.used is None:
             return self.inputs
-        return tuple(_pruned(scan, self.used) for scan in self.inputs)
+        return tuple(_prune_scan(scan, self.used) for scan in self.inputs)
 
 
 def check_deterministic(query: exp.Query, sql: str) -> None:
@@ -62,33 +62,37 @@ def check_deterministic(query: exp.Query, sql: str) -> None:
     for part in query.walk():
         if is_non_deterministic(part):
             hint = "store the value in a column when the row is written"
-            raise unsupported(f"{part.sql()} gives another value each time", part, sql, hint)
+            raise unsupported_error(f"{part.sql()} gives another value each time", part, sql, hint)
         if isinstance(part, exp.TableSample):
-            raise unsupported("TABLESAMPLE gives other rows each time", part, sql, "write a WHERE condition")
+            raise unsupported_error(
+                "TABLESAMPLE gives other rows each time", part, sql, "write a WHERE condition"
+            )
         cut = (part.args.get("limit") or part.args.get("offset")) if isinstance(part, exp.Query) else None
         if cut is not None and not part.args.get("order"):
-            raise unsupported("LIMIT without ORDER BY does not say which rows", cut, sql, "add ORDER BY")
+            raise unsupported_error(
+                "LIMIT without ORDER BY does not say which rows", cut, sql, "add ORDER BY"
+            )
         if isinstance(part, exp.Table) and (part.args.get("version") or part.args.get("when")):
             hint = "a view follows the newest content of its inputs: leave it out"
-            if is_at_arrival(part):
+            if is_at_proctime(part):
                 hint = "what is computed again knows no time at which rows came: leave refresh_policy out"
-            raise unsupported("FOR SYSTEM_TIME AS OF in a view", part, sql, hint)
+            raise unsupported_error("FOR SYSTEM_TIME AS OF in a view", part, sql, hint)
         _check_order(part, sql)
 
 
 def _check_order(part: exp.Expr, sql: str) -> None:
-    if not isinstance(part, exp.Func) or function_name(part) not in _BY_ORDER:
+    if not isinstance(part, exp.Func) or find_function_name(part) not in _BY_ORDER:
         return
     ordered = part.find(exp.Order) is not None or isinstance(part.parent, exp.WithinGroup)
     window = part.find_ancestor(exp.Window)
     if window is not None and window.args.get("order"):
         ordered = True
-    if function_name(part.parent) in _SORTED if isinstance(part.parent, exp.Func) else False:
+    if find_function_name(part.parent) in _SORTED if isinstance(part.parent, exp.Func) else False:
         ordered = True
     if not ordered:
-        name = function_name(part)
+        name = find_function_name(part)
         hint = f"write min, max, or sort_array({name}(…)); over a window add ORDER BY"
-        raise unsupported(f"the result of {name} depends on the order of rows", part, sql, hint)
+        raise unsupported_error(f"the result of {name} depends on the order of rows", part, sql, hint)
 
 
 def is_deterministic(query: exp.Query) -> bool:
@@ -100,49 +104,49 @@ def is_deterministic(query: exp.Query) -> bool:
     return True
 
 
-def whole_query(
+def build_whole_query(
     query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str, null_on_error: bool
 ) -> WholeQuery:
     """Return the text of a query that is recomputed; raises SqlError or UnsupportedSql with the place."""
     check_deterministic(query, sql)
     if not query_tables(query, catalog, sql):
-        raise unsupported("a view that reads no table", query, sql, "read at least one table")
-    tree, readings = spark_tree(query, catalog, dialect, _MARK, sql)
+        raise unsupported_error("a view that reads no table", query, sql, "read at least one table")
+    tree, readings = build_spark_tree(query, catalog, dialect, _MARK, sql)
     if null_on_error:
-        tree = without_errors(parsed(tree.sql(dialect="spark"), "spark"))
+        tree = guard_tree(parse_tree(tree.sql(dialect="spark"), "spark"))
     by_all = (exp.Star, exp.Pivot)  # and NATURAL joins: they mean columns without naming them
     natural = any(str(join.args.get("method")).upper() == "NATURAL" for join in tree.find_all(exp.Join))
-    used = frozenset(identifier(part).lower() for part in tree.find_all(exp.Identifier))
-    inputs = tuple(_scan(catalog.get(reading.table)) for reading in readings)
-    text = _with_inputs(tree, [reading.view for reading in readings])
+    used = frozenset(normalize_identifier(part).lower() for part in tree.find_all(exp.Identifier))
+    inputs = tuple(_build_scan(catalog.get(reading.table)) for reading in readings)
+    text = _format_with_inputs(tree, [reading.view for reading in readings])
     return WholeQuery(text, inputs, None if natural or tree.find(*by_all) else used)
 
 
-def _with_inputs(tree: exp.Expr, views: Sequence[str]) -> str:
+def _format_with_inputs(tree: exp.Expr, views: Sequence[str]) -> str:
     """Return the text of a query in which `{t0}`, `{t1}`, … stand for its views, and braces of its own are doubled."""
     places = {view: f"{{t{n}}}" for n, view in enumerate(views)}
 
-    def placed(part: exp.Expr) -> exp.Expr:
+    def replace_input(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Identifier) and isinstance(part.parent, exp.Table) and part.name in places:
             return exp.Identifier(this=places[part.name], quoted=False)
         if isinstance(part.args.get("this"), str) and ("{" in part.this or "}" in part.this):
             part.set("this", part.this.replace("{", "{{").replace("}", "}}"))
         return part
 
-    return tree.transform(placed).sql(dialect="spark")
+    return tree.transform(replace_input).sql(dialect="spark")
 
 
-def _scan(relation: Relation) -> Scan:
+def _build_scan(relation: Relation) -> Scan:
     keys = {*relation.primary_key, *relation.distribution_key}
     items = tuple(
-        (column.source if column.hidden else column.name, column.source)
+        (column.storage_name if column.hidden else column.name, column.storage_name)
         for column in relation.columns
-        if not column.hidden or column.source in keys
+        if not column.hidden or column.storage_name in keys
     )
     return Scan(relation.name, items, relation.primary_key, relation.distribution_key, relation.append_only)
 
 
-def _pruned(scan: Scan, used: frozenset[str]) -> Scan:
+def _prune_scan(scan: Scan, used: frozenset[str]) -> Scan:
     keys = {*scan.primary_key, *scan.distribution_key}
     items = tuple((name, column) for name, column in scan.items if name.lower() in used or column in keys)
     return msgspec.structs.replace(scan, items=items)

@@ -10,13 +10,13 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.scope import WRITTEN_AT
 from engine.sql.catalog import Catalog, Relation
-from engine.sql.parsing.names import identifier, relation_of
-from engine.sql.parsing.refusals import unsupported
+from engine.sql.parsing.names import find_relation, normalize_identifier
+from engine.sql.parsing.statement_errors import unsupported_error
 
 _WHOLE = "whole"
 
 
-def read_whole(table: exp.Table) -> exp.Table:
+def mark_read_whole(table: exp.Table) -> exp.Table:
     """Return a table of FROM, which from now on is read with its hidden columns; other mentions of the table are not."""
     table.meta[_WHOLE] = True
     return table
@@ -27,7 +27,7 @@ def is_read_whole(table: exp.Table) -> bool:
     return bool(table.meta.get(_WHOLE))
 
 
-def with_hidden_row_ids(tree: exp.Expr, catalog: Catalog, sql: str) -> exp.Expr:
+def expose_row_ids(tree: exp.Expr, catalog: Catalog, sql: str) -> exp.Expr:
     """Return a query in which tables are read with their row ids where a SELECT names these, in place.
 
     Raises UnsupportedSql, with the place, for a `*` of several sources beside one, and for NATURAL JOIN between several.
@@ -44,21 +44,21 @@ def _is_meant(column: exp.Column, select: exp.Select, catalog: Catalog, sql: str
     """Tell whether a column is the row id of a table of this SELECT, which is then read with it."""
     meant = [
         (table, relation)
-        for table, relation in _sources(select, catalog)
-        if _is_hidden(column, relation) and _may_mean(column, table)
+        for table, relation in _list_sources(select, catalog)
+        if _is_hidden(column, relation) and _can_mean(column, table)
     ]
     for table, relation in meant:
         _order_by_key(column, select, table, relation)
         if not is_read_whole(table):
-            read_whole(table)
-            _without_star(select, relation, sql)
+            mark_read_whole(table)
+            _expand_star(select, relation, sql)
             _refuse_natural(select, catalog, sql)
     return bool(meant)
 
 
 def _is_hidden(column: exp.Column, relation: Relation) -> bool:
     """Tell whether a column is the row id of a table, or tells when a row of a relation was written."""
-    name = identifier(column.this)
+    name = normalize_identifier(column.this)
     if name == WRITTEN_AT:
         return all(one.name != name for one in relation.columns)
     return relation.kind in ("table", "source") and name in relation.primary_key and _has_hidden(relation)
@@ -77,9 +77,9 @@ def _order_by_key(column: exp.Column, select: exp.Select, table: exp.Table, rela
         or ordered.parent != order
     ):
         return
-    if identifier(column.this) != WRITTEN_AT or ordered is not order.expressions[-1]:
+    if normalize_identifier(column.this) != WRITTEN_AT or ordered is not order.expressions[-1]:
         return
-    names = {one.source: one.name for one in relation.columns}
+    names = {one.storage_name: one.name for one in relation.columns}
     of = exp.to_identifier(table.alias_or_name, quoted=True)
     for source in relation.primary_key:
         key = exp.column(exp.to_identifier(names[source], quoted=True), table=of.copy())
@@ -88,15 +88,17 @@ def _order_by_key(column: exp.Column, select: exp.Select, table: exp.Table, rela
 
 def _refuse_natural(select: exp.Select, catalog: Catalog, sql: str) -> None:
     """Raise UnsupportedSql where NATURAL JOIN would compare the row ids of two tables."""
-    if sum(is_read_whole(table) for table, _ in _sources(select, catalog)) < 2:
+    if sum(is_read_whole(table) for table, _ in _list_sources(select, catalog)) < 2:
         return
     for join in select.args.get("joins") or ():
         if str(join.args.get("method")).upper() == "NATURAL":
             what = "NATURAL JOIN beside the row ids of several tables"
-            raise unsupported(f"{what} is not offered", join.this, sql, "name the columns: JOIN … USING (…)")
+            raise unsupported_error(
+                f"{what} is not offered", join.this, sql, "name the columns: JOIN … USING (…)"
+            )
 
 
-def _sources(select: exp.Select, catalog: Catalog) -> list[tuple[exp.Table, Relation]]:
+def _list_sources(select: exp.Select, catalog: Catalog) -> list[tuple[exp.Table, Relation]]:
     """Return the tables and materialized views of a SELECT's FROM."""
     from_ = select.args.get("from_")
     items = [
@@ -106,24 +108,24 @@ def _sources(select: exp.Select, catalog: Catalog) -> list[tuple[exp.Table, Rela
     found = []
     for item in items:
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
-            relation = relation_of(item, catalog)
+            relation = find_relation(item, catalog)
             if relation is not None and relation.kind in ("table", "materialized view"):
                 found.append((item, relation))
     return found
 
 
-def _may_mean(column: exp.Column, table: exp.Table) -> bool:
+def _can_mean(column: exp.Column, table: exp.Table) -> bool:
     said = column.args.get("table")
-    return said is None or identifier(said) == table.alias_or_name.lower()
+    return said is None or normalize_identifier(said) == table.alias_or_name.lower()
 
 
-def _without_star(select: exp.Select, relation: Relation, sql: str) -> None:
+def _expand_star(select: exp.Select, relation: Relation, sql: str) -> None:
     stars = [item for item in select.expressions if item.is_star and not isinstance(item, exp.Func)]
     if not stars:
         return
     if select.args.get("joins"):
         what = "* of several tables beside a row id"
-        raise unsupported(f"{what} is not offered", stars[0], sql, "name the columns")
+        raise unsupported_error(f"{what} is not offered", stars[0], sql, "name the columns")
     shown = [exp.column(exp.to_identifier(c.name, quoted=True)) for c in relation.columns if not c.hidden]
     items = [
         part

@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import sqlglot.expressions as exp
 
-from engine.jsonb.text import normal
+from engine.jsonb.text import normalize_json
 from engine.sql.batch.ad_hoc import query_tables, to_spark
 from engine.sql.batch.hidden_row_ids import is_read_whole
-from engine.sql.batch.time_travel import Moment, moment_of
-from engine.sql.bind.expressions import conjuncts
-from engine.sql.catalog import Catalog, Column
+from engine.sql.batch.time_travel import Moment, parse_moment
+from engine.sql.bind.expressions import split_conjuncts
+from engine.sql.catalog import Catalog, RelationColumn
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.names import identifier, relation_of
-from engine.sql.statements.values import NotLiteral, literal
-from engine.sql.typing.documents import is_document, why_no_document
+from engine.sql.parsing.names import find_relation, normalize_identifier
+from engine.sql.statements.dml.literal_rows import NotLiteral, read_literal
+from engine.sql.typing.json_documents import is_document, validate_document
 
 __all__ = ["PointRead", "Predicate", "point_read", "query_tables", "to_spark"]
 
@@ -84,36 +84,36 @@ def point_read(query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str = 
     alias = table.args.get("alias")
     if not isinstance(table.this, exp.Identifier) or (alias is not None and alias.args.get("columns")):
         return None
-    relation = relation_of(table, catalog)
+    relation = find_relation(table, catalog)
     if relation is None or relation.kind not in ("table", "materialized view"):
         return None
     whole = is_read_whole(table)
     shown = {column.name: column for column in relation.columns if whole or not column.hidden}
-    moment = moment_of(table, sql)
-    shown_as = identifier(alias.this if alias is not None else table.this)
-    reader = _Reader(relation.name, shown_as, shown, dialect)
+    moment = parse_moment(table, sql)
+    shown_as = normalize_identifier(alias.this if alias is not None else table.this)
+    reader = _PointReadPlanner(relation.name, shown_as, shown, dialect)
     try:
-        return replace(reader.read(query), moment=moment)
+        return replace(reader.plan(query), moment=moment)
     except (_TooComplex, NotLiteral):
         return None
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _PointReadPlanner:
     """Reads one SELECT over a relation with its visible columns by name; a PointRead names them as they are stored."""
 
     table: str
     alias: str
-    shown: Mapping[str, Column]
+    shown: Mapping[str, RelationColumn]
     dialect: Dialect
 
-    def read(self, query: exp.Select) -> PointRead:
+    def plan(self, query: exp.Select) -> PointRead:
         columns: list[tuple[str, str]] = []
         count_name = None
         for item in query.expressions:
             inner = item.this if isinstance(item, exp.Alias) else item
             if isinstance(inner, exp.Star) and not any(inner.args.values()):
-                columns += [(name, column.source) for name, column in self.shown.items()]
+                columns += [(name, column.storage_name) for name, column in self.shown.items()]
             elif (
                 isinstance(inner, exp.Count)
                 and isinstance(inner.this, exp.Star)
@@ -123,84 +123,92 @@ class _Reader:
             ):
                 if query.args.get("order") or query.args.get("limit") or query.args.get("offset"):
                     raise _TooComplex
-                count_name = identifier(item.args["alias"]) if isinstance(item, exp.Alias) else "count(1)"
+                count_name = (
+                    normalize_identifier(item.args["alias"]) if isinstance(item, exp.Alias) else "count(1)"
+                )
             else:
-                column = self._column(inner)
+                column = self._resolve_column(inner)
                 shown = item.args["alias"] if isinstance(item, exp.Alias) else inner.this
-                columns.append((identifier(shown), column))
+                columns.append((normalize_identifier(shown), column))
         if len({output.lower() for output, _ in columns}) != len(columns):
             raise _TooComplex
         where = query.args.get("where")
-        predicates = [p for c in conjuncts(where.this) for p in self._predicates(c)] if where else []
-        order = self._order(query.args.get("order"), dict(columns))
-        limit, offset = _count(query.args.get("limit")), _count(query.args.get("offset"))
+        predicates = (
+            [p for c in split_conjuncts(where.this) for p in self._parse_predicates(c)] if where else []
+        )
+        order = self._parse_order(query.args.get("order"), dict(columns))
+        limit, offset = _parse_count(query.args.get("limit")), _parse_count(query.args.get("offset"))
         return PointRead(self.table, tuple(columns), count_name, tuple(predicates), order, limit, offset or 0)
 
-    def _order(self, node: exp.Order | None, names: Mapping[str, str]) -> tuple[tuple[str, bool, bool], ...]:
+    def _parse_order(
+        self, node: exp.Order | None, names: Mapping[str, str]
+    ) -> tuple[tuple[str, bool, bool], ...]:
         found = []
         for item in node.expressions if node is not None else ():
             inner = item.this
             plain = isinstance(inner, exp.Column) and not inner.args.get("table")
-            column = names.get(identifier(inner.this)) if plain else None
+            column = names.get(normalize_identifier(inner.this)) if plain else None
             descending = bool(item.args.get("desc"))
             nulls_first = item.args.get("nulls_first")
             if nulls_first is None:
                 nulls_first = descending if self.dialect != "spark" else not descending
-            found.append((column or self._column(inner), descending, bool(nulls_first)))
+            found.append((column or self._resolve_column(inner), descending, bool(nulls_first)))
         return tuple(found)
 
-    def _column(self, node: exp.Expr) -> str:
+    def _resolve_column(self, node: exp.Expr) -> str:
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star) or node.args.get("db"):
             raise _TooComplex
-        if node.args.get("table") and identifier(node.args["table"]) != self.alias:
+        if node.args.get("table") and normalize_identifier(node.args["table"]) != self.alias:
             raise _TooComplex
-        name = identifier(node.this)
+        name = normalize_identifier(node.this)
         if name not in self.shown:
             raise _TooComplex
-        return self.shown[name].source
+        return self.shown[name].storage_name
 
-    def _predicates(self, node: exp.Expr) -> list[Predicate]:
+    def _parse_predicates(self, node: exp.Expr) -> list[Predicate]:
         match node:
             case exp.Paren():
-                return self._predicates(node.this)
+                return self._parse_predicates(node.this)
             case exp.Is(expression=exp.Null()):
-                return [self._null(node, denied=False)]
+                return [self._build_null_test(node, denied=False)]
             case exp.Not(this=exp.Is(expression=exp.Null()) as inner):
-                return [self._null(inner, denied=True)]
+                return [self._build_null_test(inner, denied=True)]
             case exp.In() if node.expressions and not node.args.get("query"):
-                column = self._column(node.this)
-                return [Predicate(column, "in", tuple(self._literal(v, column) for v in node.expressions))]
+                column = self._resolve_column(node.this)
+                return [
+                    Predicate(column, "in", tuple(self._parse_literal(v, column) for v in node.expressions))
+                ]
             case exp.Between() if not node.args.get("symmetric"):
-                column = self._column(node.this)
-                low, high = (self._literal(node.args[part], column) for part in ("low", "high"))
+                column = self._resolve_column(node.this)
+                low, high = (self._parse_literal(node.args[part], column) for part in ("low", "high"))
                 return [Predicate(column, ">=", (low,)), Predicate(column, "<=", (high,))]
         op = _OPS.get(type(node))
         if op is None:
             raise _TooComplex
         if isinstance(node.this, exp.Column):
-            column = self._column(node.this)
-            return [Predicate(column, op, (self._literal(node.expression, column),))]
-        column = self._column(node.expression)
-        return [Predicate(column, _FLIPPED[op], (self._literal(node.this, column),))]
+            column = self._resolve_column(node.this)
+            return [Predicate(column, op, (self._parse_literal(node.expression, column),))]
+        column = self._resolve_column(node.expression)
+        return [Predicate(column, _FLIPPED[op], (self._parse_literal(node.this, column),))]
 
-    def _null(self, node: exp.Is, *, denied: bool) -> Predicate:
+    def _build_null_test(self, node: exp.Is, *, denied: bool) -> Predicate:
         """Return the predicate of IS NULL, or of IS NOT NULL, which sqlglot reads as one node."""
         is_not = denied is not bool(node.args.get("negate"))
-        return Predicate(self._column(node.this), "is not null" if is_not else "is null")
+        return Predicate(self._resolve_column(node.this), "is not null" if is_not else "is null")
 
-    def _literal(self, node: exp.Expr, column: str) -> Any:
-        shown = next(found for found in self.shown.values() if found.source == column)
-        value = literal(node, shown.type, self.dialect)
+    def _parse_literal(self, node: exp.Expr, column: str) -> Any:
+        shown = next(found for found in self.shown.values() if found.storage_name == column)
+        value = read_literal(node, shown.type, self.dialect)
         if is_document(shown) and value is not None:
-            if shown.sql_type != "jsonb" or why_no_document(value, shown) is not None:
+            if shown.sql_type != "jsonb" or validate_document(value, shown) is not None:
                 raise _TooComplex
-            value = normal(value)
+            value = normalize_json(value)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise _TooComplex
         return value
 
 
-def _count(node: exp.Expr | None) -> int | None:
+def _parse_count(node: exp.Expr | None) -> int | None:
     if node is None:
         return None
     if node.args.get("expressions") or node.args.get("limit_options"):  # BY, PERCENT, WITH TIES

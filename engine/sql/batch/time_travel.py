@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
-from engine.sql.parsing.arrival import is_at_arrival
-from engine.sql.parsing.refusals import mistake
+from engine.sql.parsing.proctime import is_at_proctime
+from engine.sql.parsing.statement_errors import sql_error
 
 _SECONDS_BELOW = 100_000_000_000
 _HINT = "write an epoch, TIMESTAMP '2026-01-31 10:00:00', or now() - INTERVAL '10' MINUTE"
@@ -25,10 +25,10 @@ class Moment:
     ago: float | None = None
 
 
-def moment_of(table: exp.Table, sql: str) -> Moment | None:
+def parse_moment(table: exp.Table, sql: str) -> Moment | None:
     """Return the moment at which a table of FROM is to be read, or None; raises SqlError for one that cannot be told."""
     version = table.args.get("version") or table.args.get("when")
-    if version is None or is_at_arrival(table):
+    if version is None or is_at_proctime(table):
         return None
     given = version.expression
     if (
@@ -36,14 +36,14 @@ def moment_of(table: exp.Table, sql: str) -> Moment | None:
         or str(version.args.get("kind")).upper() != "AS OF"
         or given is None
     ):
-        raise mistake("a table is read AS OF one moment", table, sql, _HINT)
-    found = _moment(given)
+        raise sql_error("a table is read AS OF one moment", table, sql, _HINT)
+    found = _parse_moment(given)
     if found is None:
-        raise mistake(f"{given.sql()} is no moment of the past", given, sql, _HINT)
+        raise sql_error(f"{given.sql()} is no moment of the past", given, sql, _HINT)
     return found
 
 
-def moment_of_text(text: str) -> Moment | None:
+def parse_moment_text(text: str) -> Moment | None:
     """Return the moment that an ISO timestamp means, in UTC unless it names a zone; None if it is none."""
     try:
         found = datetime.datetime.fromisoformat(text.strip())
@@ -52,12 +52,12 @@ def moment_of_text(text: str) -> Moment | None:
     return Moment(seconds=(found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp())
 
 
-def _moment(node: exp.Expr) -> Moment | None:
+def _parse_moment(node: exp.Expr) -> Moment | None:
     match node:
         case exp.Paren():
-            return _moment(node.this)
+            return _parse_moment(node.this)
         case exp.Literal(is_string=True):
-            return moment_of_text(node.name)
+            return parse_moment_text(node.name)
         case exp.Literal():
             if not node.name.isdigit():
                 return None
@@ -66,11 +66,11 @@ def _moment(node: exp.Expr) -> Moment | None:
         case exp.Cast() | exp.TsOrDsToTimestamp() if (
             isinstance(node.this, exp.Literal) and node.this.is_string
         ):
-            return moment_of_text(node.this.name)
+            return parse_moment_text(node.this.name)
         case exp.CurrentTimestamp() | exp.Anonymous() if _is_now(node):
             return Moment(ago=0.0)
         case exp.Sub() if _is_now(node.this) and isinstance(node.expression, exp.Interval):
-            seconds = _seconds(node.expression)
+            seconds = _parse_seconds(node.expression)
             return None if seconds is None else Moment(ago=seconds)
     return None
 
@@ -79,7 +79,7 @@ def _is_now(node: exp.Expr) -> bool:
     return isinstance(node, exp.CurrentTimestamp) or node.sql().upper() in ("NOW()", "CURRENT_TIMESTAMP()")
 
 
-def _seconds(interval: exp.Interval) -> float | None:
+def _parse_seconds(interval: exp.Interval) -> float | None:
     unit = _UNITS.get(interval.text("unit").upper().removesuffix("S"))
     try:
         seconds = float("nan") if unit is None else float(interval.this.name) * unit

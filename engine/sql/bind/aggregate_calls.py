@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
-from engine.sql.functions import function_name
+from engine.sql.functions import find_function_name
 
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
 @dataclass
-class Call:
+class ParsedCall:
     """An aggregate call taken apart: its name, arguments, and what stands around them."""
 
     node: exp.Expr
@@ -25,14 +25,14 @@ class Call:
     within: bool
 
 
-def core(node: exp.Expr) -> exp.Expr:
+def unwrap_call(node: exp.Expr) -> exp.Expr:
     """Return the call itself without FILTER, WITHIN GROUP and the like around it."""
     while isinstance(node, _WRAPPERS):
         node = node.this
     return node
 
 
-def take_apart(node: exp.Expr) -> Call:
+def parse_call(node: exp.Expr) -> ParsedCall:
     """Return the parts of a call."""
     where, order, ignore, within = None, None, False, False
     while isinstance(node, _WRAPPERS):
@@ -44,7 +44,7 @@ def take_apart(node: exp.Expr) -> Call:
             ignore = isinstance(node, exp.IgnoreNulls)
         node = node.this
     arguments, distinct = [], False
-    for argument in _arguments(node):
+    for argument in _list_arguments(node):
         if isinstance(argument, exp.Order):
             order = argument
             argument = argument.this
@@ -53,8 +53,8 @@ def take_apart(node: exp.Expr) -> Call:
             arguments += argument.expressions
         else:
             arguments.append(argument)
-    return Call(
-        node, _NAMES.get(type(node)) or _name(node), arguments, order, distinct, where, ignore, within
+    return ParsedCall(
+        node, _NAMES.get(type(node)) or _find_name(node), arguments, order, distinct, where, ignore, within
     )
 
 
@@ -87,12 +87,12 @@ _ALIASES = {
 }
 
 
-def _name(node: exp.Expr) -> str:
-    name = function_name(node) or node.key
+def _find_name(node: exp.Expr) -> str:
+    name = find_function_name(node) or node.key
     return _ALIASES.get(name, name)
 
 
-def _arguments(node: exp.Expr) -> list[exp.Expr]:
+def _list_arguments(node: exp.Expr) -> list[exp.Expr]:
     found: list[exp.Expr] = []
     for key, value in node.args.items():
         if isinstance(node, exp.Anonymous) and key == "this":
@@ -104,8 +104,8 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-def parts_of(node: exp.Expr) -> list[exp.Expr]:
+def list_call_parts(node: exp.Expr) -> list[exp.Expr]:
     """Return the expressions that a call reads: its arguments, those of a row each, and the condition of FILTER."""
-    call = take_apart(node)
+    call = parse_call(node)
     rows = [part.expressions if isinstance(part, exp.Tuple) else [part] for part in call.arguments]
     return [part for row in rows for part in row] + ([call.where] if call.where is not None else [])

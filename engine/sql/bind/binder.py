@@ -9,29 +9,34 @@ from dataclasses import dataclass, field, replace
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError, UnsupportedSql
-from engine.sql.bind.clock_places import check_clock
-from engine.sql.bind.expressions import Expressions, conjuncts
-from engine.sql.bind.from_items import Cte, Ctes, FromItems, Item
-from engine.sql.bind.joins import JoinBuilder, Step
-from engine.sql.bind.operands import apart
-from engine.sql.bind.ordering import limits, order_items, output_position, two_outputs
-from engine.sql.bind.projection import Projection
-from engine.sql.bind.scope import Scope, Source
-from engine.sql.bind.set_operations import SetOperations
-from engine.sql.bind.subqueries import Subqueries
-from engine.sql.bind.time_windows import TimeWindows
-from engine.sql.bind.values_rows import constant_rows
+from engine.sql.bind.clock_placement import check_clock
+from engine.sql.bind.expressions import ExpressionBinder, split_conjuncts
+from engine.sql.bind.from_items import Cte, Ctes, FromBinder, FromItem
+from engine.sql.bind.joins import JoinBuilder, JoinStep
+from engine.sql.bind.operand_checks import are_incompatible
+from engine.sql.bind.ordering import (
+    build_ambiguity_error,
+    find_output_position,
+    parse_limits,
+    parse_order_items,
+)
+from engine.sql.bind.projection import ProjectionBinder
+from engine.sql.bind.scope import FromSource, Scope
+from engine.sql.bind.set_operations import SetOperationBinder
+from engine.sql.bind.subqueries import ExpressionSubqueries
+from engine.sql.bind.time_windows import TimeWindowBinder
+from engine.sql.bind.values_rows import bind_values
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import Literal
-from engine.sql.parsing.arrival import is_at_arrival, without_moment
+from engine.sql.parsing.location import locate
 from engine.sql.parsing.names import item_name
-from engine.sql.parsing.position import place
+from engine.sql.parsing.proctime import is_at_proctime, strip_moment
 from engine.sql.plan import Filter, Node, Project, Values
+from engine.sql.rewrites.binding.equalities import Equalities
+from engine.sql.rewrites.binding.join_keys import JoinKeys
 from engine.sql.rewrites.contract import QueryText
-from engine.sql.rewrites.equalities import Equalities
-from engine.sql.rewrites.join_keys import JoinKeys
-from engine.sql.rewrites.rules import rewritten, written_out
+from engine.sql.rewrites.rules import apply_parsed_rules, apply_plan_rules
 
 
 @dataclass(frozen=True)
@@ -63,22 +68,22 @@ def bind(
 
     Two columns of one name are an error unless they are `named` by a list beside the query.
     """
-    bound = bound_as_written(query, catalog, dialect=dialect, sql=sql)
+    bound = bind_without_rewrites(query, catalog, dialect=dialect, sql=sql)
     if not named:
-        _refuse_two_of_a_name(query, bound, sql)
-    plan = rewritten(bound.plan, {internal for _, internal in bound.columns})
+        _refuse_duplicate_names(query, bound, sql)
+    plan = apply_plan_rules(bound.plan, {internal for _, internal in bound.columns})
     check_clock(plan, sql)
     return replace(bound, plan=plan)
 
 
-def bound_as_written(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
+def bind_without_rewrites(query: exp.Query, catalog: Catalog, *, dialect: Dialect, sql: str) -> BoundQuery:
     """Bind a query without the rules of plans: each filter stands where it was written; raises as `bind` does."""
-    binder = _Binder(catalog, dialect, sql)
-    bound = binder.query(written_out(query.copy(), QueryText(catalog, dialect, sql)), {}, None)
+    binder = _QueryBinder(catalog, dialect, sql)
+    bound = binder.bind_query(apply_parsed_rules(query.copy(), QueryText(catalog, dialect, sql)), {}, None)
     return replace(bound, notes=tuple(binder.notes), types=binder.types)
 
 
-def _refuse_two_of_a_name(query: exp.Query, bound: BoundQuery, sql: str) -> None:
+def _refuse_duplicate_names(query: exp.Query, bound: BoundQuery, sql: str) -> None:
     names = [name.lower() for name, _ in bound.columns]
     twice = next((n for n, name in enumerate(names) if name in names[:n]), None)
     if twice is None:
@@ -89,7 +94,7 @@ def _refuse_two_of_a_name(query: exp.Query, bound: BoundQuery, sql: str) -> None
     items = list(first.expressions) if isinstance(first, exp.Select) else []
     named = [item for item in items if item.output_name.lower() == names[twice]]
     stars = [item for item in items if item.is_star]
-    line, column = place(next(reversed([*stars, *named]), query), sql)
+    line, column = locate(next(reversed([*stars, *named]), query), sql)
     message = f"two columns are named {bound.columns[twice][0]}"
     hint = "give one of them another name with AS"
     raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
@@ -123,7 +128,7 @@ _SELECT_PARTS = {
 }
 
 
-class _Binder:
+class _QueryBinder:
     def __init__(self, catalog: Catalog, dialect: Dialect, sql: str) -> None:
         self.catalog, self.dialect, self.sql = catalog, dialect, sql
         self.types: dict[str, str] = {}
@@ -133,25 +138,25 @@ class _Binder:
         self._names: set[str] = set()
         self._bound = [0]  # queries, those of WITH items and plain views once for each mention
 
-    def of_view(self, relation: Relation) -> _Binder:
+    def of_view(self, relation: Relation) -> _QueryBinder:
         """Return a binder for the text of a plain view, which shares all names with this one."""
-        inner = _Binder(self.catalog, relation.dialect, relation.sql)
+        inner = _QueryBinder(self.catalog, relation.dialect, relation.sql)
         inner._names, inner._bound, inner.types = self._names, self._bound, self.types
         inner.known, inner.equalities, inner.notes = self.known, self.equalities, self.notes
         return inner
 
-    def error(self, message: str, node: exp.Expr | None, hint: str) -> SqlError:
+    def build_error(self, message: str, node: exp.Expr | None, hint: str) -> SqlError:
         """Return an error that shows the place of `node`."""
-        line, column = place(node, self.sql)
+        line, column = locate(node, self.sql)
         return SqlError(message, sql=self.sql, line=line, column=column, hint=hint)
 
-    def refuse(self, what: str, node: exp.Expr | None, hint: str) -> UnsupportedSql:
-        line, column = place(node, self.sql)
+    def build_unsupported(self, what: str, node: exp.Expr | None, hint: str) -> UnsupportedSql:
+        line, column = locate(node, self.sql)
         return UnsupportedSql(
             f"{what} is not supported in a maintained view", sql=self.sql, line=line, column=column, hint=hint
         )
 
-    def note(self, column: str, kind: str | None) -> None:
+    def record_type(self, column: str, kind: str | None) -> None:
         """Remember the certain type of an internal column."""
         if kind is not None:
             self.types[column] = kind
@@ -173,10 +178,10 @@ class _Binder:
             if isinstance(first, exp.Pivot) and first.args.get("unpivot"):
                 part = "unpivot"
             name, hint = _REMEDIES.get(part, (part.strip("_").upper().replace("_", " "), "take it out"))
-            raise self.refuse(name, first if isinstance(first, exp.Expr) else node, hint)
+            raise self.build_unsupported(name, first if isinstance(first, exp.Expr) else node, hint)
 
     # ---- queries ---------------------------------------------------------------------------------------------
-    def query(self, query: exp.Expr, ctes: Ctes, outer: Scope | None) -> BoundQuery:
+    def bind_query(self, query: exp.Expr, ctes: Ctes, outer: Scope | None) -> BoundQuery:
         """Bind a query inside the scope `outer`, whose columns it may read."""
         self._bound[0] += 1
         if self._bound[0] > _MOST_QUERIES:
@@ -184,42 +189,42 @@ class _Binder:
                 f"a query that comes to more than {_MOST_QUERIES} with its WITH items and views written out,"
             )
             hint = "make materialized views of the parts that are read often"
-            raise self.refuse(what, query, hint)
+            raise self.build_unsupported(what, query, hint)
         with_ = query.args.get("with_")
         if with_ is not None:
             if with_.args.get("recursive"):
-                raise self.refuse("WITH RECURSIVE", with_, "join a fixed number of times")
+                raise self.build_unsupported("WITH RECURSIVE", with_, "join a fixed number of times")
             for cte in with_.expressions:
                 if not isinstance(cte.this, exp.Query | exp.Values):
-                    raise self.refuse(f"{cte.this.key.upper()} in WITH", cte, "write a SELECT")
+                    raise self.build_unsupported(f"{cte.this.key.upper()} in WITH", cte, "write a SELECT")
                 ctes = {**ctes, item_name(cte): Cte(cte.this, ctes, cte.args.get("alias"), outer)}
         self.refuse_parts(query, _SELECT_PARTS if isinstance(query, exp.Select) else _QUERY_PARTS)
         match query:
             case exp.Select():
-                return self._select(query, ctes, outer)
+                return self._bind_select(query, ctes, outer)
             case exp.Subquery() if isinstance(query.this, exp.Query | exp.Values):
-                return self._limited(query, self.query(query.this, ctes, outer))
+                return self._apply_limits(query, self.bind_query(query.this, ctes, outer))
             case exp.Values():
                 scope = Scope(self.sql, outer=outer)
-                expressions = self._expressions(scope, ctes)
-                return self._limited(query, BoundQuery(*constant_rows(query, expressions, self.fresh)))
+                expressions = self._make_expression_binder(scope, ctes)
+                return self._apply_limits(query, BoundQuery(*bind_values(query, expressions, self.fresh)))
             case exp.SetOperation():
-                return self._limited(query, self._set_operation(query, ctes, outer))
-        raise self.refuse(query.key.upper(), query, "write a SELECT")
+                return self._apply_limits(query, self._bind_set_operation(query, ctes, outer))
+        raise self.build_unsupported(query.key.upper(), query, "write a SELECT")
 
-    def _set_operation(self, query: exp.SetOperation, ctes: Ctes, outer: Scope | None) -> BoundQuery:
-        rule = SetOperations(self.types, self.fresh)
+    def _bind_set_operation(self, query: exp.SetOperation, ctes: Ctes, outer: Scope | None) -> BoundQuery:
+        rule = SetOperationBinder(self.types, self.fresh)
         word = query.key.upper() + (" ALL" if not query.args.get("distinct") else "")
         if word != "UNION ALL":
             self.notes.append(f"{word}: the groups of a UNION ALL whose rows are counted by side")
         every = not query.args.get("distinct")
         if isinstance(query, exp.Union):
-            branches = self._branches(query, every, ctes, outer)
+            branches = self._bind_branches(query, every, ctes, outer)
             self._refuse_unlike(query, branches)
-            return BoundQuery(*rule.union([(b.plan, b.columns) for b in branches], not every))
-        left, right = (self.query(side, ctes, outer) for side in (query.this, query.expression))
+            return BoundQuery(*rule.build_union([(b.plan, b.columns) for b in branches], not every))
+        left, right = (self.bind_query(side, ctes, outer) for side in (query.this, query.expression))
         self._refuse_unlike(query, [left, right])
-        combine = rule.intersect if isinstance(query, exp.Intersect) else rule.difference
+        combine = rule.build_intersect if isinstance(query, exp.Intersect) else rule.build_except
         return BoundQuery(*combine((left.plan, left.columns), (right.plan, right.columns), every))
 
     def _refuse_unlike(self, query: exp.SetOperation, branches: list[BoundQuery]) -> None:
@@ -229,17 +234,19 @@ class _Binder:
                 word = "UNION" if isinstance(query, exp.Union) else query.key.upper()
                 every = "" if query.args.get("distinct") else " ALL"
                 message = f"{word}{every} of {width} and {len(branch.columns)} columns"
-                raise self.error(message, query, "give all branches the same number of columns")
+                raise self.build_error(message, query, "give all branches the same number of columns")
             for n, (first, its) in enumerate(zip(branches[0].columns, branch.columns, strict=True), 1):
                 one, other = (self.types.get(internal) for _, internal in (first, its))
                 quoted = branches[0].is_quoted(first[1]) or branch.is_quoted(its[1])
-                if apart(one, other, lenient=quoted or self.dialect == "spark"):
+                if are_incompatible(one, other, lenient=quoted or self.dialect == "spark"):
                     message = (
                         f"column {n} is {one} in one branch of {query.key.upper()} and {other} in another"
                     )
-                    raise self.error(message, query, "CAST one of them to the other's type")
+                    raise self.build_error(message, query, "CAST one of them to the other's type")
 
-    def _branches(self, query: exp.Expr, every: bool, ctes: Ctes, outer: Scope | None) -> list[BoundQuery]:
+    def _bind_branches(
+        self, query: exp.Expr, every: bool, ctes: Ctes, outer: Scope | None
+    ) -> list[BoundQuery]:
         """Return the branches of UNIONs of one kind in a row."""
         plain = not any(query.args.get(part) for part in ("with_", "order", "limit", "offset"))
         top = query.parent is None or not isinstance(query.parent, exp.Union)
@@ -248,101 +255,107 @@ class _Binder:
             return [
                 branch
                 for side in (query.this, query.expression)
-                for branch in self._branches(side, every, ctes, outer)
+                for branch in self._bind_branches(side, every, ctes, outer)
             ]
-        return [self.query(query, ctes, outer)]
+        return [self.bind_query(query, ctes, outer)]
 
-    def _limited(self, query: exp.Expr, bound: BoundQuery) -> BoundQuery:
+    def _apply_limits(self, query: exp.Expr, bound: BoundQuery) -> BoundQuery:
         """Apply ORDER BY and LIMIT that stand after a whole query; they know its output columns only."""
         scope = Scope(self.sql)
         names = [name for name, _ in bound.columns]
         keys = []
-        for item in order_items(query.args.get("order"), self.dialect):
-            position = output_position(item.node, names, scope)
+        for item in parse_order_items(query.args.get("order"), self.dialect):
+            position = find_output_position(item.node, names, scope)
             if position is None:
                 hint = f"the output columns are {', '.join(names)}"
-                raise self.error(f"ORDER BY {item.node.sql()}: no output column", item.node, hint)
+                raise self.build_error(f"ORDER BY {item.node.sql()}: no output column", item.node, hint)
             if isinstance(item.node, exp.Column) and names.count(names[position]) > 1:
-                raise two_outputs(item.node, scope)
-            keys.append(item.key(bound.columns[position][1]))
-        rows = limits(query, self.refuse)
-        self.notes += [note for note in rows.notes(bool(keys)) if note not in self.notes]
-        return replace(bound, plan=rows.over(bound.plan, tuple(keys), self.fresh))
+                raise build_ambiguity_error(item.node, scope)
+            keys.append(item.to_sort_key(bound.columns[position][1]))
+        rows = parse_limits(query, self.build_unsupported)
+        self.notes += [note for note in rows.describe(bool(keys)) if note not in self.notes]
+        return replace(bound, plan=rows.apply(bound.plan, tuple(keys), self.fresh))
 
     # ---- SELECT ----------------------------------------------------------------------------------------------
-    def _expressions(self, scope: Scope, ctes: Ctes) -> Expressions:
+    def _make_expression_binder(self, scope: Scope, ctes: Ctes) -> ExpressionBinder:
         keys = JoinKeys(self.types, self.fresh, self.sql, self.notes)
-        subqueries = Subqueries(scope, keys, self.equalities, self.known, lambda q, s: self.query(q, ctes, s))
-        return Expressions(scope, self.refuse, self.types, self.dialect, subqueries)
+        subqueries = ExpressionSubqueries(
+            scope, keys, self.equalities, self.known, lambda q, s: self.bind_query(q, ctes, s)
+        )
+        return ExpressionBinder(scope, self.build_unsupported, self.types, self.dialect, subqueries)
 
-    def _select(self, select: exp.Select, ctes: Ctes, outer: Scope | None) -> BoundQuery:
+    def _bind_select(self, select: exp.Select, ctes: Ctes, outer: Scope | None) -> BoundQuery:
         scope = Scope(self.sql, outer=outer)
-        expressions = self._expressions(scope, ctes)
-        joins = JoinBuilder(scope, expressions, expressions.subqueries.keys, self.equalities, self.refuse)
-        first, steps = self._from(select, FromItems(self, scope, expressions, ctes), joins)
+        expressions = self._make_expression_binder(scope, ctes)
+        joins = JoinBuilder(
+            scope, expressions, expressions.subqueries.keys, self.equalities, self.build_unsupported
+        )
+        first, steps = self._bind_from(select, FromBinder(self, scope, expressions, ctes), joins)
         where = select.args.get("where")
-        parts = conjuncts(where.this) if where is not None else []
-        plain = [joins.condition(part, "WHERE") for part in parts if not expressions.has_subquery(part)]
+        parts = split_conjuncts(where.this) if where is not None else []
+        plain = [joins.bind_condition(part, "WHERE") for part in parts if not expressions.has_subquery(part)]
         plan = joins.build(first, steps, plain)
         for part in (*joins.deferred, *(part for part in parts if expressions.has_subquery(part))):
-            plan = self._with_subquery(plan, part, expressions)
-        select, plan = TimeWindows(expressions, self.fresh).bind(select, plan)
-        return BoundQuery(*Projection(scope, expressions, self.types, self.fresh).bind(select, plan))
+            plan = self._apply_subquery(plan, part, expressions)
+        select, plan = TimeWindowBinder(expressions, self.fresh).bind(select, plan)
+        return BoundQuery(*ProjectionBinder(scope, expressions, self.types, self.fresh).bind(select, plan))
 
-    def _from(self, select: exp.Select, items: FromItems, joins: JoinBuilder) -> tuple[Source, list[Step]]:
+    def _bind_from(
+        self, select: exp.Select, items: FromBinder, joins: JoinBuilder
+    ) -> tuple[FromSource, list[JoinStep]]:
         from_ = select.args.get("from_")
         if from_ is None:
-            return Source("", Values((), ((),), self.fresh("values:row")), ()), []
-        first, steps = self._joins(from_.this, select.args.get("joins") or (), items, joins)
+            return FromSource("", Values((), ((),), self.fresh("values:row")), ()), []
+        first, steps = self._bind_joins(from_.this, select.args.get("joins") or (), items, joins)
         for lateral in select.args.get("laterals") or ():
-            item = items.item(lateral)
-            steps.append(joins.step(exp.Join(this=lateral, kind="CROSS"), item.source, item.apply))
+            item = items.bind_item(lateral)
+            steps.append(joins.add_step(exp.Join(this=lateral, kind="CROSS"), item.source, item.apply))
         return first, steps
 
-    def _joins(
-        self, first: exp.Expr, following: Sequence[exp.Join], items: FromItems, joins: JoinBuilder
-    ) -> tuple[Source, list[Step]]:
+    def _bind_joins(
+        self, first: exp.Expr, following: Sequence[exp.Join], items: FromBinder, joins: JoinBuilder
+    ) -> tuple[FromSource, list[JoinStep]]:
         """Bind the first item and what is joined with it; a join in parentheses is one item under the names inside."""
-        inner = _parenthesised(first)
+        inner = _find_parenthesized_join(first)
         if inner is not None:
-            source, steps = self._joins(_without_joins(inner), inner.args["joins"], items, joins)
+            source, steps = self._bind_joins(_strip_joins(inner), inner.args["joins"], items, joins)
         else:
-            source, steps = items.item(first).source, []
+            source, steps = items.bind_item(first).source, []
             items.scope.add(source, first)
         for join in following:
-            inner = _parenthesised(join.this)
+            inner = _find_parenthesized_join(join.this)
             if inner is None:
-                item = self._joined(items, join)
+                item = self._bind_joined_item(items, join)
             else:
-                nested = self._joins(_without_joins(inner), inner.args["joins"], items, joins)
-                item = Item(Source("", joins.build(*nested, ()), ()))
-            steps.append(joins.step(join, item.source, item.apply, at_arrival=is_at_arrival(join.this)))
+                nested = self._bind_joins(_strip_joins(inner), inner.args["joins"], items, joins)
+                item = FromItem(FromSource("", joins.build(*nested, ()), ()))
+            steps.append(joins.add_step(join, item.source, item.apply, at_arrival=is_at_proctime(join.this)))
         return source, steps
 
-    def _joined(self, items: FromItems, join: exp.Join) -> Item:
+    def _bind_joined_item(self, items: FromBinder, join: exp.Join) -> FromItem:
         left = str(join.args.get("side") or "").upper() == "LEFT"
-        joined = without_moment(join.this) if is_at_arrival(join.this) else join.this
-        item = items.item(joined, outer=left)
+        joined = strip_moment(join.this) if is_at_proctime(join.this) else join.this
+        item = items.bind_item(joined, outer=left)
         side = str(join.args.get("side") or "").upper()
         if item.apply is None or side == "" or (side == "LEFT" and self._is_true(join.args.get("on"))):
             return item
         hint = "write CROSS JOIN, or LEFT JOIN … ON TRUE"
-        raise self.refuse(f"{side} JOIN of a table function with a condition", join.this, hint)
+        raise self.build_unsupported(f"{side} JOIN of a table function with a condition", join.this, hint)
 
     @staticmethod
     def _is_true(on: exp.Expr | None) -> bool:
         return on is None or (isinstance(on, exp.Boolean) and bool(on.this))
 
-    def _with_subquery(self, plan: Node, part: exp.Expr, expressions: Expressions) -> Node:
+    def _apply_subquery(self, plan: Node, part: exp.Expr, expressions: ExpressionBinder) -> Node:
         """Apply a conjunct of WHERE that holds a subquery."""
-        apply = expressions.subqueries.condition(part)
+        apply = expressions.subqueries.build_condition(part)
         if apply is not None:
             return apply(plan)
-        predicate = expressions.scalar(part, "WHERE")
+        predicate = expressions.bind_scalar(part, "WHERE")
         return Filter(expressions.subqueries.attach(plan), predicate)
 
 
-def _parenthesised(node: exp.Expr) -> exp.Table | None:
+def _find_parenthesized_join(node: exp.Expr) -> exp.Table | None:
     """Return the first table of a join in parentheses, with its joins, or None."""
     if not isinstance(node, exp.Subquery) or node.args.get("alias") is not None:
         return None
@@ -350,7 +363,7 @@ def _parenthesised(node: exp.Expr) -> exp.Table | None:
     return inner if isinstance(inner, exp.Table) and inner.args.get("joins") else None
 
 
-def _without_joins(table: exp.Table) -> exp.Table:
+def _strip_joins(table: exp.Table) -> exp.Table:
     alone = table.copy()
     alone.set("joins", None)
     return alone

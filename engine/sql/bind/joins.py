@@ -10,21 +10,21 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
-from engine.sql.bind.asof_joins import AsofJoin
+from engine.sql.bind.asof_joins import AsofJoinBuilder
 from engine.sql.bind.conditions import ORDERS, Condition
-from engine.sql.bind.expressions import Expressions, Refuse, conjuncts
-from engine.sql.bind.scope import Scope, Source
+from engine.sql.bind.expressions import ExpressionBinder, Refuse, split_conjuncts
+from engine.sql.bind.scope import FromSource, Scope
 from engine.sql.expression.clock import reads_clock
-from engine.sql.expression.nodes import Column, Comparison, Expr, known
+from engine.sql.expression.nodes import Column, Comparison, Expr, annotate
 from engine.sql.expression.template import call as call_of
-from engine.sql.parsing.names import identifier
-from engine.sql.parsing.position import place
-from engine.sql.plan import Filter, Join, JoinKind, Node, children, nodes
-from engine.sql.rewrites.decorrelate import decorrelate
-from engine.sql.rewrites.equalities import Equalities
-from engine.sql.rewrites.free import free_columns
-from engine.sql.rewrites.full_join import full_join
-from engine.sql.rewrites.join_keys import JoinKeys, Pair, with_columns
+from engine.sql.parsing.location import locate
+from engine.sql.parsing.names import normalize_identifier
+from engine.sql.plan import Filter, Join, JoinKind, Node, list_children, list_nodes
+from engine.sql.rewrites.binding.build_full_join import build_full_join
+from engine.sql.rewrites.binding.decorrelate import decorrelate
+from engine.sql.rewrites.binding.equalities import Equalities
+from engine.sql.rewrites.binding.free_columns import find_free_columns
+from engine.sql.rewrites.binding.join_keys import JoinKeys, Pair, append_columns
 
 StepKind = Literal[JoinKind, "right", "full"]
 _SIDES: dict[str, StepKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
@@ -35,10 +35,10 @@ MOST_NODES = 300
 
 
 @dataclass(frozen=True)
-class Step:
+class JoinStep:
     """One JOIN: what is joined, how, and its own conditions."""
 
-    source: Source
+    source: FromSource
     kind: StepKind
     conditions: tuple[Condition, ...]
     node: exp.Expr
@@ -48,44 +48,49 @@ class Step:
     asof: bool = False
 
     @property
-    def waits(self) -> bool:
+    def can_wait(self) -> bool:
         """Whether the source may be joined later, when an equality connects it."""
         plain = self.kind == "inner" and self.apply is None and not self.at_arrival and not self.asof
-        return plain and not free_columns(self.source.plan)
+        return plain and not find_free_columns(self.source.plan)
 
 
 class JoinBuilder:
     """Joins the sources of one SELECT: inner joins in the first order in which each has an equality, the others as written."""
 
     def __init__(
-        self, scope: Scope, expressions: Expressions, keys: JoinKeys, equalities: Equalities, refuse: Refuse
+        self,
+        scope: Scope,
+        expressions: ExpressionBinder,
+        keys: JoinKeys,
+        equalities: Equalities,
+        refuse: Refuse,
     ) -> None:
         self.scope, self.expressions, self.keys = scope, expressions, keys
         self.equalities, self.refuse = equalities, refuse
         self.deferred: list[exp.Expr] = []
 
-    def step(
+    def add_step(
         self,
         join: exp.Join,
-        source: Source,
+        source: FromSource,
         apply: Callable[[Node], Node] | None = None,
         *,
         at_arrival: bool = False,
-    ) -> Step:
+    ) -> JoinStep:
         """Add a joined source to the scope and bind its conditions, which see nothing that follows."""
-        kind = self._kind(join)
+        kind = self._parse_kind(join)
         asof = _is_asof(join)
         if at_arrival or asof:
             self._check_timed(join, kind, at_arrival)
         self.scope.add(source, join.this)
         using = [part for part in join.args.get("using") or ()]
         if str(join.args.get("method") or "").upper() == "NATURAL":
-            using = self._common(source)
+            using = self._list_common_names(source)
         coalesced: list[tuple[str, Expr]] = []
-        conditions = [self._using(part, source, kind, coalesced) for part in using]
-        for part in [part for on in _ons(join) for part in conjuncts(on)]:
+        conditions = [self._bind_using(part, source, kind, coalesced) for part in using]
+        for part in [part for on in _list_on_conditions(join) for part in split_conjuncts(on)]:
             if not self.expressions.has_subquery(part):
-                conditions.append(self.condition(part, "ON", ordered=asof))
+                conditions.append(self.bind_condition(part, "ON", ordered=asof))
             elif kind == "inner" and not asof:
                 self.deferred.append(part)
             else:
@@ -93,7 +98,7 @@ class JoinBuilder:
                 raise self.refuse(f"a subquery in ON of an {which} join", part, "join it in FROM first")
         if kind in ("semi", "anti"):
             self.scope.sources.remove(source)
-        return Step(source, kind, tuple(conditions), join.this, apply, tuple(coalesced), at_arrival, asof)
+        return JoinStep(source, kind, tuple(conditions), join.this, apply, tuple(coalesced), at_arrival, asof)
 
     def _check_timed(self, join: exp.Join, kind: StepKind, at_arrival: bool) -> None:
         """Refuse a temporal or as-of join of another kind, and where left rows do not come by themselves."""
@@ -110,78 +115,87 @@ class JoinBuilder:
             hint = "join in FROM of the query itself, or make a materialized view of the joined rows"
             raise self.refuse(f"{what} in a subquery of an expression", join.this, hint)
 
-    def condition(self, node: exp.Expr, clause: str, *, ordered: bool = False) -> Condition:
+    def bind_condition(self, node: exp.Expr, clause: str, *, ordered: bool = False) -> Condition:
         """Bind one conjunct; with `ordered` the sides of one that compares by order, too."""
-        expr, order = self.expressions.condition(node, clause), ORDERS.get(type(node)) if ordered else None
+        expr, order = (
+            self.expressions.bind_condition(node, clause),
+            ORDERS.get(type(node)) if ordered else None,
+        )
         if (not isinstance(node, exp.EQ | exp.NullSafeEQ) and order is None) or reads_clock(expr):
             return Condition(expr, node=node)
-        sides = self.expressions.printed(node.this), self.expressions.printed(node.expression)
+        sides = self.expressions.build_tree(node.this), self.expressions.build_tree(node.expression)
         if order is not None:
             return Condition(expr, sides, order=order, node=node)
         if isinstance(node, exp.EQ):
-            self.equalities.note(expr, *sides)
+            self.equalities.record(expr, *sides)
         return Condition(expr, sides, isinstance(node, exp.NullSafeEQ), node=node)
 
-    def build(self, first: Source, steps: Sequence[Step], where: Sequence[Condition]) -> Node:
+    def build(self, first: FromSource, steps: Sequence[JoinStep], where: Sequence[Condition]) -> Node:
         """Return the plan of FROM with WHERE applied as near to the scans as is safe."""
         plan, rest = first.plan, list(where)
-        waiting: list[Step] = []
+        waiting: list[JoinStep] = []
         pool: list[Condition] = []
         for n, step in enumerate(steps):
             # below a RIGHT or FULL JOIN a condition of WHERE would keep rows that it should drop
             later = any(after.kind in ("right", "full") for after in steps[n + 1 :])
             usable = [] if later else rest
-            if step.waits:
+            if step.can_wait:
                 waiting.append(step)
                 pool += step.conditions
                 plan = self._attach(plan, waiting, pool, usable)
                 continue
-            plan = self._cross(plan, waiting, pool, [] if step.kind in ("right", "full") else usable)
+            plan = self._join_cross(plan, waiting, pool, [] if step.kind in ("right", "full") else usable)
             if pool and step.kind in ("right", "full"):
                 raise self.refuse("a condition on an outer query below an outer join", step.node, "use WHERE")
             if step.at_arrival:
-                plan = self._arriving(plan, step, usable)
+                plan = self._join_at_arrival(plan, step, usable)
             elif step.asof:
                 kind: JoinKind = "left" if step.kind == "left" else "inner"
-                joined = AsofJoin(self.keys, self.refuse, step.node)
-                plan = joined.of(plan, step.source.plan, kind, step.conditions)
+                joined = AsofJoinBuilder(self.keys, self.refuse, step.node)
+                plan = joined.build_join(plan, step.source.plan, kind, step.conditions)
             else:
-                plan = self._written(plan, step)
-            if step.kind == "full" and _size(plan) > MOST_NODES:
-                raise self._too_large(step)
-        plan = self._cross(plan, waiting, pool, rest)
+                plan = self._join_in_order(plan, step)
+            if step.kind == "full" and _count_nodes(plan) > MOST_NODES:
+                raise self._build_size_error(step)
+        plan = self._join_cross(plan, waiting, pool, rest)
         for condition in (*pool, *rest):
             plan = Filter(plan, condition.expr)
         return plan
 
-    def _too_large(self, step: Step) -> UnsupportedSql:
+    def _build_size_error(self, step: JoinStep) -> UnsupportedSql:
         what = f"a FULL JOIN of more than {MOST_NODES} steps, as each one doubles what is joined before it,"
         hint = "make a materialized view of the first joins, and join that"
         return self.refuse(what, step.node, hint)
 
     # ---- inner joins -----------------------------------------------------------------------------------------
-    def _attach(self, plan: Node, waiting: list[Step], pool: list[Condition], where: list[Condition]) -> Node:
+    def _attach(
+        self, plan: Node, waiting: list[JoinStep], pool: list[Condition], where: list[Condition]
+    ) -> Node:
         """Join every waiting source that an equality connects to the plan; conditions that are used leave their list."""
         progress = True
         while progress:
             progress = False
             for step in waiting:
                 mine, theirs = set(plan.columns), set(step.source.plan.columns)
-                used = [c for c in (*pool, *where) if not c.null_safe and c.pair(mine, theirs) is not None]
+                used = [
+                    c for c in (*pool, *where) if not c.null_safe and c.match_pair(mine, theirs) is not None
+                ]
                 if not used:
-                    used = [c for c in (*pool, *where) if c.pair(mine, theirs) is not None]
+                    used = [c for c in (*pool, *where) if c.match_pair(mine, theirs) is not None]
                 if not used:
                     continue
-                pairs = [pair for c in used if (pair := c.pair(mine, theirs)) is not None]
+                pairs = [pair for c in used if (pair := c.match_pair(mine, theirs)) is not None]
                 pool[:] = [c for c in pool if c not in used]
                 where[:] = [c for c in where if c not in used]
-                plan = self._inner(plan, step, pairs, pool, used[0].null_safe)
+                plan = self._join_inner(plan, step, pairs, pool, used[0].null_safe)
                 waiting.remove(step)
                 progress = True
                 break
         return plan
 
-    def _cross(self, plan: Node, waiting: list[Step], pool: list[Condition], where: list[Condition]) -> Node:
+    def _join_cross(
+        self, plan: Node, waiting: list[JoinStep], pool: list[Condition], where: list[Condition]
+    ) -> Node:
         """Join what no equality connects: every pair of rows, under the conditions that compare the two sides."""
         while waiting:
             step = waiting.pop(0)
@@ -194,12 +208,12 @@ class JoinBuilder:
             ]
             where[:] = [c for c in where if c not in used]
             pool += used
-            plan = self._inner(plan, step, [], pool)
+            plan = self._join_inner(plan, step, [], pool)
             plan = self._attach(plan, waiting, pool, where)
         return plan
 
-    def _inner(
-        self, left: Node, step: Step, pairs: list[Pair], pool: list[Condition], null_safe: bool = False
+    def _join_inner(
+        self, left: Node, step: JoinStep, pairs: list[Pair], pool: list[Condition], null_safe: bool = False
     ) -> Node:
         right = step.source.plan
         mine, theirs = set(left.columns), set(right.columns)
@@ -216,10 +230,10 @@ class JoinBuilder:
         return self.keys.join(left, right, "inner", pairs, residual, null_safe)
 
     # ---- joins in the written order --------------------------------------------------------------------------
-    def _arriving(self, plan: Node, step: Step, where: list[Condition]) -> Node:
+    def _join_at_arrival(self, plan: Node, step: JoinStep, where: list[Condition]) -> Node:
         """A temporal join; conditions of WHERE that compare the two sides of an inner one belong to it, and leave their list."""
         filters = [
-            part for side in (plan, step.source.plan) for part in nodes(side) if isinstance(part, Filter)
+            part for side in (plan, step.source.plan) for part in list_nodes(side) if isinstance(part, Filter)
         ]
         asked = [*(part.predicate for part in filters), *(c.expr for c in step.conditions)]
         if any(reads_clock(predicate) for predicate in asked):
@@ -236,24 +250,24 @@ class JoinBuilder:
             and not reads_clock(c.expr)
         ]
         where[:] = [c for c in where if c not in used]
-        joined = self._outer(plan, replace(step, conditions=(*step.conditions, *used)))
+        joined = self._join_outer(plan, replace(step, conditions=(*step.conditions, *used)))
         return msgspec.structs.replace(joined, at_arrival=True)
 
-    def _written(self, plan: Node, step: Step) -> Node:
+    def _join_in_order(self, plan: Node, step: JoinStep) -> Node:
         if step.apply is not None:
             joined = step.apply(plan)
             for condition in step.conditions:
                 joined = Filter(joined, condition.expr)
             return joined
-        if set(free_columns(step.source.plan)) & set(plan.columns):
-            return self._lateral(plan, step)
+        if set(find_free_columns(step.source.plan)) & set(plan.columns):
+            return self._join_lateral(plan, step)
         if step.kind == "full":
-            pairs, residual, null_safe = self._split(plan, step.source.plan, step.conditions)
-            joined = full_join(plan, step.source.plan, pairs, residual, self.keys, null_safe)
-            return with_columns(joined, step.coalesced)
-        return self._outer(plan, step)
+            pairs, residual, null_safe = self._split_conditions(plan, step.source.plan, step.conditions)
+            joined = build_full_join(plan, step.source.plan, pairs, residual, self.keys, null_safe)
+            return append_columns(joined, step.coalesced)
+        return self._join_outer(plan, step)
 
-    def _outer(self, plan: Node, step: Step) -> Join:
+    def _join_outer(self, plan: Node, step: JoinStep) -> Join:
         """LEFT JOIN as it is, RIGHT JOIN with its sides exchanged; conditions on the kept side alone stay with the join."""
         left, right = (step.source.plan, plan) if step.kind == "right" else (plan, step.source.plan)
         theirs = set(right.columns)
@@ -263,27 +277,27 @@ class JoinBuilder:
                 right = Filter(right, condition.expr)
             else:
                 rest.append(condition)
-        pairs, residual, null_safe = self._split(left, right, rest)
+        pairs, residual, null_safe = self._split_conditions(left, right, rest)
         kinds: dict[str, JoinKind] = {"right": "left", "left": "left", "semi": "semi", "anti": "anti"}
         return self.keys.join(left, right, kinds.get(step.kind, "inner"), pairs, residual, null_safe)
 
-    def _split(
+    def _split_conditions(
         self, left: Node, right: Node, conditions: Sequence[Condition]
     ) -> tuple[list[Pair], list[Expr], bool]:
         """Return the conditions as pairs and the rest, and whether the pairs are null-safe: all of them or none."""
         mine, theirs = set(left.columns), set(right.columns)
-        found = [(c, c.pair(mine, theirs)) for c in conditions]
+        found = [(c, c.match_pair(mine, theirs)) for c in conditions]
         plain = any(pair is not None and not c.null_safe for c, pair in found)
         pairs = [pair for c, pair in found if pair is not None and not (plain and c.null_safe)]
         residual = [c.expr for c, pair in found if pair is None or (plain and c.null_safe)]
         return pairs, residual, bool(pairs) and not plain
 
-    def _lateral(self, plan: Node, step: Step) -> Node:
+    def _join_lateral(self, plan: Node, step: JoinStep) -> Node:
         """A source that reads columns of those before it is computed for each row of them."""
         if step.kind not in ("inner", "left"):
             raise self.refuse(f"{step.kind.upper()} JOIN LATERAL", step.node, "write LEFT or INNER JOIN")
         other = decorrelate(plan, step.source.plan, self.equalities, self.keys, residual=True)
-        pairs, residual, null_safe = self._split(plan, other.node, step.conditions)
+        pairs, residual, null_safe = self._split_conditions(plan, other.node, step.conditions)
         if other.null_safe or null_safe:  # the domain's columns match null with null; conditions of ON do not
             pairs, residual = [], [c.expr for c in step.conditions]
         kind: JoinKind = "left" if step.kind == "left" else "inner"
@@ -292,7 +306,7 @@ class JoinBuilder:
         )
 
     # ---- USING -----------------------------------------------------------------------------------------------
-    def _kind(self, join: exp.Join) -> StepKind:
+    def _parse_kind(self, join: exp.Join) -> StepKind:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         method = str(join.args.get("method") or "").upper()
         if method not in ("", "NATURAL", "ASOF"):
@@ -304,24 +318,24 @@ class JoinBuilder:
             raise self.refuse(f"{kind} JOIN", join.this, "write JOIN … ON")
         return _SIDES.get(side, "inner")
 
-    def _common(self, source: Source) -> list[exp.Expr]:
+    def _list_common_names(self, source: FromSource) -> list[exp.Expr]:
         """Return the names that NATURAL compares: those that both sides have."""
         before = [other for other in self.scope.sources if other is not source]
         return [
             exp.to_identifier(name, quoted=True)
             for name, _ in source.columns
-            if self.scope.visible(name, before)
+            if self.scope.find_visible(name, before)
         ]
 
-    def _using(
-        self, part: exp.Expr, source: Source, kind: StepKind, coalesced: list[tuple[str, Expr]]
+    def _bind_using(
+        self, part: exp.Expr, source: FromSource, kind: StepKind, coalesced: list[tuple[str, Expr]]
     ) -> Condition:
-        name = identifier(part)
-        left = self.scope.visible(name, [other for other in self.scope.sources if other is not source])
-        right = self.scope.visible(name, [source])
+        name = normalize_identifier(part)
+        left = self.scope.find_visible(name, [other for other in self.scope.sources if other is not source])
+        right = self.scope.find_visible(name, [source])
         if len(left) != 1 or len(right) != 1:
             hint = "write ON with the columns' full names"
-            raise self.scope.error(f"USING ({name}): the column is not once on each side", part, hint)
+            raise self.scope.build_error(f"USING ({name}): the column is not once on each side", part, hint)
         if kind == "full":
             either = self.keys.fresh(f"using:{name}")
             self.scope.show_instead(name, either, left[0], right[0])
@@ -331,19 +345,19 @@ class JoinBuilder:
             coalesced.append((either, call_of("coalesce", Column(left[0]), Column(right[0]))))
         elif kind not in ("semi", "anti"):
             kept, hidden = (right[0], left[0]) if kind == "right" else (left[0], right[0])
-            self.scope.merge(kept, hidden)
-        at = place(part, self.scope.sql)
-        sides = (known(Column(left[0]), position=at), known(Column(right[0]), position=at))
-        expr = known(Comparison("=", *sides), position=at)
-        self.equalities.note(expr, *sides)
+            self.scope.merge_columns(kept, hidden)
+        at = locate(part, self.scope.sql)
+        sides = (annotate(Column(left[0]), position=at), annotate(Column(right[0]), position=at))
+        expr = annotate(Comparison("=", *sides), position=at)
+        self.equalities.record(expr, *sides)
         return Condition(expr, sides)
 
 
-def _size(node: Node, known: dict[int, int] | None = None) -> int:
+def _count_nodes(node: Node, known: dict[int, int] | None = None) -> int:
     """Return how many nodes a plan has, one that stands in several places counted in each; `known` are counted already."""
     known = {} if known is None else known
     if id(node) not in known:
-        known[id(node)] = 1 + sum(_size(child, known) for child in children(node))
+        known[id(node)] = 1 + sum(_count_nodes(child, known) for child in list_children(node))
     return known[id(node)]
 
 
@@ -351,6 +365,6 @@ def _is_asof(join: exp.Join) -> bool:
     return str(join.args.get("method") or "").upper() == "ASOF"
 
 
-def _ons(join: exp.Join) -> list[exp.Expr]:
+def _list_on_conditions(join: exp.Join) -> list[exp.Expr]:
     """Return the conditions of a join: ON, and before it MATCH_CONDITION."""
     return [part for name in ("match_condition", "on") if (part := join.args.get(name)) is not None]

@@ -14,15 +14,15 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.bind.scope import Scope
-from engine.sql.parsing.names import identifier
-from engine.sql.parsing.position import copy_place
+from engine.sql.parsing.location import copy_location
+from engine.sql.parsing.names import normalize_identifier
 
 Items = list[tuple[str, exp.Expr]]
 MOST_PARTS = 1000
 _WHOLE = (exp.Column, exp.Literal, exp.Paren, exp.Null, exp.Boolean, exp.Cast)
 
 
-def with_lateral_aliases(
+def expand_lateral_aliases(
     items: Items, aliases: Set[str], scope: Scope, refuse: Callable[[str, exp.Expr, str], UnsupportedSql]
 ) -> Items:
     """Return the items with those of the `aliases` written out that stand before their use.
@@ -32,7 +32,7 @@ def with_lateral_aliases(
     found: Items = []
     known: dict[str, exp.Expr | None] = {}
     for name, item in items:
-        meant = _written_out(item, known, scope) if known else item
+        meant = _expand_aliases(item, known, scope) if known else item
         if meant is not item and sum(1 for _ in meant.walk()) > MOST_PARTS:
             what = f"an alias that comes to more than {MOST_PARTS} parts with the aliases in it"
             raise refuse(what, item, "compute the first of them in a WITH item, and read that")
@@ -42,21 +42,21 @@ def with_lateral_aliases(
     return found
 
 
-def _written_out(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> exp.Expr:
+def _expand_aliases(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> exp.Expr:
     """Return an item with the aliases in it written out; those inside of a subquery are left to it."""
     if not any(_is_alias(part, known, scope) for part in item.walk(prune=_is_query)):
         return item
     root = exp.Paren(this=item.copy())
     for column in [part for part in root.walk(prune=_is_query) if _is_alias(part, known, scope)]:
         first, *fields = column.parts
-        meant = known[identifier(first).lower()]
+        meant = known[normalize_identifier(first).lower()]
         if meant is None:
-            message = f"the alias {identifier(first)} stands for two items"
-            raise scope.error(message, column, "give one of them another name")
+            message = f"the alias {normalize_identifier(first)} stands for two items"
+            raise scope.build_error(message, column, "give one of them another name")
         new: exp.Expr = meant.copy() if isinstance(meant, _WHOLE) else exp.Paren(this=meant.copy())
         for field in fields:
             new = exp.Dot(this=new, expression=field.copy())
-        column.replace(copy_place(new, column))
+        column.replace(copy_location(new, column))
     written: exp.Expr = root.this.pop()
     return written
 
@@ -65,9 +65,9 @@ def _is_alias(node: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope
     """Tell whether a node is an alias that is known, and no column of FROM."""
     if not isinstance(node, exp.Column) or node.is_star or node.meta.get("bound"):
         return False
-    name = identifier(node.parts[0]).lower()
+    name = normalize_identifier(node.parts[0]).lower()
     is_source = name in {source.alias for source in scope.sources}
-    return name in known and not is_source and not scope.visible(name, scope.sources)
+    return name in known and not is_source and not scope.find_visible(name, scope.sources)
 
 
 def _is_query(node: exp.Expr) -> bool:

@@ -12,8 +12,8 @@ from engine.errors import SqlError
 from engine.sql.bind.scope import Scope
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import FALSE, Call, Column, Expr, Literal
-from engine.sql.expression.template import both, template
-from engine.sql.parsing.names import identifier
+from engine.sql.expression.template import combine_conditions, fill_template
+from engine.sql.parsing.names import normalize_identifier
 from engine.sql.plan import Filter, Node, Over, Project, TopN
 from engine.sql.window_calls import SortKey, WindowCall
 
@@ -32,12 +32,12 @@ class OrderItem:
     descending: bool
     nulls_first: bool
 
-    def key(self, column: str) -> SortKey:
+    def to_sort_key(self, column: str) -> SortKey:
         """Return the item as the order of an internal column."""
         return SortKey(column, self.descending, self.nulls_first)
 
 
-def order_items(order: exp.Order | None, dialect: Dialect) -> list[OrderItem]:
+def parse_order_items(order: exp.Order | None, dialect: Dialect) -> list[OrderItem]:
     """Return the items of ORDER BY; nulls stand first where the dialect has them if nothing is said."""
     found = []
     for item in order.expressions if order is not None else ():
@@ -51,7 +51,7 @@ def order_items(order: exp.Order | None, dialect: Dialect) -> list[OrderItem]:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RowLimits:
     """How many rows a query keeps, and how many it skips before them."""
 
     limit: int | None
@@ -61,20 +61,20 @@ class Limits:
     def __bool__(self) -> bool:
         return self.limit is not None or self.offset > 0
 
-    def notes(self, ordered: bool) -> tuple[str, ...]:
+    def describe(self, ordered: bool) -> tuple[str, ...]:
         """Say what becomes of ORDER BY and LIMIT."""
         if not self:
             return ("ORDER BY: left out, a view has no order",) if ordered else ()
         by = "" if ordered else ": without ORDER BY the key decides which"
         return (f"LIMIT: the first rows are computed again when the rows they are taken of change{by}",)
 
-    def over(self, plan: Node, keys: tuple[SortKey, ...], fresh: Callable[[str], str]) -> Node:
+    def apply(self, plan: Node, keys: tuple[SortKey, ...], fresh: Callable[[str], str]) -> Node:
         """Return the first rows of the plan, or the plan if all rows are kept."""
         if not self.ties or self.limit is None:
             return TopN(plan, (), keys, self.limit, self.offset) if self else plan
         rank, number = fresh("ties:rank"), fresh("ties:number")
         calls = [WindowCall(rank, Call("rank"), keys)]
-        kept: Expr = template(
+        kept: Expr = fill_template(
             ":rank <= :last", rank=Column(rank), last=Literal(str(self.offset + self.limit))
         )
         if self.limit == 0:
@@ -82,12 +82,14 @@ class Limits:
         if self.offset:
             calls.append(WindowCall(number, Call("row_number"), keys))
             skipped = Literal(str(self.offset))
-            kept = both(kept, template(":number > :skipped", number=Column(number), skipped=skipped))
+            kept = combine_conditions(
+                kept, fill_template(":number > :skipped", number=Column(number), skipped=skipped)
+            )
         items = tuple((column, Column(column)) for column in plan.columns)
         return Project(Filter(Over(plan, (), tuple(calls)), kept), items)
 
 
-def limits(query: exp.Expr, refuse: Refuse) -> Limits:
+def parse_limits(query: exp.Expr, refuse: Refuse) -> RowLimits:
     """Return LIMIT, FETCH FIRST and OFFSET of a query; raises UnsupportedSql for what is no plain number."""
     node, offset = query.args.get("limit"), query.args.get("offset")
     count = None
@@ -98,16 +100,18 @@ def limits(query: exp.Expr, refuse: Refuse) -> Limits:
     if ties and not query.args.get("order"):
         raise refuse("WITH TIES without ORDER BY", node, "add ORDER BY: ties are rows that are equal in it")
     if isinstance(node, exp.Fetch):
-        count = _number(node.args.get("count") or exp.Literal.number(1), node, refuse)
+        count = _parse_row_count(node.args.get("count") or exp.Literal.number(1), node, refuse)
     elif node is not None:
         if node.args.get("expressions"):
             raise refuse("LIMIT … BY", node, "write a LATERAL subquery with LIMIT")
         if not isinstance(node.expression, exp.Null) and node.expression.name.upper() != "ALL":
-            count = _number(node.expression, node, refuse)
-    return Limits(count, _number(offset.expression, offset, refuse) if offset is not None else 0, ties)
+            count = _parse_row_count(node.expression, node, refuse)
+    return RowLimits(
+        count, _parse_row_count(offset.expression, offset, refuse) if offset is not None else 0, ties
+    )
 
 
-def _number(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:
+def _parse_row_count(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:
     if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
         if int(value.name) > MOST_ROWS:
             raise refuse(f"{value.name} as a number of rows", node, f"write one up to {MOST_ROWS}")
@@ -115,20 +119,24 @@ def _number(value: exp.Expr, node: exp.Expr, refuse: Refuse) -> int:
     raise refuse(f"{value.sql()} as a number of rows", node, "write a whole number")
 
 
-def two_outputs(node: exp.Expr, scope: Scope) -> SqlError:
+def build_ambiguity_error(node: exp.Expr, scope: Scope) -> SqlError:
     """Return the error for a name that two columns of a SELECT list have, and that does not say which of them it means."""
     hint = "write its number, or give one of the columns another name with AS"
-    return scope.error(f"two columns of the SELECT list are named {identifier(node.this)}", node, hint)
+    return scope.build_error(
+        f"two columns of the SELECT list are named {normalize_identifier(node.this)}", node, hint
+    )
 
 
-def output_position(node: exp.Expr, names: Sequence[str], scope: Scope) -> int | None:
+def find_output_position(node: exp.Expr, names: Sequence[str], scope: Scope) -> int | None:
     """Return the output column, counted from 0, that an item of ORDER BY means by name or number, else None."""
     if isinstance(node, exp.Literal) and not node.is_string:
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(names):
             message = f"ORDER BY {node.name}: the SELECT list has {len(names)} columns"
-            raise scope.error(message, node, "ORDER BY a column, or the number of one in the SELECT list")
+            raise scope.build_error(
+                message, node, "ORDER BY a column, or the number of one in the SELECT list"
+            )
         return int(node.name) - 1
     if isinstance(node, exp.Column) and not node.args.get("table"):
-        name = identifier(node.this)
+        name = normalize_identifier(node.this)
         return names.index(name) if name in names else None
     return None

@@ -10,22 +10,22 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.scope import Scope
 from engine.sql.expression.nodes import Column, Expr
-from engine.sql.parsing.position import copy_place
+from engine.sql.parsing.location import copy_location
 from engine.sql.plan import Node, Project
-from engine.sql.rewrites.decorrelate import decorrelate
-from engine.sql.rewrites.equalities import Equalities
-from engine.sql.rewrites.join_keys import JoinKeys
-from engine.sql.rewrites.mark import mark
-from engine.sql.rewrites.membership import Membership, kept_if_exists
-from engine.sql.rewrites.quantified import quantified
-from engine.sql.rewrites.scalar import ScalarSubqueries
+from engine.sql.rewrites.binding.decorrelate import decorrelate
+from engine.sql.rewrites.binding.equalities import Equalities
+from engine.sql.rewrites.binding.join_keys import JoinKeys
+from engine.sql.rewrites.binding.mark_matches import mark_matches
+from engine.sql.rewrites.binding.membership import Membership, filter_exists
+from engine.sql.rewrites.binding.rewrite_quantified import rewrite_quantified
+from engine.sql.rewrites.binding.scalar_subqueries import ScalarSubqueries
 
 Attach = Callable[[Node], Node]
 Bind = Callable[[exp.Expr], Expr]
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
-class Bound(Protocol):
+class BoundSubquery(Protocol):
     """A bound query: its plan, and its columns as (output name, the plan's column)."""
 
     @property
@@ -35,14 +35,14 @@ class Bound(Protocol):
     def columns(self) -> tuple[tuple[str, str], ...]: ...
 
 
-def plain(node: exp.Expr) -> exp.Expr:
+def strip_parens(node: exp.Expr) -> exp.Expr:
     """Return an expression without the parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def query_of(node: exp.Expr | None) -> exp.Query | exp.Values | None:
+def unwrap_query(node: exp.Expr | None) -> exp.Query | exp.Values | None:
     """Return the query that stands in parentheses, or None; one with ORDER BY, LIMIT or WITH after them stays whole."""
     while isinstance(node, exp.Paren | exp.Subquery) and not any(
         node.args.get(part) for part in ("with_", "order", "limit", "offset")
@@ -55,31 +55,31 @@ def is_subquery(node: exp.Expr) -> bool:
     """Tell whether an expression is one that a subquery decides: EXISTS, IN, ANY, ALL, or a query for one value."""
     match node:
         case exp.Exists():
-            return query_of(node.this) is not None
+            return unwrap_query(node.this) is not None
         case exp.In():
-            return _searched(node) is not None
+            return _find_in_query(node) is not None
         case exp.Query():
             return True
-    return isinstance(node, _COMPARISONS) and _quantifier(node) is not None
+    return isinstance(node, _COMPARISONS) and _find_quantified_query(node) is not None
 
 
-def _searched(node: exp.In) -> exp.Query | exp.Values | None:
+def _find_in_query(node: exp.In) -> exp.Query | exp.Values | None:
     """Return the query in which IN looks, or None if it is a list of values."""
     given = node.expressions
-    return query_of(node.args.get("query") or (given[0] if len(given) == 1 else None))
+    return unwrap_query(node.args.get("query") or (given[0] if len(given) == 1 else None))
 
 
-def _quantifier(node: exp.Expr) -> exp.Query | exp.Values | None:
+def _find_quantified_query(node: exp.Expr) -> exp.Query | exp.Values | None:
     right = node.expression
-    return query_of(right.this) if isinstance(right, exp.Any | exp.All) else None
+    return unwrap_query(right.this) if isinstance(right, exp.Any | exp.All) else None
 
 
-def _normal(node: exp.Expr) -> exp.Expr:
+def _normalize_quantifier(node: exp.Expr) -> exp.Expr:
     """`x = ANY (q)` -> `x IN (q)`, `x <> ALL (q)` -> `NOT x IN (q)`"""
-    query = _quantifier(node) if isinstance(node, exp.EQ | exp.NEQ) else None
+    query = _find_quantified_query(node) if isinstance(node, exp.EQ | exp.NEQ) else None
     if query is None:
         return node
-    inside = copy_place(exp.In(this=node.this, query=exp.Subquery(this=query)), node)
+    inside = copy_location(exp.In(this=node.this, query=exp.Subquery(this=query)), node)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
         return inside
     return (
@@ -88,14 +88,14 @@ def _normal(node: exp.Expr) -> exp.Expr:
 
 
 @dataclass
-class Subqueries:
+class ExpressionSubqueries:
     """The subqueries of one SELECT; `pending` are the joins that the plan still needs before their columns can be read."""
 
     scope: Scope
     keys: JoinKeys
     equalities: Equalities
     known: set[str]
-    bind: Callable[[exp.Expr, Scope], Bound]
+    bind: Callable[[exp.Expr, Scope], BoundSubquery]
     outer: Bind = field(init=False)
     pending: list[Attach] = field(default_factory=list)
 
@@ -107,47 +107,47 @@ class Subqueries:
         return plan
 
     # ---- conditions of WHERE ---------------------------------------------------------------------------------
-    def condition(self, node: exp.Expr) -> Attach | None:
+    def build_condition(self, node: exp.Expr) -> Attach | None:
         """Return what a conjunct of WHERE does to the plan if it is EXISTS, IN or their negation, else None."""
-        node, wanted = _normal(plain(node)), True
+        node, wanted = _normalize_quantifier(strip_parens(node)), True
         while isinstance(node, exp.Not):
-            node, wanted = _normal(plain(node.this)), not wanted
+            node, wanted = _normalize_quantifier(strip_parens(node.this)), not wanted
         if isinstance(node, exp.Exists) and is_subquery(node):
-            inner = self._inner(node.this).plan
+            inner = self._bind_inner(node.this).plan
 
-            def exists(plan: Node) -> Node:
+            def attach_exists(plan: Node) -> Node:
                 other = decorrelate(plan, inner, self.equalities, self.keys, residual=True)
-                return kept_if_exists(plan, other, self.keys, wanted)
+                return filter_exists(plan, other, self.keys, wanted)
 
-            return exists
+            return attach_exists
         if isinstance(node, exp.In) and is_subquery(node):
-            return self._membership(node, wanted)
+            return self._build_membership(node, wanted)
         return None
 
-    def _membership(self, node: exp.In, wanted: bool) -> Attach:
-        inner = self._inner(node)
-        members = self._members(node, inner, self.outer)
+    def _build_membership(self, node: exp.In, wanted: bool) -> Attach:
+        inner = self._bind_inner(node)
+        members = self._pair_members(node, inner, self.outer)
 
-        def member(plan: Node) -> Node:
+        def attach_member(plan: Node) -> Node:
             other = decorrelate(plan, inner.plan, self.equalities, self.keys, residual=True)
             rule = Membership(self.keys, self.known)
             if wanted:
-                return rule.kept_in(plan, other, members)
+                return rule.filter_in(plan, other, members)
             if len(members) == 1:
-                return rule.kept_not_in(plan, other, *members[0])
-            return rule.rows_not_in(plan, other, members)
+                return rule.filter_not_in(plan, other, *members[0])
+            return rule.filter_rows_not_in(plan, other, members)
 
         before, self.pending = self.pending, []
 
-        def attached(plan: Node) -> Node:
+        def attach_steps(plan: Node) -> Node:
             for step in before:
                 plan = step(plan)
-            return member(plan)
+            return attach_member(plan)
 
-        return attached
+        return attach_steps
 
     # ---- subqueries anywhere in an expression ----------------------------------------------------------------
-    def column(
+    def add_value_column(
         self,
         node: exp.Expr,
         outer: Bind | None = None,
@@ -159,90 +159,92 @@ class Subqueries:
         `outer` binds expressions of the query around it, `rename` replaces its columns in the subquery's plan; the join goes
         to the list `into`.
         """
-        node = _normal(node)
+        node = _normalize_quantifier(node)
         if isinstance(node, exp.Not):
-            return exp.Not(this=self.column(node.this, outer, rename, into))
+            return exp.Not(this=self.add_value_column(node.this, outer, rename, into))
         outer, pending = outer or self.outer, self.pending if into is None else into
         out = self.keys.fresh("subquery")
-        query = self._query(node)
-        inner = self._inner(query)
+        query = self._normalize_node(node)
+        inner = self._bind_inner(query)
         plan = rename(inner.plan) if rename is not None else inner.plan
         if isinstance(node, exp.Exists):
-            pending.append(self._marked(plan, out))
+            pending.append(self._build_mark(plan, out))
             kind: str | None = "boolean"
         elif isinstance(node, exp.In):
-            members = self._members(node, inner, outer)
+            members = self._pair_members(node, inner, outer)
             if len(members) != 1:
                 hint = "write EXISTS with one equality for each column"
-                raise self.scope.error("IN with several columns stands inside an expression", node, hint)
-            pending.append(self._contained(plan, members[0], out))
+                raise self.scope.build_error(
+                    "IN with several columns stands inside an expression", node, hint
+                )
+            pending.append(self._build_member_mark(plan, members[0], out))
             kind = "boolean"
         elif isinstance(node, exp.Query):
-            self._one_column(inner, query)
+            self._check_one_column(inner, query)
             kind = self.keys.types.get(inner.columns[0][1])
-            pending.append(self._valued(plan, inner.columns[0][1], out))
+            pending.append(self._build_value(plan, inner.columns[0][1], out))
         else:
-            self._one_column(inner, query)
+            self._check_one_column(inner, query)
             y, every = inner.columns[0][1], isinstance(node.expression, exp.All)
-            value = quantified(plan, type(node), outer(node.this), y, every, self.keys.fresh)
-            pending.append(self._valued(value, value.columns[0], out))
+            value = rewrite_quantified(plan, type(node), outer(node.this), y, every, self.keys.fresh)
+            pending.append(self._build_value(value, value.columns[0], out))
             kind = "boolean"
         if kind is not None:
             self.keys.types[out] = kind
         found = exp.Column(this=exp.Identifier(this=out, quoted=True))
         found.meta["bound"] = True
-        return copy_place(found, node)
+        return copy_location(found, node)
 
-    def _marked(self, inner: Node, out: str) -> Attach:
-        def attached(plan: Node) -> Node:
+    def _build_mark(self, inner: Node, out: str) -> Attach:
+        def attach_mark(plan: Node) -> Node:
             other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
-            marked, found = mark(plan, other, self.keys)
-            return _with_value(plan, marked, found, out)
+            marked, found = mark_matches(plan, other, self.keys)
+            return _append_value(plan, marked, found, out)
 
-        return attached
+        return attach_mark
 
-    def _contained(self, inner: Node, member: tuple[Expr, Expr], out: str) -> Attach:
-        def attached(plan: Node) -> Node:
+    def _build_member_mark(self, inner: Node, member: tuple[Expr, Expr], out: str) -> Attach:
+        def attach_member_mark(plan: Node) -> Node:
             other = decorrelate(plan, inner, self.equalities, self.keys, residual=False)
             rule = Membership(self.keys, self.known)
-            marked, value = rule.marked(plan, other, *member)
-            return _with_value(plan, marked, value, out)
+            marked, value = rule.mark_in(plan, other, *member)
+            return _append_value(plan, marked, value, out)
 
-        return attached
+        return attach_member_mark
 
-    def _valued(self, inner: Node, column: str, out: str) -> Attach:
+    def _build_value(self, inner: Node, column: str, out: str) -> Attach:
         rule = ScalarSubqueries(self.keys, self.equalities)
         return lambda plan: rule.attach(plan, inner, column, out)
 
-    def _query(self, node: exp.Expr) -> exp.Expr:
+    def _normalize_node(self, node: exp.Expr) -> exp.Expr:
         match node:
             case exp.Exists():
-                found = query_of(node.this)
+                found = unwrap_query(node.this)
             case exp.In():
-                found = _searched(node)
+                found = _find_in_query(node)
             case _:
-                found = query_of(node) or _quantifier(node)
+                found = unwrap_query(node) or _find_quantified_query(node)
         assert found is not None
         return found
 
-    def _inner(self, node: exp.Expr) -> Bound:
-        query = _searched(node) if isinstance(node, exp.In) else query_of(node)
+    def _bind_inner(self, node: exp.Expr) -> BoundSubquery:
+        query = _find_in_query(node) if isinstance(node, exp.In) else unwrap_query(node)
         assert query is not None
         return self.bind(query, self.scope)
 
-    def _members(self, node: exp.In, inner: Bound, outer: Bind) -> tuple[tuple[Expr, Expr], ...]:
-        values = node.this.expressions if isinstance(node.this, exp.Tuple) else [plain(node.this)]
+    def _pair_members(self, node: exp.In, inner: BoundSubquery, outer: Bind) -> tuple[tuple[Expr, Expr], ...]:
+        values = node.this.expressions if isinstance(node.this, exp.Tuple) else [strip_parens(node.this)]
         if len(values) != len(inner.columns):
             message = f"IN compares {len(values)} values with {len(inner.columns)} columns"
-            raise self.scope.error(message, node, "give both sides the same number")
+            raise self.scope.build_error(message, node, "give both sides the same number")
         columns = [Column(internal) for _, internal in inner.columns]
         return tuple((outer(value), column) for value, column in zip(values, columns, strict=True))
 
-    def _one_column(self, inner: Bound, node: exp.Expr) -> None:
+    def _check_one_column(self, inner: BoundSubquery, node: exp.Expr) -> None:
         if len(inner.columns) != 1:
             message = f"a subquery used as a value has {len(inner.columns)} columns"
-            raise self.scope.error(message, node, "select just one")
+            raise self.scope.build_error(message, node, "select just one")
 
 
-def _with_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
+def _append_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
     return Project(joined, (*((c, Column(c)) for c in plan.columns), (out, value)))

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
-from engine.sql.bind.expressions import Expressions
-from engine.sql.expression.nodes import Column, Expr, Field, Literal, known
+from engine.sql.bind.expressions import ExpressionBinder
+from engine.sql.expression.nodes import Column, Expr, Field, Literal, annotate
 from engine.sql.expression.template import call as call_of
-from engine.sql.expression.template import template
+from engine.sql.expression.template import fill_template
 from engine.sql.functions import is_table_function
 from engine.sql.plan import Node, Project, Unnest
-from engine.sql.typing.expression_types import kind_of
+from engine.sql.typing.expression_types import get_expr_type
 from engine.sql.typing.types import element_type, field_names, field_type
 
 _REMEDY = "use UNNEST, explode, posexplode, inline or generate_series"
 
 
 @dataclass(frozen=True)
-class TableCall:
+class BoundTableCall:
     """A bound table function: what it does to the rows before it, and the columns that it adds."""
 
     apply: Callable[[Node], Node]
@@ -34,119 +34,127 @@ def is_table_call(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Unnest | exp.Func)
 
 
-class TableFunctions:
+class TableFunctionBinder:
     """Binds table functions over the columns that their SELECT has in scope."""
 
     def __init__(
         self,
-        expressions: Expressions,
+        expressions: ExpressionBinder,
         fresh: Callable[[str], str],
         note: Callable[[str, str | None], None],
     ) -> None:
         self.expressions, self.fresh, self.note = expressions, fresh, note
 
-    def bind(self, call: exp.Expr, *, numbered: bool = False, outer: bool = False) -> TableCall:
+    def bind(self, call: exp.Expr, *, numbered: bool = False, outer: bool = False) -> BoundTableCall:
         """Bind a call; `numbered` adds a column that counts from 1, `outer` keeps a row of nulls where it gives none."""
         name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
         match call:
             case exp.Unnest(expressions=[_, _, *_]):
-                return self._zipped(call, numbered, outer)
+                return self._bind_zip(call, numbered, outer)
             case exp.Unnest():
-                return self._array(self._argument(call.expressions[0]), "unnest", numbered, outer)
+                return self._bind_array(self._bind_argument(call.expressions[0]), "unnest", numbered, outer)
             case exp.Posexplode():
                 outer = outer or isinstance(call, exp.PosexplodeOuter)
-                return self._positions(self._argument(call.this), outer)
+                return self._bind_positions(self._bind_argument(call.this), outer)
             case exp.Inline():
-                return self._structs(self._argument(call.this), call, outer)
+                return self._bind_structs(self._bind_argument(call.this), call, outer)
             case exp.Explode():
                 outer = outer or isinstance(call, exp.ExplodeOuter)
-                return self._explode(self._argument(call.this), numbered, outer)
+                return self._bind_explode(self._bind_argument(call.this), numbered, outer)
             case exp.ExplodingGenerateSeries() | exp.GenerateSeries():
                 parts = [call.args.get(part) for part in ("start", "end", "step")]
-                return self._series(
+                return self._bind_series(
                     [part for part in parts if part is not None], "generate_series", numbered, outer
                 )
             case exp.Anonymous() if name == "range":
                 given = call.expressions
                 start = [exp.Literal.number(0)] if len(given) == 1 else []
-                return self._series([*start, *given[:3]], "id", numbered, outer, upto=False)
+                return self._bind_series([*start, *given[:3]], "id", numbered, outer, upto=False)
             case exp.Anonymous() if name in ("inline_outer", "explode_outer", "posexplode_outer", "unnest"):
-                array = self._argument(call.expressions[0])
+                array = self._bind_argument(call.expressions[0])
                 if name == "inline_outer":
-                    return self._structs(array, call, True)
+                    return self._bind_structs(array, call, True)
                 if name == "posexplode_outer":
-                    return self._positions(array, True)
-                return self._explode(array, numbered, name != "unnest")
+                    return self._bind_positions(array, True)
+                return self._bind_explode(array, numbered, name != "unnest")
         shown = call.sql()[:40]
         if not is_table_function(call):
             raise self.expressions.refuse(f"{shown} in FROM", call, _REMEDY)
         raise self.expressions.refuse(f"the table function {shown}", call, _REMEDY)
 
-    def _argument(self, node: exp.Expr) -> Expr:
-        return self.expressions.scalar(node, "a table function")
+    def _bind_argument(self, node: exp.Expr) -> Expr:
+        return self.expressions.bind_scalar(node, "a table function")
 
-    def _kind(self, array: Expr) -> str | None:
+    def _infer_element_type(self, array: Expr) -> str | None:
         """Return the type of an array's elements."""
-        return element_type(kind_of(array, self.expressions.types) or "")
+        return element_type(get_expr_type(array, self.expressions.types) or "")
 
-    def _rows(self, array: Expr, outer: bool) -> tuple[str, str, Callable[[Node], Node]]:
+    def _unnest_array(self, array: Expr, outer: bool) -> tuple[str, str, Callable[[Node], Node]]:
         item, ordinal = self.fresh("unnest:item"), self.fresh("unnest:ordinal")
-        self.note(item, self._kind(array))
+        self.note(item, self._infer_element_type(array))
         self.note(ordinal, "int")
         attach = self.expressions.subqueries.attach
         return item, ordinal, lambda plan: Unnest(attach(plan), array, item, ordinal, outer)
 
-    def _with(self, apply: Callable[[Node], Node], added: list[tuple[str, Expr]]) -> Callable[[Node], Node]:
-        def computed(plan: Node) -> Node:
+    def _append_columns(
+        self, apply: Callable[[Node], Node], added: list[tuple[str, Expr]]
+    ) -> Callable[[Node], Node]:
+        def apply_columns(plan: Node) -> Node:
             below = apply(plan)
             return Project(below, (*((c, Column(c)) for c in below.columns), *added))
 
-        return computed
+        return apply_columns
 
-    def _numbered(
+    def _add_number(
         self,
         apply: Callable[[Node], Node],
         ordinal: str,
         columns: tuple[tuple[str, str], ...],
         numbered: bool,
         over: Expr | None,
-    ) -> TableCall:
+    ) -> BoundTableCall:
         """Add the number if it is asked for; `over` is the array if a row of nulls, which has none, stands for an empty one."""
         if not numbered:
-            return TableCall(apply, columns)
+            return BoundTableCall(apply, columns)
         number = self.fresh("unnest:number")
         self.note(number, "bigint")
-        expr = template("CAST(:ordinal + 1 AS BIGINT)", ordinal=Column(ordinal))
+        expr = fill_template("CAST(:ordinal + 1 AS BIGINT)", ordinal=Column(ordinal))
         if over is not None:
             text = "if(coalesce(size(:array), 0) = 0, CAST(NULL AS BIGINT), :number)"
-            expr = template(text, array=over, number=expr)
-        return TableCall(self._with(apply, [(number, expr)]), (*columns, ("ordinality", number)))
+            expr = fill_template(text, array=over, number=expr)
+        return BoundTableCall(
+            self._append_columns(apply, [(number, expr)]), (*columns, ("ordinality", number))
+        )
 
-    def _array(self, array: Expr, shown: str, numbered: bool, outer: bool) -> TableCall:
-        item, ordinal, apply = self._rows(array, outer)
-        return self._numbered(apply, ordinal, ((shown, item),), numbered, array if outer else None)
+    def _bind_array(self, array: Expr, shown: str, numbered: bool, outer: bool) -> BoundTableCall:
+        item, ordinal, apply = self._unnest_array(array, outer)
+        return self._add_number(apply, ordinal, ((shown, item),), numbered, array if outer else None)
 
-    def _explode(self, array: Expr, numbered: bool, outer: bool) -> TableCall:
-        kind = kind_of(array, self.expressions.types) or ""
+    def _bind_explode(self, array: Expr, numbered: bool, outer: bool) -> BoundTableCall:
+        kind = get_expr_type(array, self.expressions.types) or ""
         if kind.startswith("map<"):
-            entries = known(call_of("map_entries", array), position=array.position)
-            item, ordinal, apply = self._rows(entries, outer)
-            fields = self._fields(item, ("key", "value"))
+            entries = annotate(call_of("map_entries", array), position=array.position)
+            item, ordinal, apply = self._unnest_array(entries, outer)
+            fields = self._list_fields(item, ("key", "value"))
             over = entries if outer else None
-            return self._numbered(self._with(apply, fields[1]), ordinal, fields[0], numbered, over)
-        return self._array(array, "col", numbered, outer)
+            return self._add_number(
+                self._append_columns(apply, fields[1]), ordinal, fields[0], numbered, over
+            )
+        return self._bind_array(array, "col", numbered, outer)
 
-    def _positions(self, array: Expr, outer: bool) -> TableCall:
-        item, ordinal, apply = self._rows(array, outer)
+    def _bind_positions(self, array: Expr, outer: bool) -> BoundTableCall:
+        item, ordinal, apply = self._unnest_array(array, outer)
         position = self.fresh("unnest:pos")
         self.note(position, "int")
         value: Expr = Column(ordinal)
         if outer:
             text = "if(:item IS NULL AND coalesce(size(:array), 0) = 0, NULL, :ordinal)"
-            value = template(text, item=Column(item), array=array, ordinal=value)
-        return TableCall(self._with(apply, [(position, value)]), (("pos", position), ("col", item)))
+            value = fill_template(text, item=Column(item), array=array, ordinal=value)
+        return BoundTableCall(
+            self._append_columns(apply, [(position, value)]), (("pos", position), ("col", item))
+        )
 
-    def _fields(
+    def _list_fields(
         self, item: str, names: tuple[str, ...], kind: str = ""
     ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, Expr]]]:
         shown, added = list[tuple[str, str]](), list[tuple[str, Expr]]()
@@ -157,51 +165,53 @@ class TableFunctions:
             added.append((internal, Field(Column(item), name)))
         return tuple(shown), added
 
-    def _structs(self, array: Expr, call: exp.Expr, outer: bool) -> TableCall:
-        kind = self._kind(array) or ""
+    def _bind_structs(self, array: Expr, call: exp.Expr, outer: bool) -> BoundTableCall:
+        kind = self._infer_element_type(array) or ""
         names = field_names(kind)
         if not names:
             raise self.expressions.refuse(
                 "inline of an array whose fields cannot be told", call, "use explode"
             )
-        item, _, apply = self._rows(array, outer)
-        columns, added = self._fields(item, names, kind)
-        return TableCall(self._with(apply, added), columns)
+        item, _, apply = self._unnest_array(array, outer)
+        columns, added = self._list_fields(item, names, kind)
+        return BoundTableCall(self._append_columns(apply, added), columns)
 
-    def _zipped(self, call: exp.Unnest, numbered: bool, outer: bool) -> TableCall:
-        arrays = [self._argument(part) for part in call.expressions]
-        sizes = [template("coalesce(size(:array), 0)", array=array) for array in arrays]
-        places = template(
+    def _bind_zip(self, call: exp.Unnest, numbered: bool, outer: bool) -> BoundTableCall:
+        arrays = [self._bind_argument(part) for part in call.expressions]
+        sizes = [fill_template("coalesce(size(:array), 0)", array=array) for array in arrays]
+        places = fill_template(
             "if(:longest > 0, sequence(0, :length - 1), CAST(array() AS array<int>))",
             longest=call_of("greatest", *sizes),
             length=call_of("greatest", *sizes, Literal("1")),
         )
-        item, ordinal, apply = self._rows(places, outer)
+        item, ordinal, apply = self._unnest_array(places, outer)
         shown, added = list[tuple[str, str]](), list[tuple[str, Expr]]()
         for n, array in enumerate(arrays, 1):
             internal = self.fresh(f"unnest:{n}")
-            self.note(internal, self._kind(array))
+            self.note(internal, self._infer_element_type(array))
             shown.append((f"unnest_{n}", internal))
             added.append((internal, call_of("get", array, Column(item))))
         over = places if outer else None
-        return self._numbered(self._with(apply, added), ordinal, tuple(shown), numbered, over)
+        return self._add_number(self._append_columns(apply, added), ordinal, tuple(shown), numbered, over)
 
-    def _series(
+    def _bind_series(
         self, parts: list[exp.Expr], shown: str, numbered: bool, outer: bool, upto: bool = True
-    ) -> TableCall:
+    ) -> BoundTableCall:
         if len(parts) > 2 and isinstance(parts[2], exp.Literal) and parts[2].name.strip("0.") == "":
-            raise self.expressions.scope.error(f"a {shown} with a step of 0", parts[2], "write another step")
-        start, end, *steps = [self._argument(part) for part in parts]
+            raise self.expressions.scope.build_error(
+                f"a {shown} with a step of 0", parts[2], "write another step"
+            )
+        start, end, *steps = [self._bind_argument(part) for part in parts]
         step = steps[0] if steps else Literal("1")
-        last = end if upto else template(":end - sign(:step)", end=end, step=step)
+        last = end if upto else fill_template(":end - sign(:step)", end=end, step=step)
         given = {"start": start, "last": last, "step": step}
         if steps and isinstance(parts[2], exp.Interval):
             forward = not parts[2].name.startswith("-")
-            holds = template(":start <= :last" if forward else ":start >= :last", **given)
+            holds = fill_template(":start <= :last" if forward else ":start >= :last", **given)
         else:  # Spark's own sequence would count down where there is nothing to count
-            holds = template("if(:step > 0, :start <= :last, :start >= :last)", **given)
+            holds = fill_template("if(:step > 0, :start <= :last, :start >= :last)", **given)
         text = "if(:holds, sequence(:start, :last, :step), filter(array(:start), x -> FALSE))"
-        array = template(text, holds=holds, **given)
-        kind = kind_of(start, self.expressions.types)
-        array = known(array, type=None if kind is None else f"array<{kind}>", position=start.position)
-        return self._array(array, shown, numbered, outer)
+        array = fill_template(text, holds=holds, **given)
+        kind = get_expr_type(start, self.expressions.types)
+        array = annotate(array, type=None if kind is None else f"array<{kind}>", position=start.position)
+        return self._bind_array(array, shown, numbered, outer)

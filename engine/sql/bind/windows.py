@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 
 import sqlglot.expressions as exp
 
-from engine.sql.bind.aggregate_calls import core, parts_of, take_apart
-from engine.sql.bind.aggregates import Aggregates
-from engine.sql.bind.excluding_frames import ExcludingFrame, Exclusion, Part, exclusion
-from engine.sql.bind.expressions import Expressions, bound_column, own_parts
-from engine.sql.bind.frames import WHOLE, Frames
-from engine.sql.bind.merged_calls import MergedCalls
-from engine.sql.bind.ordering import OrderItem, order_items
-from engine.sql.bind.session_frames import Gap, SessionFrames, is_session
-from engine.sql.bind.window_calls import WindowCalls
-from engine.sql.expression.nodes import Arithmetic, Call, Cast, Column, Expr, Literal, known
+from engine.sql.bind.aggregate_calls import list_call_parts, parse_call, unwrap_call
+from engine.sql.bind.aggregates import AggregateBinder
+from engine.sql.bind.expressions import ExpressionBinder, bound_column, walk_own_parts
+from engine.sql.bind.frame_exclusion import ExcludingFrame, Exclusion, FramePart, parse_exclusion
+from engine.sql.bind.frame_part_merge import FramePartMerger
+from engine.sql.bind.frames import WHOLE, FrameBinder
+from engine.sql.bind.ordering import OrderItem, parse_order_items
+from engine.sql.bind.session_frames import SessionFrameBinder, SessionGap, is_session
+from engine.sql.bind.window_calls import WindowCallBinder
+from engine.sql.expression.nodes import Arithmetic, Call, Cast, Column, Expr, Literal, annotate
 from engine.sql.expression.template import as_columns
 from engine.sql.functions import is_aggregate
-from engine.sql.parsing.names import identifier
-from engine.sql.parsing.position import copy_place
+from engine.sql.parsing.location import copy_location
+from engine.sql.parsing.names import normalize_identifier
 from engine.sql.plan import Node, Over, Project
-from engine.sql.typing.expression_types import kind_of
+from engine.sql.typing.expression_types import get_expr_type
 from engine.sql.window_calls import Frame, SortKey, WindowCall
 
 WINDOW = "window"
@@ -33,7 +33,7 @@ WINDOW = "window"
 
 
 @dataclass
-class _Taken:
+class _ExtractedCall:
     """One call: its column, the call with the parts that it reads as nodes of its own, its window, and then its meaning.
 
     Of a frame that leaves rows out (`exclude`), `levels` are the columns in which peers are equal, and `kind` is the type of the
@@ -49,213 +49,223 @@ class _Taken:
     by: tuple[str, ...] = ()
     sort: tuple[SortKey, ...] = ()
     frame: Frame | None = None
-    gap: Gap | None = None
+    gap: SessionGap | None = None
     exclude: Exclusion | None = None
     levels: tuple[str, ...] = ()
     kind: str | None = None
 
 
 @dataclass
-class Windows:
+class WindowBinder:
     """The calls over windows of one SELECT; `definitions` are those of its WINDOW clause, by name."""
 
-    expressions: Expressions
+    expressions: ExpressionBinder
     fresh: Callable[[str], str]
     definitions: dict[str, exp.Window] = field(default_factory=dict)
-    taken: dict[exp.Expr, _Taken] = field(default_factory=dict)
+    extracted: dict[exp.Expr, _ExtractedCall] = field(default_factory=dict)
     columns: dict[Expr, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.taken)
+        return bool(self.extracted)
 
-    def define(self, clause: Sequence[exp.Window]) -> None:
+    def define_windows(self, clause: Sequence[exp.Window]) -> None:
         """Take the windows of a WINDOW clause."""
         for window in clause:
-            name = identifier(window.this)
+            name = normalize_identifier(window.this)
             if name in self.definitions:
-                raise self._error(window.this, f"two windows are named {name}", "give each a name of its own")
-            self.definitions[name] = self._meant(window)
+                raise self._build_error(
+                    window.this, f"two windows are named {name}", "give each a name of its own"
+                )
+            self.definitions[name] = self._resolve_window(window)
 
-    def without(self, node: exp.Expr) -> exp.Expr:
+    def extract_calls(self, node: exp.Expr) -> exp.Expr:
         """Return an expression in which a column stands for each call over a window."""
-        if not any(isinstance(part, exp.Window) for part in own_parts(node)):
+        if not any(isinstance(part, exp.Window) for part in walk_own_parts(node)):
             return node
         node = node.copy()
-        outer = [part for part in own_parts(node) if isinstance(part, exp.Window)]
+        outer = [part for part in walk_own_parts(node) if isinstance(part, exp.Window)]
         for window in outer:
             nested = next(
-                (w for w in own_parts(window) if isinstance(w, exp.Window) and w is not window), None
+                (w for w in walk_own_parts(window) if isinstance(w, exp.Window) and w is not window), None
             )
             if nested is not None:
                 hint = "compute the inner one in a subquery in FROM"
-                raise self._error(nested, "a window function inside a window function", hint)
+                raise self._build_error(nested, "a window function inside a window function", hint)
             if _is_aggregated(window):
                 hint = "compute it in a subquery in FROM, and aggregate that"
-                raise self._error(window, "a window function inside an aggregate", hint)
+                raise self._build_error(window, "a window function inside an aggregate", hint)
         for window in outer:
-            column = copy_place(bound_column(self._take(window)), window)
+            column = copy_location(bound_column(self._extract_call(window)), window)
             column.meta[WINDOW] = True
             if window is node:
                 return column
             window.replace(column)
         return node
 
-    def _take(self, window: exp.Window) -> str:
-        meant = self._meant(window)
-        if meant not in self.taken:
+    def _extract_call(self, window: exp.Window) -> str:
+        meant = self._resolve_window(window)
+        if meant not in self.extracted:
             call = meant.this
-            WindowCalls(self.expressions).check(call, meant)
-            name = self.fresh(f"window:{core(call).key}")
-            order = order_items(meant.args.get("order"), self.expressions.dialect)
+            WindowCallBinder(self.expressions).check(call, meant)
+            name = self.fresh(f"window:{unwrap_call(call).key}")
+            order = parse_order_items(meant.args.get("order"), self.expressions.dialect)
             partition = list(meant.args.get("partition_by") or ())
-            self.taken[meant] = _Taken(name, meant, call, _reads(call), partition, order)
-        return self.taken[meant].name
+            self.extracted[meant] = _ExtractedCall(name, meant, call, _list_reads(call), partition, order)
+        return self.extracted[meant].name
 
-    def _meant(self, window: exp.Window) -> exp.Window:
+    def _resolve_window(self, window: exp.Window) -> exp.Window:
         """Return a window with what the window that it names says."""
         if window.args.get("first") is not None:
-            raise self._error(window, "KEEP is not offered", "write first_value or last_value")
+            raise self._build_error(window, "KEEP is not offered", "write first_value or last_value")
         alias = window.args.get("alias")
         if alias is None:
             return window
-        base = self.definitions.get(identifier(alias))
+        base = self.definitions.get(normalize_identifier(alias))
         if base is None:
             names = ", ".join(self.definitions)
             hint = f"windows are {names}" if names else "add WINDOW name AS (…) behind FROM"
-            raise self._error(alias, f"there is no window {identifier(alias)}", hint)
+            raise self._build_error(alias, f"there is no window {normalize_identifier(alias)}", hint)
         found = window.copy()
         found.set("alias", None)
         bare = not any(window.args.get(part) for part in ("partition_by", "order", "spec"))
         for part, word in (("partition_by", "PARTITION BY"), ("order", "ORDER BY"), ("spec", "a frame")):
             theirs = base.args.get(part)
             if theirs and (window.args.get(part) or (part == "spec" and not bare)):
-                message = f"window {identifier(alias)} has {word} already"
-                raise self._error(alias, message, "write the whole window in the parentheses")
+                message = f"window {normalize_identifier(alias)} has {word} already"
+                raise self._build_error(alias, message, "write the whole window in the parentheses")
             if theirs:
                 found.set(part, [each.copy() for each in theirs] if part == "partition_by" else theirs.copy())
         if window.args.get("partition_by"):
-            message = f"PARTITION BY beside the window {identifier(alias)}"
-            raise self._error(alias, message, "write the whole window in the parentheses")
+            message = f"PARTITION BY beside the window {normalize_identifier(alias)}"
+            raise self._build_error(alias, message, "write the whole window in the parentheses")
         return found
 
-    def _error(self, node: exp.Expr, message: str, hint: str) -> Exception:
-        return self.expressions.scope.error(message, node, hint)
+    def _build_error(self, node: exp.Expr, message: str, hint: str) -> Exception:
+        return self.expressions.scope.build_error(message, node, hint)
 
     # ---- what the calls read ---------------------------------------------------------------------------------
     @property
     def parts(self) -> list[exp.Expr]:
         """What all calls read, each an expression over the plan below."""
-        return [part for taken in self.taken.values() for part in _parts(taken)]
+        return [part for taken in self.extracted.values() for part in _list_parts(taken)]
 
-    def typed(self, bound: Sequence[Expr]) -> None:
+    def bind_parts(self, bound: Sequence[Expr]) -> None:
         """Take the meaning of each of `parts`, and tell the types of the calls' columns."""
         waiting = iter(bound)
-        for taken in self.taken.values():
-            exprs = [next(waiting) for _ in _parts(taken)]
+        for taken in self.extracted.values():
+            exprs = [next(waiting) for _ in _list_parts(taken)]
             reads, rest = exprs[: len(taken.reads)], exprs[len(taken.reads) :]
             for node, expr in zip(taken.reads, reads, strict=True):
-                column = copy_place(bound_column(self._column(expr)), node)
+                column = copy_location(bound_column(self._find_column(expr)), node)
                 node.replace(column)
-            partition = [self._column(self._plain_zero(expr)) for expr in rest[: len(taken.partition)]]
+            partition = [
+                self._find_column(self._normalize_zero(expr)) for expr in rest[: len(taken.partition)]
+            ]
             taken.by = tuple(dict.fromkeys(partition))
-            self._sort(taken, rest[len(taken.partition) :])
-            calls = WindowCalls(self.expressions)
-            _, kind = calls.bind(taken.call, Aggregates(self.expressions, (), taken.sort))
-            self._note(taken.name, kind)
+            self._bind_order(taken, rest[len(taken.partition) :])
+            calls = WindowCallBinder(self.expressions)
+            _, kind = calls.bind(taken.call, AggregateBinder(self.expressions, (), taken.sort))
+            self._record_type(taken.name, kind)
 
-    def _sort(self, taken: _Taken, order: Sequence[Expr]) -> None:
-        kind = kind_of(order[0], self.expressions.types) if order else None
+    def _bind_order(self, taken: _ExtractedCall, order: Sequence[Expr]) -> None:
+        kind = get_expr_type(order[0], self.expressions.types) if order else None
         spec = taken.node.args.get("spec")
         taken.frame, cast = None, None
         if spec is not None and is_session(spec):
-            gap = SessionFrames(self.expressions, self.fresh).gap(spec, len(order), kind)
-            if WindowCalls(self.expressions).has_frame(taken.call):
+            gap = SessionFrameBinder(self.expressions, self.fresh).parse_gap(spec, len(order), kind)
+            if WindowCallBinder(self.expressions).has_frame(taken.call):
                 taken.frame, taken.gap = WHOLE, gap
-        elif WindowCalls(self.expressions).has_frame(taken.call):
-            taken.frame, cast = Frames(self.expressions).bind(spec, len(order), kind)
-            taken.exclude, taken.kind = exclusion(spec), kind
-        exprs = [known(Cast(order[0], cast), type=cast), *order[1:]] if cast is not None else list(order)
-        columns = [self._column(expr) for expr in exprs]
-        taken.sort = tuple(item.key(column) for item, column in zip(taken.order, columns, strict=True))
+        elif WindowCallBinder(self.expressions).has_frame(taken.call):
+            taken.frame, cast = FrameBinder(self.expressions).bind(spec, len(order), kind)
+            taken.exclude, taken.kind = parse_exclusion(spec), kind
+        exprs = [annotate(Cast(order[0], cast), type=cast), *order[1:]] if cast is not None else list(order)
+        columns = [self._find_column(expr) for expr in exprs]
+        taken.sort = tuple(
+            item.to_sort_key(column) for item, column in zip(taken.order, columns, strict=True)
+        )
         if taken.exclude is not None:
-            taken.levels = tuple(self._column(self._plain_zero(expr)) for expr in order)
+            taken.levels = tuple(self._find_column(self._normalize_zero(expr)) for expr in order)
 
-    def _plain_zero(self, expr: Expr) -> Expr:
+    def _normalize_zero(self, expr: Expr) -> Expr:
         """Return what a partition is found by: of floats a value in which -0.0 is 0.0, as it is in all stored keys."""
-        kind = kind_of(expr, self.expressions.types)
+        kind = get_expr_type(expr, self.expressions.types)
         if kind not in ("double", "float"):
             return expr
-        return known(Arithmetic("+", (expr, Literal("0.0", kind))), type=kind, position=expr.position)
+        return annotate(Arithmetic("+", (expr, Literal("0.0", kind))), type=kind, position=expr.position)
 
-    def _column(self, expr: Expr) -> str:
+    def _find_column(self, expr: Expr) -> str:
         """Return the column of the plan below that holds an expression's value."""
         if expr.column is not None and expr.column not in self.expressions.scope.outer_columns:
             return expr.column
         if expr not in self.columns:
             self.columns[expr] = self.fresh("over")
-            self._note(self.columns[expr], kind_of(expr, self.expressions.types))
+            self._record_type(self.columns[expr], get_expr_type(expr, self.expressions.types))
         return self.columns[expr]
 
-    def _note(self, column: str, kind: str | None) -> None:
+    def _record_type(self, column: str, kind: str | None) -> None:
         if kind is not None:
             self.expressions.types[column] = kind
 
     # ---- the plan --------------------------------------------------------------------------------------------
-    def over(self, plan: Node) -> Node:
+    def apply(self, plan: Node) -> Node:
         """Return the plan with a column for each call: one node for all calls of the same partitions."""
         if self.columns:
             items = tuple((column, Column(column)) for column in plan.columns)
             plan = Project(plan, items + tuple((name, expr) for expr, name in self.columns.items()))
-        plan = self._with_sessions(plan)
-        kept, calls = plan.columns, WindowCalls(self.expressions)
-        together, whole = _Calls(self.fresh), dict[str, Expr]()
-        for taken in sorted(self.taken.values(), key=lambda taken: taken.gap is None):
-            call = calls.bind(taken.call, Aggregates(self.expressions, plan.key, taken.sort))[0]
+        plan = self._add_sessions(plan)
+        kept, calls = plan.columns, WindowCallBinder(self.expressions)
+        together, whole = _CallsByPartition(self.fresh), dict[str, Expr]()
+        for taken in sorted(self.extracted.values(), key=lambda taken: taken.gap is None):
+            call = calls.bind(taken.call, AggregateBinder(self.expressions, plan.key, taken.sort))[0]
             if taken.exclude is None:
                 together.add(taken.by, WindowCall(taken.name, call, taken.sort, taken.frame))
             else:
-                whole[taken.name] = self._merged(taken, call, plan.key, together)
+                whole[taken.name] = self._merge_call(taken, call, plan.key, together)
         for by, made in together.made:
             plan = Over(plan, by, tuple(made))
         if not whole:
             return plan
-        items = as_columns((*kept, *(taken.name for taken in self.taken.values())))
+        items = as_columns((*kept, *(taken.name for taken in self.extracted.values())))
         return Project(plan, tuple((name, whole.get(name, column)) for name, column in items))
 
-    def _merged(self, taken: _Taken, call: Expr, key: tuple[str, ...], together: _Calls) -> Expr:
+    def _merge_call(
+        self, taken: _ExtractedCall, call: Expr, key: tuple[str, ...], together: _CallsByPartition
+    ) -> Expr:
         """Return a call over a frame that leaves rows out as an expression over calls that go `together`."""
         assert taken.frame is not None and taken.exclude is not None
 
-        def read(call: Call, part: Part) -> Column:
+        def read_part(call: Call, part: FramePart) -> Column:
             by = tuple(dict.fromkeys((*taken.by, *taken.levels))) if part.among_peers else taken.by
-            return together.column(by, call, taken.sort, part.frame)
+            return together.find_column(by, call, taken.sort, part.frame)
 
-        def refuse(what: str, hint: str) -> Exception:
+        def build_unsupported(what: str, hint: str) -> Exception:
             return self.expressions.refuse(what, taken.node, hint)
 
         alone = bool(key) and set(key) <= {*taken.by, *taken.levels}
-        frame = ExcludingFrame(taken.frame, taken.exclude, taken.sort, taken.kind, alone, refuse)
-        kind = lambda expr: kind_of(expr, self.expressions.types)  # noqa: E731
-        name = take_apart(taken.call).name
-        return MergedCalls(name, frame.parts(read), read, kind, taken.sort, key, refuse).of(call)
+        frame = ExcludingFrame(taken.frame, taken.exclude, taken.sort, taken.kind, alone, build_unsupported)
+        kind = lambda expr: get_expr_type(expr, self.expressions.types)  # noqa: E731
+        name = parse_call(taken.call).name
+        return FramePartMerger(
+            name, frame.split_parts(read_part), read_part, kind, taken.sort, key, build_unsupported
+        ).merge(call)
 
-    def _with_sessions(self, plan: Node) -> Node:
+    def _add_sessions(self, plan: Node) -> Node:
         """Return the plan with the starts of sessions, which become parts of the partitions of the calls over them."""
-        starts: dict[tuple[frozenset[str], str, Gap], str] = {}
-        for taken in self.taken.values():
+        starts: dict[tuple[frozenset[str], str, SessionGap], str] = {}
+        for taken in self.extracted.values():
             if taken.gap is None:
                 continue
             column = taken.sort[0].column
             known_as = frozenset(taken.by), column, taken.gap
             if known_as not in starts:
-                sessions = SessionFrames(self.expressions, self.fresh)
-                plan, starts[known_as] = sessions.over(plan, taken.by, column, taken.gap)
+                sessions = SessionFrameBinder(self.expressions, self.fresh)
+                plan, starts[known_as] = sessions.add_session_starts(plan, taken.by, column, taken.gap)
             taken.by = (*taken.by, starts[known_as])
         return plan
 
 
 @dataclass
-class _Calls:
+class _CallsByPartition:
     """Calls over windows by their partitions; those of the same partitions go together, and none is made twice."""
 
     fresh: Callable[[str], str]
@@ -270,7 +280,9 @@ class _Calls:
                 return
         self.made.append((by, [call]))
 
-    def column(self, by: tuple[str, ...], call: Call, order: tuple[SortKey, ...], frame: Frame) -> Column:
+    def find_column(
+        self, by: tuple[str, ...], call: Call, order: tuple[SortKey, ...], frame: Frame
+    ) -> Column:
         """Return the column of a call."""
         key = frozenset(by), call, order, frame
         if key not in self.named:
@@ -288,14 +300,14 @@ def _is_aggregated(node: exp.Expr) -> bool:
     return False
 
 
-def _parts(taken: _Taken) -> list[exp.Expr]:
+def _list_parts(taken: _ExtractedCall) -> list[exp.Expr]:
     return [*taken.reads, *taken.partition, *(item.node for item in taken.order)]
 
 
-def _reads(call: exp.Expr) -> list[exp.Expr]:
+def _list_reads(call: exp.Expr) -> list[exp.Expr]:
     """Return the parts of a call that are read of rows: arguments that are no constants, and what FILTER asks."""
     return [
         part
-        for part in parts_of(call)
+        for part in list_call_parts(call)
         if part.find(exp.Column, exp.Query) or any(map(is_aggregate, part.walk()))
     ]

@@ -23,14 +23,14 @@ def reads_clock(expr: Expr) -> bool:
     return any(isinstance(part, Call) and part.function in CLOCK_CALLS | DATE_CALLS for part in walk(expr))
 
 
-def parts_of(predicate: Expr) -> tuple[Expr, ...]:
+def split_predicate(predicate: Expr) -> tuple[Expr, ...]:
     """Return the conditions that a predicate joins by AND."""
     if isinstance(predicate, And):
-        return tuple(each for part in predicate.parts for each in parts_of(part))
+        return tuple(each for part in predicate.parts for each in split_predicate(part))
     return (predicate,)
 
 
-def bound_of(condition: Expr) -> tuple[str, Expr] | None:
+def match_moment_bound(condition: Expr) -> tuple[str, Expr] | None:
     """Return (operator, bound) of a condition `moment >= bound` or `moment < bound`, None for any other."""
     if not isinstance(condition, Comparison) or condition.left != MOMENT:
         return None

@@ -64,7 +64,7 @@ class _Node(
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that are read, each once, in the order in which they stand."""
-        return columns_read(self)
+        return collect_columns(self)
 
     @property
     def column(self) -> str | None:
@@ -258,28 +258,28 @@ TRUE, FALSE, NULL = Literal("TRUE", "boolean"), Literal("FALSE", "boolean"), Lit
 
 
 @cache
-def _fields(kind: type) -> tuple[str, ...]:
+def _list_node_fields(kind: type) -> tuple[str, ...]:
     """Return the fields of a class of nodes that hold nodes, in the order in which they are written."""
     return tuple(name for name, annotation in kind.__annotations__.items() if "Expr" in annotation)
 
 
-def known(expr: Expr, **facts: Any) -> Expr:
+def annotate(expr: Expr, **facts: Any) -> Expr:
     """Return an expression of which more is known: `type`, `nullable` or `position`."""
     return msgspec.structs.replace(expr, known=msgspec.structs.replace(expr.known, **facts))
 
 
 def children(expr: Expr) -> Iterator[Expr]:
     """Yield the expressions that a node is made of, in their order."""
-    for name in _fields(type(expr)):
-        yield from _nodes(getattr(expr, name))
+    for name in _list_node_fields(type(expr)):
+        yield from _iterate_nodes(getattr(expr, name))
 
 
-def _nodes(value: Any) -> Iterator[Expr]:
+def _iterate_nodes(value: Any) -> Iterator[Expr]:
     if isinstance(value, _Node):
         yield value  # type: ignore[misc]  # every node is one of Expr's kinds
     elif isinstance(value, tuple):
         for item in value:
-            yield from _nodes(item)
+            yield from _iterate_nodes(item)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -289,41 +289,41 @@ def walk(expr: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
-def with_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """Return a node with each of its children changed; itself if none is another then."""
     changed = {}
-    for name in _fields(type(expr)):
+    for name in _list_node_fields(type(expr)):
         before = getattr(expr, name)
-        after = _changed(before, change)
+        after = _map_value(before, change)
         if after is not before:
             changed[name] = after
     return msgspec.structs.replace(expr, **changed) if changed else expr
 
 
-def _changed(value: Any, change: Callable[[Expr], Expr]) -> Any:
+def _map_value(value: Any, change: Callable[[Expr], Expr]) -> Any:
     if isinstance(value, _Node):
         return change(value)  # type: ignore[arg-type]  # every node is one of Expr's kinds
     if isinstance(value, tuple):
-        items = tuple(_changed(item, change) for item in value)
+        items = tuple(_map_value(item, change) for item in value)
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
 
 @lru_cache(maxsize=65_536)
-def columns_read(expr: Expr) -> tuple[str, ...]:
+def collect_columns(expr: Expr) -> tuple[str, ...]:
     """Return the names of the columns that an expression reads, each once, in the order in which they stand."""
     if isinstance(expr, Column):
         return (expr.name,)
-    return tuple(dict.fromkeys(name for child in children(expr) for name in columns_read(child)))
+    return tuple(dict.fromkeys(name for child in children(expr) for name in collect_columns(child)))
 
 
 @lru_cache(maxsize=65_536)
-def size(expr: Expr) -> int:
+def count_nodes(expr: Expr) -> int:
     """Return how many nodes an expression is made of."""
-    return 1 + sum(size(child) for child in children(expr))
+    return 1 + sum(count_nodes(child) for child in children(expr))
 
 
 @lru_cache(maxsize=65_536)
-def depth(expr: Expr) -> int:
+def measure_depth(expr: Expr) -> int:
     """Return how deep the nodes of an expression stand in each other."""
-    return 1 + max((depth(child) for child in children(expr)), default=0)
+    return 1 + max((measure_depth(child) for child in children(expr)), default=0)

@@ -21,7 +21,7 @@ from engine.sql.expression.nodes import (
     Literal,
     Not,
     Unary,
-    with_children,
+    map_children,
 )
 
 OPERATORS = {
@@ -51,9 +51,9 @@ _ZERO = Literal("0")
 _MINUS_ONE = Unary("-", Literal("1", "tinyint"))
 
 
-def null_where_it_fails(expr: Expr) -> Expr:
+def guard_expression(expr: Expr) -> Expr:
     """Return an expression that gives null where `expr` would fail on a row."""
-    expr = with_children(expr, null_where_it_fails)
+    expr = map_children(expr, guard_expression)
     match expr:
         case Cast():
             return msgspec.structs.replace(expr, attempt=True)

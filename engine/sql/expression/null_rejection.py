@@ -7,7 +7,7 @@ from engine.sql.expression.nodes import Arithmetic, Column, Comparison, Expr, Li
 _OPERATORS = ("+", "-", "*", "/")
 
 
-def strict_columns(expr: Expr, operand: bool = False) -> set[str]:
+def find_strict_columns(expr: Expr, operand: bool = False) -> set[str]:
     """Return the columns whose null makes the expression null; without `operand` those of a comparison, else it is a value."""
     if isinstance(expr, Column):
         return {expr.name}

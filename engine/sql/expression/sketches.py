@@ -10,24 +10,24 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 from engine.sql.expression.nodes import Expr, Literal
-from engine.sql.expression.ordered_lists import filtered
-from engine.sql.expression.parsed_parts import Parts
-from engine.sql.expression.template import call, template
+from engine.sql.expression.ordered_lists import filter_call
+from engine.sql.expression.parsed_parts import ParsedParts
+from engine.sql.expression.template import call, fill_template
 
 DEFAULT_ERROR = "0.01"
 
 
-def middle(value: Expr, error: str) -> Expr:
+def build_bucket_middle(value: Expr, error: str) -> Expr:
     """Return the middle of the bucket of a number, which is at most the share `error` from the number."""
     factor = f"{(1 + float(error)) / (1 - float(error))!r}D"
-    number = template("CAST(:x AS DOUBLE)", x=value)
+    number = fill_template("CAST(:x AS DOUBLE)", x=value)
     size = f"(2 * pow({factor}, ceil(ln(abs(:x)) / ln({factor}))) / ({factor} + 1))"
-    return template(
+    return fill_template(
         f"CASE WHEN :x = 0 THEN 0D WHEN :x > 0 THEN {size} WHEN :x < 0 THEN -{size} END", x=number
     )
 
 
-def is_error(text: str) -> bool:
+def is_relative_error(text: str) -> bool:
     """Tell whether a text is a relative error that a sketch can have."""
     try:
         return 0 < float(text) < 1
@@ -35,25 +35,27 @@ def is_error(text: str) -> bool:
         return False
 
 
-def sketched(
+def build_sketch_percentile(
     value: Expr, fraction: Literal, error: str, where: Expr | None, *, descending: bool = False
 ) -> Expr:
     """Return what `approx_percentile(fraction, error) WITHIN GROUP (ORDER BY value)` is of a group's rows.
 
     It is the element of the sorted middles below which the share `fraction` of them lies.
     """
-    values: Expr = call("array_sort", filtered(call("collect_list", middle(value, error)), where))
+    values: Expr = call(
+        "array_sort", filter_call(call("collect_list", build_bucket_middle(value, error)), where)
+    )
     values = call("reverse", values) if descending else values
-    count = filtered(call("count", value), where)
+    count = filter_call(call("count", value), where)
     text = "get(:values, CAST(greatest(floor(:fraction * (:count - 1)), 0) AS INT))"
-    return template(text, values=values, fraction=fraction, count=count)
+    return fill_template(text, values=values, fraction=fraction, count=count)
 
 
 def as_spark_percentile(node: exp.Expr) -> exp.Expr | None:
     """Return the call of a sketch, with its FILTER, as Spark says it; None for anything else."""
-    given, parts, where = node, Parts(), None
+    given, parts, where = node, ParsedParts(), None
     if isinstance(node, exp.Filter):
-        given, where = node.this, parts.column(node.expression.this)
+        given, where = node.this, parts.add(node.expression.this)
     elif isinstance(node.parent, exp.Filter):
         return None  # the FILTER goes into the parts
     inner = given.this if isinstance(given, exp.WithinGroup) else None
@@ -62,11 +64,13 @@ def as_spark_percentile(node: exp.Expr) -> exp.Expr | None:
     fraction, *errors = inner.expressions
     item = given.expression.expressions[0]
     error = errors[0].name if errors else DEFAULT_ERROR
-    if not isinstance(fraction, exp.Literal) or not is_error(error):
+    if not isinstance(fraction, exp.Literal) or not is_relative_error(error):
         return None
-    value = parts.column(item.this if isinstance(item, exp.Ordered) else item)
+    value = parts.add(item.this if isinstance(item, exp.Ordered) else item)
     descending = isinstance(item, exp.Ordered) and bool(item.args.get("desc"))
-    return parts.filled(sketched(value, Literal(fraction.name), error, where, descending=descending))
+    return parts.fill(
+        build_sketch_percentile(value, Literal(fraction.name), error, where, descending=descending)
+    )
 
 
 def keep_percentiles(tree: exp.Expr) -> exp.Expr:

@@ -53,93 +53,95 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def text_literal(value: str) -> str:
+def quote_text(value: str) -> str:
     """Return a text as a literal of Spark SQL."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 @lru_cache(maxsize=65_536)
-def spark_sql(expr: Expr) -> str:
+def render_spark_sql(expr: Expr) -> str:
     """Return an expression as Spark SQL."""
     match expr:
         case Column():
             return quote(expr.name)
         case Variable():
-            return _variable(expr.name)
+            return _render_variable(expr.name)
         case Word():
             return expr.text
         case Literal():
-            return _literal(expr)
+            return _render_literal(expr)
         case Call():
-            return _call(expr)
+            return _render_call(expr)
         case Cast():
             to = expr.to if "<" in expr.to else expr.to.upper()
-            return f"{'TRY_CAST' if expr.attempt else 'CAST'}({spark_sql(expr.value)} AS {to})"
+            return f"{'TRY_CAST' if expr.attempt else 'CAST'}({render_spark_sql(expr.value)} AS {to})"
         case Case():
-            return _case(expr)
+            return _render_case(expr)
         case Unary():
-            return f"{expr.operator}{_within(expr.value, _PRIMARY)}"
+            return f"{expr.operator}{_render_operand(expr.value, _PRIMARY)}"
         case Arithmetic():
             level = _ARITHMETIC[expr.operator]
             first, *others = expr.operands
-            texts = [_within(first, level), *(_within(each, level + 1) for each in others)]
+            texts = [_render_operand(first, level), *(_render_operand(each, level + 1) for each in others)]
             return f" {expr.operator} ".join(texts)
         case Comparison():
-            return f"{_within(expr.left, _VALUE)} {expr.operator} {_within(expr.right, _VALUE)}"
+            return (
+                f"{_render_operand(expr.left, _VALUE)} {expr.operator} {_render_operand(expr.right, _VALUE)}"
+            )
         case And():
-            return " AND ".join(_within(part, _NOT) for part in expr.parts)
+            return " AND ".join(_render_operand(part, _NOT) for part in expr.parts)
         case Or():
-            return " OR ".join(_within(part, _AND) for part in expr.parts)
+            return " OR ".join(_render_operand(part, _AND) for part in expr.parts)
         case Not(value=IsNull() | IsTruth() | In() | Between() | Like() as predicate):
-            return _predicate(predicate, "NOT ")
+            return _render_predicate(predicate, "NOT ")
         case Not():
-            return f"NOT {_within(expr.value, _NOT)}"
+            return f"NOT {_render_operand(expr.value, _NOT)}"
         case Row():
-            return f"({_list(expr.values)})"
+            return f"({_render_list(expr.values)})"
         case Named():
-            return f"{spark_sql(expr.value)} AS {quote(expr.name)}"
+            return f"{render_spark_sql(expr.value)} AS {quote(expr.name)}"
         case Subscript():
-            return f"{_within(expr.value, _PRIMARY)}[{spark_sql(expr.index)}]"
+            return f"{_render_operand(expr.value, _PRIMARY)}[{render_spark_sql(expr.index)}]"
         case Field():
-            return f"{_within(expr.value, _PRIMARY)}.{quote(expr.name)}"
+            return f"{_render_operand(expr.value, _PRIMARY)}.{quote(expr.name)}"
         case Lambda():
-            names = [_variable(name) for name in expr.parameters]
+            names = [_render_variable(name) for name in expr.parameters]
             head = names[0] if len(names) == 1 else f"({', '.join(names)})"
-            return f"{head} -> {spark_sql(expr.body)}"
+            return f"{head} -> {render_spark_sql(expr.body)}"
         case Interval():
-            return f"INTERVAL {_amount(expr.amount)} {expr.unit}".rstrip()
-    return _predicate(expr, "")
+            return f"INTERVAL {_render_amount(expr.amount)} {expr.unit}".rstrip()
+    return _render_predicate(expr, "")
 
 
-def _amount(expr: Expr) -> str:
+def _render_amount(expr: Expr) -> str:
     """Return the amount of an interval: Spark takes a sign before a literal, and no parentheses around the two."""
     if isinstance(expr, Unary) and isinstance(expr.value, Literal):
-        return spark_sql(expr)
-    return _within(expr, _PRIMARY)
+        return render_spark_sql(expr)
+    return _render_operand(expr, _PRIMARY)
 
 
-def _variable(name: str) -> str:
+def _render_variable(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else quote(name)
 
 
-def _predicate(expr: _Predicate, negation: str) -> str:
-    value = _within(expr.value, _VALUE)
+def _render_predicate(expr: _Predicate, negation: str) -> str:
+    value = _render_operand(expr.value, _VALUE)
     match expr:
         case IsNull():
             return f"{value} IS {negation}NULL"
         case IsTruth():
             return f"{value} IS {negation}{'TRUE' if expr.truth else 'FALSE'}"
         case In():
-            return f"{value} {negation}IN ({_list(expr.options)})"
+            return f"{value} {negation}IN ({_render_list(expr.options)})"
         case Between():
-            return f"{value} {negation}BETWEEN {_within(expr.low, _VALUE)} AND {_within(expr.high, _VALUE)}"
+            return f"{value} {negation}BETWEEN {_render_operand(expr.low, _VALUE)} AND {_render_operand(expr.high, _VALUE)}"
         case Like():
             quantifier = f"{expr.quantifier} " if expr.quantifier else ""
-            escape = "" if expr.escape is None else f" ESCAPE {spark_sql(expr.escape)}"
-            return f"{value} {negation}{expr.operator} {quantifier}{_within(expr.pattern, _VALUE)}{escape}"
+            escape = "" if expr.escape is None else f" ESCAPE {render_spark_sql(expr.escape)}"
+            return f"{value} {negation}{expr.operator} {quantifier}{_render_operand(expr.pattern, _VALUE)}{escape}"
 
 
-def _level(expr: Expr) -> int:
+def _find_level(expr: Expr) -> int:
     match expr:
         case Or():
             return _OR
@@ -160,45 +162,47 @@ def _level(expr: Expr) -> int:
     return _PRIMARY
 
 
-def _within(expr: Expr, level: int) -> str:
+def _render_operand(expr: Expr, level: int) -> str:
     """Return an operand of something that binds as tightly as `level`."""
-    text = spark_sql(expr)
-    return text if _level(expr) >= level else f"({text})"
+    text = render_spark_sql(expr)
+    return text if _find_level(expr) >= level else f"({text})"
 
 
-def _list(values: tuple[Expr, ...]) -> str:
-    return ", ".join(spark_sql(value) for value in values)
+def _render_list(values: tuple[Expr, ...]) -> str:
+    return ", ".join(render_spark_sql(value) for value in values)
 
 
-def _literal(expr: Literal) -> str:
+def _render_literal(expr: Literal) -> str:
     if expr.kind == "string":
-        return text_literal(expr.text)
+        return quote_text(expr.text)
     return f"X'{expr.text}'" if expr.kind == "binary" else expr.text + _SUFFIXES.get(expr.kind, "")
 
 
-def _case(expr: Case) -> str:
-    parts = ["CASE", *([spark_sql(expr.subject)] if expr.subject is not None else [])]
-    parts += [f"WHEN {spark_sql(test)} THEN {spark_sql(result)}" for test, result in expr.branches]
-    parts += [f"ELSE {spark_sql(expr.otherwise)}"] if expr.otherwise is not None else []
+def _render_case(expr: Case) -> str:
+    parts = ["CASE", *([render_spark_sql(expr.subject)] if expr.subject is not None else [])]
+    parts += [
+        f"WHEN {render_spark_sql(test)} THEN {render_spark_sql(result)}" for test, result in expr.branches
+    ]
+    parts += [f"ELSE {render_spark_sql(expr.otherwise)}"] if expr.otherwise is not None else []
     return " ".join((*parts, "END"))
 
 
-def _call(expr: Call) -> str:
+def _render_call(expr: Call) -> str:
     match expr.function, expr.arguments:
         case "extract", (Word() as part, value):
-            return f"EXTRACT({part.text} FROM {spark_sql(value)})"
+            return f"EXTRACT({part.text} FROM {render_spark_sql(value)})"
         case "trim", (Word() as side, characters, value):
-            return f"TRIM({side.text} {spark_sql(characters)} FROM {spark_sql(value)})"
+            return f"TRIM({side.text} {render_spark_sql(characters)} FROM {render_spark_sql(value)})"
         case "count", ():
             inner = "*"
         case _:
-            inner = _list(expr.arguments)
+            inner = _render_list(expr.arguments)
     text = f"{expr.function}({'DISTINCT ' if expr.distinct else ''}{inner})"
     if expr.ignore_nulls:
         text += " IGNORE NULLS"
     if expr.order:
         by = ", ".join(
-            f"{spark_sql(each)} {'DESC' if descending else 'ASC'}" for each, descending in expr.order
+            f"{render_spark_sql(each)} {'DESC' if descending else 'ASC'}" for each, descending in expr.order
         )
         text += f" WITHIN GROUP (ORDER BY {by})"
-    return text if expr.where is None else f"{text} FILTER (WHERE {spark_sql(expr.where)})"
+    return text if expr.where is None else f"{text} FILTER (WHERE {render_spark_sql(expr.where)})"

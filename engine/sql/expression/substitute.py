@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.sql.expression.nodes import Column, Expr, depth, size, walk, with_children
+from engine.sql.expression.nodes import Column, Expr, count_nodes, map_children, measure_depth, walk
 
 MOST_NODES = 1000
 MOST_LEVELS = 50
@@ -15,7 +15,7 @@ def substitute(expr: Expr, by: Mapping[str, Expr]) -> Expr:
     """Return the expression with every column replaced by what computes it; others stay."""
     if isinstance(expr, Column):
         return by.get(expr.name, expr)
-    return with_children(expr, lambda part: substitute(part, by))
+    return map_children(expr, lambda part: substitute(part, by))
 
 
 def substitute_small(expr: Expr, by: Mapping[str, Expr]) -> Expr | None:
@@ -23,9 +23,9 @@ def substitute_small(expr: Expr, by: Mapping[str, Expr]) -> Expr | None:
     replaced = [by[part.name] for part in walk(expr) if isinstance(part, Column) and part.name in by]
     computed = [each for each in replaced if not isinstance(each, Column)]
     if computed:
-        if size(expr) + sum(size(each) - 1 for each in computed) > MOST_NODES:
+        if count_nodes(expr) + sum(count_nodes(each) - 1 for each in computed) > MOST_NODES:
             return None
-        if max(depth(each) for each in computed) >= MOST_LEVELS:
+        if max(measure_depth(each) for each in computed) >= MOST_LEVELS:
             return None
     found = substitute(expr, by)
-    return None if computed and depth(found) > max(MOST_LEVELS, depth(expr)) else found
+    return None if computed and measure_depth(found) > max(MOST_LEVELS, measure_depth(expr)) else found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from engine.jsonb.kinds import stored_type
+from engine.jsonb.kinds import to_storage_type
 from engine.sql.expression.nodes import (
     NULL,
     And,
@@ -17,31 +17,31 @@ from engine.sql.expression.nodes import (
     Literal,
     Not,
     Variable,
-    known,
-    with_children,
+    annotate,
+    map_children,
 )
-from engine.sql.expression.read import read
+from engine.sql.expression.parser import parse_expression
 
 _HOLE = ":"
 
 
-def template(text: str, **parts: Expr) -> Expr:
+def fill_template(text: str, **parts: Expr) -> Expr:
     """Return the expression that `text` says, with the tree `parts[name]` in the place of each `:name`.
 
     `template("coalesce(:x, 0L)", x=Column("n"))` -> the tree of coalesce(`n`, 0L). A name that is not quoted is a column, too.
     """
-    return _filled(_read(text), parts)
+    return _fill_holes(_parse_template(text), parts)
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str) -> Expr:
-    return read(text, lambda name: Variable(_HOLE + name))
+def _parse_template(text: str) -> Expr:
+    return parse_expression(text, lambda name: Variable(_HOLE + name))
 
 
-def _filled(expr: Expr, parts: Mapping[str, Expr]) -> Expr:
+def _fill_holes(expr: Expr, parts: Mapping[str, Expr]) -> Expr:
     if isinstance(expr, Variable) and expr.name.startswith(_HOLE):
         return parts[expr.name.removeprefix(_HOLE)]
-    return with_children(expr, lambda part: _filled(part, parts))
+    return map_children(expr, lambda part: _fill_holes(part, parts))
 
 
 def call(function: str, *arguments: Expr) -> Call:
@@ -51,35 +51,35 @@ def call(function: str, *arguments: Expr) -> Call:
 
 def cast(value: Expr, kind: str) -> Expr:
     """Return the value as one of a Spark type."""
-    return known(Cast(value, stored_type(kind)), type=kind)
+    return annotate(Cast(value, to_storage_type(kind)), type=kind)
 
 
-def null_of(kind: str | None) -> Expr:
+def build_null(kind: str | None) -> Expr:
     """Return a null of a Spark type, or one of any type."""
     return NULL if kind is None else cast(NULL, kind)
 
 
-def present(value: Expr) -> Expr:
+def build_not_null(value: Expr) -> Expr:
     """Return the condition that a value is not null."""
     return Not(IsNull(value))
 
 
-def conjunction(parts: Sequence[Expr]) -> Expr | None:
+def join_conditions(parts: Sequence[Expr]) -> Expr | None:
     """Return the expression that holds if all parts hold, or None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
     flat = tuple(each for part in parts for each in (part.parts if isinstance(part, And) else (part,)))
-    return known(And(flat), type="boolean", position=parts[0].position)
+    return annotate(And(flat), type="boolean", position=parts[0].position)
 
 
-def both(first: Expr, *others: Expr | None) -> Expr:
+def combine_conditions(first: Expr, *others: Expr | None) -> Expr:
     """Return the expression that holds if all that are given hold."""
-    found = conjunction([first, *(part for part in others if part is not None)])
+    found = join_conditions([first, *(part for part in others if part is not None)])
     assert found is not None
     return found
 
 
-def named_struct(fields: Sequence[tuple[str, Expr]]) -> Call:
+def build_struct(fields: Sequence[tuple[str, Expr]]) -> Call:
     """Return a struct of named values."""
     return Call(
         "named_struct", tuple(part for name, value in fields for part in (Literal(name, "string"), value))

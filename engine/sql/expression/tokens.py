@@ -37,7 +37,7 @@ class Token:
     end: int
 
 
-def tokens(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     found, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -50,17 +50,17 @@ def tokens(text: str) -> list[Token]:
     return [*found, Token("", "", at, at)]
 
 
-def number(text: str) -> Literal:
+def parse_number(text: str) -> Literal:
     found = _TOKEN.match(text)
     suffix = (found["suffix"] or "") if found is not None else ""
     digits = text.removesuffix(suffix) if suffix else text
     return Literal(digits, _SUFFIXES[suffix.upper()] if suffix else "number")
 
 
-def unescaped(token: str) -> str:
+def unescape(token: str) -> str:
     """Return the value of a text, by the rules of Spark's parser."""
 
-    def character(found: re.Match[str]) -> str:
+    def unescape_character(found: re.Match[str]) -> str:
         code = found[1]
         if code is None:
             return "'" if token.startswith("'") else "''"
@@ -68,9 +68,9 @@ def unescaped(token: str) -> str:
             return chr(int(code[1:], 16))
         return chr(int(code, 8)) if len(code) == 3 else _ESCAPED.get(code, code)
 
-    return _ESCAPE.sub(character, token[1:-1])
+    return _ESCAPE.sub(unescape_character, token[1:-1])
 
 
-def type_text(text: str) -> str:
+def normalize_type(text: str) -> str:
     """Return a type without the blanks after its marks."""
     return re.sub(r"([(,:<])\s+", r"\1", text)

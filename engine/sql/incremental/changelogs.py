@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.sql.expression.changes import INSERTED, OPERATION, PART, ROW
+from engine.sql.expression.change_columns import INSERTED, OPERATION, PART, ROW
 from engine.sql.expression.nodes import Call, Cast, Column, Expr, Literal
-from engine.sql.incremental.table_columns import sanitised
+from engine.sql.incremental.table_columns import sanitize_names
 from engine.sql.plan import Over, Project, Scan
 from engine.sql.window_calls import SortKey, WindowCall
 
@@ -12,7 +12,7 @@ KEY = (PART, ROW)
 _NUMBER = "_changelog_number"
 
 
-def changes_of(scan: Scan) -> tuple[Project, dict[str, str]]:
+def build_changelog_plan(scan: Scan) -> tuple[Project, dict[str, str]]:
     """Return the plan of the state of a table's changes, and by column of `scan` that of the state.
 
     The plan gives the first content: each row that stands is one that came. All are one part, in which they are numbered.
@@ -23,7 +23,7 @@ def changes_of(scan: Scan) -> tuple[Project, dict[str, str]]:
     rows = Scan(scan.table, (*shown, *added), scan.primary_key, scan.distribution_key)
     order = tuple(SortKey(column) for column in rows.key)
     numbered = Over(rows, (), (WindowCall(_NUMBER, Call("row_number", ()), order),))
-    names = sanitised(tuple(name for name, _ in shown), (PART, ROW, OPERATION))
+    names = sanitize_names(tuple(name for name, _ in shown), (PART, ROW, OPERATION))
     items: list[tuple[str, Expr]] = [
         (PART, Cast(Literal("0", "int"), "int")),
         (ROW, Cast(Column(_NUMBER), "bigint")),

@@ -12,9 +12,16 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from engine.sql.expression.nodes import NULL, And, Call, Column, Comparison, Expr, Field, Literal, Not
-from engine.sql.expression.template import both, cast, named_struct, null_of, present, template
+from engine.sql.expression.template import (
+    build_not_null,
+    build_null,
+    build_struct,
+    cast,
+    combine_conditions,
+    fill_template,
+)
 from engine.sql.expression.template import call as call_of
-from engine.sql.incremental.partials import COMES, GLOBAL_KEY, GOES, Partial, Partials, Seek, partials_of
+from engine.sql.incremental.partials import COMES, GLOBAL_KEY, GOES, Partial, Partials, Seek, build_partials
 from engine.sql.plan import AggCall, Aggregate, Node, Project, Scan, UnionAll
 
 EXTREMES = {
@@ -27,7 +34,7 @@ _UNORDERED = ("array", "struct", "map", "variant")
 _FLOATING = ("float", "double")
 
 
-class Values(msgspec.Struct, frozen=True):
+class CountedValues(msgspec.Struct, frozen=True):
     """The values that a state counts by group: their expressions and types; `ordered` if its first row will be asked for."""
 
     expressions: tuple[Expr, ...]
@@ -40,7 +47,7 @@ class Values(msgspec.Struct, frozen=True):
         return self.expressions
 
 
-def values_of(call: AggCall, types: Sequence[str]) -> tuple[Values | None, str]:
+def find_counted_values(call: AggCall, types: Sequence[str]) -> tuple[CountedValues | None, str]:
     """Return the values by which a call can be kept, or None and why not; rows that FILTER leaves out count as null."""
     name = call.function
     if name not in EXTREMES and not call.distinct:
@@ -53,18 +60,18 @@ def values_of(call: AggCall, types: Sequence[str]) -> tuple[Values | None, str]:
     if name in ("min_by", "max_by"):  # the measure decides, then the value
         arguments, types = arguments[::-1], types[::-1]
     if call.where is not None:
-        arguments = tuple(_where(argument, call.where) for argument in arguments)
-    return Values(arguments, tuple(types), name in EXTREMES), ""
+        arguments = tuple(_mask_unless(argument, call.where) for argument in arguments)
+    return CountedValues(arguments, tuple(types), name in EXTREMES), ""
 
 
-def _where(value: Expr, condition: Expr) -> Expr:
+def _mask_unless(value: Expr, condition: Expr) -> Expr:
     return call_of("if", condition, value, NULL)
 
 
 class ValueState:
     """The plan of one state: groups by the aggregate's keys and the values, and the names of its columns."""
 
-    def __init__(self, node: Aggregate, values: Values) -> None:
+    def __init__(self, node: Aggregate, values: CountedValues) -> None:
         self.values = values
         self.by = tuple(f"group_{n}" for n in range(len(node.keys)))
         self.columns = tuple(f"value_{n}" for n in range(len(values.expressions)))
@@ -73,9 +80,9 @@ class ValueState:
             zip(self.columns, values.expressions, values.types, strict=True)
         ):
             if values.ordered and n == 0:
-                keys.append(("present", present(expr)))
+                keys.append(("present", build_not_null(expr)))
             if values.ordered and kind in _FLOATING:  # files have NaN before the numbers, SQL after them
-                keys.append((f"nan_{n}", template("coalesce(isnan(:x), FALSE)", x=expr)))
+                keys.append((f"nan_{n}", fill_template("coalesce(isnan(:x), FALSE)", x=expr)))
             keys.append((name, expr))
         self.plan = Aggregate(node.input, tuple(keys), ())
 
@@ -92,7 +99,7 @@ class OverValues(msgspec.Struct, frozen=True):
     partials: tuple[Partials, ...]
 
 
-def over_values(
+def aggregate_over_values(
     node: Aggregate,
     states: Mapping[int, tuple[ValueState, Scan]],
     argument_types: Sequence[tuple[str, ...]],
@@ -110,16 +117,16 @@ def over_values(
     for i, call in enumerate(node.calls):
         found = states.get(i)
         if found is None:
-            over = _over_rows(i, call)
+            over = _aggregate_rows(i, call)
         else:
             state, scan = found
             branch = None if alone else 1 + scans.index(scan)
-            over = _over_state(call, state, scan, branch)
+            over = _aggregate_state(call, state, scan, branch)
             if call.function in EXTREMES:
-                partials.append(_sought(i, over, call.function, state, scan, node))
+                partials.append(_seek_extreme(i, over, call.function, state, scan, node))
                 calls.append(over)
                 continue
-        kept, why = partials_of(i, over, argument_types[i], node.input.append_only)
+        kept, why = build_partials(i, over, argument_types[i], node.input.append_only)
         if kept is None:
             return why
         partials.append(kept)
@@ -131,69 +138,71 @@ def over_values(
             (name, Column(f"{scan.table}:{by}")) for (name, _), by in zip(node.keys, state.by, strict=True)
         )
     else:
-        source = _union(node, keys, states, scans, argument_types, key_types)
+        source = _build_union(node, keys, states, scans, argument_types, key_types)
         grouped = tuple((name, Column(key)) for (name, _), key in zip(node.keys, keys, strict=True))
     if tuple(name for name, _ in node.keys) == (GLOBAL_KEY,):
         grouped = node.keys
     return OverValues(Aggregate(source, grouped, tuple(calls)), tuple(partials))
 
 
-def _over_rows(i: int, call: AggCall) -> AggCall:
-    where = both(_in_branch(0), Column(f"where_{i}") if call.where is not None else None)
+def _aggregate_rows(i: int, call: AggCall) -> AggCall:
+    where = combine_conditions(_match_branch(0), Column(f"where_{i}") if call.where is not None else None)
     arguments = tuple(Column(f"argument_{i}_{j}") for j in range(len(call.arguments)))
     return msgspec.structs.replace(call, arguments=arguments, where=where)
 
 
-def _in_branch(branch: int) -> Expr:
+def _match_branch(branch: int) -> Expr:
     return Comparison("=", Column("_branch"), Literal(str(branch)))
 
 
-def _over_state(call: AggCall, state: ValueState, scan: Scan, branch: int | None) -> AggCall:
+def _aggregate_state(call: AggCall, state: ValueState, scan: Scan, branch: int | None) -> AggCall:
     names = [f"{scan.table}:{column}" for column in state.columns]
-    where = None if branch is None else _in_branch(branch)
+    where = None if branch is None else _match_branch(branch)
     arguments: tuple[Expr, ...] = tuple(Column(name) for name in names)
     if call.function == "count" and len(names) > 1:  # of several values all have to be there
-        there = And(tuple(present(argument) for argument in arguments))
+        there = And(tuple(build_not_null(argument) for argument in arguments))
         arguments = (call_of("if", there, Literal("1"), NULL),)
     return AggCall(call.name, call.function, arguments, False, where)
 
 
-def _sought(i: int, call: AggCall, function: str, state: ValueState, scan: Scan, node: Aggregate) -> Partials:
+def _seek_extreme(
+    i: int, call: AggCall, function: str, state: ValueState, scan: Scan, node: Aggregate
+) -> Partials:
     """Return the partial of an extreme that may go: then the state's first or last value takes its place."""
     name, (pick, reaches) = f"_partial_{i}_{function}", EXTREMES[function]
     column, old, gone = Column(name), Column(f"_old_{name}"), f"_gone_{name}"
     single = len(call.arguments) == 1
-    value, there = _struct(call.arguments), present(call.arguments[0])
+    value, there = _build_struct(call.arguments), build_not_null(call.arguments[0])
     fold = "min" if pick == "least" else "max"
     sought = tuple((f"_sought_{name}_{n}", column) for n, column in enumerate(state.columns))
-    next_one = _struct([Column(found) for found, _ in sought])
+    next_one = _build_struct([Column(found) for found, _ in sought])
     hit = f"_hit_{name}"
     if not single:  # a struct of nulls is a value, too
         next_one = call_of("if", Column(hit), next_one, NULL)
-    went = template("coalesce(:reaches, FALSE)", reaches=Comparison(reaches, Column(gone), old))
-    came = template("coalesce(:reaches, FALSE)", reaches=Comparison(reaches, column, old))
+    went = fill_template("coalesce(:reaches, FALSE)", reaches=Comparison(reaches, Column(gone), old))
+    came = fill_template("coalesce(:reaches, FALSE)", reaches=Comparison(reaches, column, old))
     seek = Seek(
         table=scan.table,
         pairs=tuple((key, by) for (key, _), by in zip(node.keys, state.by, strict=True)),
         present="present",
         items=sought,
         last=pick == "greatest",
-        gone=(gone, Call(fold, (value,), where=both(GOES, there, call.where))),
+        gone=(gone, Call(fold, (value,), where=combine_conditions(GOES, there, call.where))),
         needed=(f"_needed_{name}", And((went, Not(came)))),
         hit=hit,
     )
     merged = call_of("if", Column(seek.needed[0]), next_one, call_of(pick, old, column))
-    partial = Partial(name, Call(fold, (value,), where=both(COMES, there, call.where)), merged)
+    partial = Partial(name, Call(fold, (value,), where=combine_conditions(COMES, there, call.where)), merged)
     return Partials(call.name, (partial,), column if single else Field(column, "v1"), seek)
 
 
-def _struct(values: Sequence[Expr]) -> Expr:
+def _build_struct(values: Sequence[Expr]) -> Expr:
     return (
-        values[0] if len(values) == 1 else named_struct([(f"v{n}", value) for n, value in enumerate(values)])
+        values[0] if len(values) == 1 else build_struct([(f"v{n}", value) for n, value in enumerate(values)])
     )
 
 
-def _union(
+def _build_union(
     node: Aggregate,
     keys: list[str],
     states: Mapping[int, tuple[ValueState, Scan]],
@@ -225,6 +234,8 @@ def _union(
     ]
     for branch, (source, grouped) in enumerate(zip((node.input, *scans), (of_rows, *of_states), strict=True)):
         items = [(name, expr) for name, expr in zip(keys, grouped, strict=True)]
-        items += [(name, expr if owner == branch else null_of(kind)) for name, kind, owner, expr in columns]
+        items += [
+            (name, expr if owner == branch else build_null(kind)) for name, kind, owner, expr in columns
+        ]
         branches.append(Project(source, tuple(items)))
     return UnionAll(tuple(branches), (*keys, *(name for name, *_ in columns)))

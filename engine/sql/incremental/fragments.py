@@ -9,13 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from engine.sql.catalog import Catalog
-from engine.sql.incremental.access import arrange_key, index_name
-from engine.sql.incremental.progress import watermark_bound
+from engine.sql.incremental.access_paths import build_arrange_key, index_name
 from engine.sql.incremental.rules import IndexCopy, Rule
-from engine.sql.plan import Bound, Node, Scan, scans
+from engine.sql.incremental.watermark_columns import build_watermark_bound
+from engine.sql.plan import Bound, Node, Scan, list_scans
 
 
-class Expiry(msgspec.Struct, frozen=True):
+class StateExpiry(msgspec.Struct, frozen=True):
     """Nobody looks at rows any more whose `column` is below the least of `bounds`, which are watermarks.
 
     Rows that come `late` are below already: who reads the state's changes sees them, who looks rows up does not.
@@ -39,12 +39,12 @@ class Fragment(msgspec.Struct, frozen=True):
     distribution_key: tuple[str, ...]
     why: str
     columns: tuple[tuple[str, str], ...] = ()
-    expiry: Expiry | None = None
+    expiry: StateExpiry | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The tables whose changes this fragment follows, each once."""
-        return tuple(dict.fromkeys(scan.table for scan in scans(self.plan)))
+        return tuple(dict.fromkeys(scan.table for scan in list_scans(self.plan)))
 
 
 class IncrementalPlan(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class IncrementalPlan(msgspec.Struct, frozen=True):
     fragments: tuple[Fragment, ...]
     indexes: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def dependencies(self, fragment: Fragment) -> tuple[str, ...]:
+    def list_dependencies(self, fragment: Fragment) -> tuple[str, ...]:
         """Return every table that a fragment reads: its inputs, and the indexes through which they are looked up."""
         if isinstance(fragment.rule, IndexCopy):
             return fragment.inputs
@@ -65,7 +65,7 @@ class IncrementalPlan(msgspec.Struct, frozen=True):
         return fragment.inputs + mine
 
 
-def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fragment:
+def build_index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fragment:
     """Return the fragment of the index of `table` by `columns`: all its rows, distributed by those columns.
 
     Of a table WITH TTL it lets go of the rows that have left it.
@@ -73,15 +73,15 @@ def index_fragment(table: str, columns: tuple[str, ...], catalog: Catalog) -> Fr
     relation = catalog.get(table)
     scan = Scan(
         table,
-        tuple((column.source, column.source) for column in relation.columns),
+        tuple((column.storage_name, column.storage_name) for column in relation.columns),
         relation.primary_key,
         relation.distribution_key,
         relation.append_only,
     )
     name = index_name(table, columns)
     why = f"lookups in {table} by {', '.join(columns)}"
-    types = tuple((column.source, column.type) for column in relation.columns)
-    key, expiry = arrange_key(columns, scan.key), None
+    types = tuple((column.storage_name, column.type) for column in relation.columns)
+    key, expiry = build_arrange_key(columns, scan.key), None
     if relation.watermark is not None and relation.watermark.ttl:
-        expiry = Expiry(relation.watermark.column, (watermark_bound(table),))
+        expiry = StateExpiry(relation.watermark.column, (build_watermark_bound(table),))
     return Fragment(name, IndexCopy(), scan, key, columns, why, columns=types, expiry=expiry)

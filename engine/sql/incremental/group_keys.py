@@ -9,7 +9,7 @@ from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.plan import AggCall, Aggregate, Node, Project
 
 
-def with_global_key(node: Aggregate) -> Aggregate:
+def add_global_key(node: Aggregate) -> Aggregate:
     """Return the aggregate with a constant as its key where it has no GROUP BY."""
     if node.keys:
         return node
@@ -21,19 +21,19 @@ def is_global(node: Aggregate) -> bool:
     return tuple(name for name, _ in node.keys) == (GLOBAL_KEY,)
 
 
-def own_global_key(table: str, columns: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def rename_global_key(table: str, columns: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return what a scan of a state reads: two of one partition or group may meet in a plan, so that column has its own name."""
     return tuple((f"{old}:{table}" if old == GLOBAL_KEY else old, new) for old, new in columns.items())
 
 
-def keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
+def project_keys(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
     """Return the aggregate with bare columns as keys, computed by a projection below where they are not."""
     if is_global(node):
         return node, source
     if all(expr.column is not None for _, expr in node.keys):
         return node, source
     computed = tuple((f"_group_{name}", expr) for name, expr in node.keys if expr.column is None)
-    used = dict.fromkeys(column for expr in _expressions(node) for column in expr.columns)
+    used = dict.fromkeys(column for expr in _list_expressions(node) for column in expr.columns)
     below = Project(source, tuple((column, Column(column)) for column in used) + computed)
     names = {name for name, _ in computed}
     keys = tuple(
@@ -43,8 +43,10 @@ def keys_as_columns(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
     return Aggregate(below, keys, node.calls), below
 
 
-def _expressions(node: Aggregate) -> tuple[Expr, ...]:
-    def of_call(call: AggCall) -> tuple[Expr, ...]:
+def _list_expressions(node: Aggregate) -> tuple[Expr, ...]:
+    def list_call_expressions(call: AggCall) -> tuple[Expr, ...]:
         return call.arguments + tuple(expr for expr in (call.where, call.whole) if expr is not None)
 
-    return tuple(expr for _, expr in node.keys) + tuple(e for call in node.calls for e in of_call(call))
+    return tuple(expr for _, expr in node.keys) + tuple(
+        e for call in node.calls for e in list_call_expressions(call)
+    )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from engine.sql.expression.nodes import Column
+from engine.sql.incremental.dynamic_filters import replace_with_dynamic_filters
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.lookup_states import Analyzer
 from engine.sql.incremental.lowering import Lowering
-from engine.sql.incremental.moving_bounds import with_moving_bounds
-from engine.sql.incremental.progress import OfScan
 from engine.sql.incremental.reference_rules import ReferenceLowering
-from engine.sql.incremental.table_columns import sanitised
+from engine.sql.incremental.table_columns import sanitize_names
+from engine.sql.incremental.watermark_columns import OfScan
 from engine.sql.plan import Node, Project
-from engine.sql.statements.view_options import Rules
+from engine.sql.statements.options.view_options import Rules
 
 
 def build_incremental_plan(
@@ -28,17 +28,17 @@ def build_incremental_plan(
     of its own, and recomputes its touched keys. With `of_scan`, which tells the watermarks of tables, joins let go of rows.
     """
     lowering = Lowering(view, analyzer, of_scan) if rules == "fast" else ReferenceLowering(view, analyzer)
-    top: Node = _compose(_named(plan, outputs))
+    top: Node = _compose(_project_outputs(plan, outputs))
     if rules == "fast":
-        top = with_moving_bounds(top, set(top.columns), analyzer)
-    lowering.view_fragment(top)
+        top = replace_with_dynamic_filters(top, set(top.columns), analyzer)
+    lowering.add_view_fragment(top)
     return IncrementalPlan(view, tuple(lowering.fragments), tuple(lowering.indexes))
 
 
-def _named(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
+def _project_outputs(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
     """Give the plan the view's column names; key columns that it lacks become hidden `_key_…` columns."""
     shown = {internal for _, internal in outputs}
-    hidden = sanitised(tuple(column for column in plan.key if column not in shown))
+    hidden = sanitize_names(tuple(column for column in plan.key if column not in shown))
     items = tuple((name, Column(internal)) for name, internal in outputs)
     return Project(
         plan, items + tuple((f"_key_{new.lstrip('_')}", Column(old)) for old, new in hidden.items())

@@ -10,39 +10,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.sql.expression.nodes import Expr
-from engine.sql.incremental.ordered_joins import Limit, limits
-from engine.sql.incremental.progress_values import Found, Progress
+from engine.sql.incremental.column_progress import ColumnProgress, Found
+from engine.sql.incremental.ordered_joins import PairLimit, derive_limits
 from engine.sql.plan import Join
 
-Going = tuple[str, Progress] | None
+Going = tuple[str, ColumnProgress] | None
 """A column of a side, and the bound below which its rows are let go."""
 
 
-def going(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> tuple[Going, Going]:
+def find_releasable(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> tuple[Going, Going]:
     """Return which rows of each side of an inner or a left join are let go; `conditions` stand on its pairs, beside its own."""
     own = (*conditions, *([] if node.residual is None else [node.residual]))
-    found = [*limits(node, own, left, right), *_equal(node, left, right)]
-    of_left = _nearest(
+    found = [*derive_limits(node, own, left, right), *_list_equal_limits(node, left, right)]
+    of_left = _choose_nearest(
         (limit.column, limit.below(right[limit.other])) for limit in found if limit.column in left
     )
     back = [limit for limit in found if limit.column in right]
     if node.kind == "inner":
-        return of_left, _nearest((limit.column, limit.below(left[limit.other])) for limit in back)
+        return of_left, _choose_nearest((limit.column, limit.below(left[limit.other])) for limit in back)
     if of_left is None:
         return None, None
     column, bound = of_left
     met = (
-        (one.column, one.below(left[column]).beside(one.below(bound))) for one in back if one.other == column
+        (one.column, one.below(left[column]).combine(one.below(bound))) for one in back if one.other == column
     )
-    return of_left, _nearest(met)
+    return of_left, _choose_nearest(met)
 
 
-def _equal(node: Join, left: Found, right: Found) -> Iterator[Limit]:
+def _list_equal_limits(node: Join, left: Found, right: Found) -> Iterator[PairLimit]:
     for one, other in node.on:
         if one in left and other in right and left[one].unit == right[other].unit:
-            yield Limit(one, other, left[one].unit, ())
-            yield Limit(other, one, left[one].unit, ())
+            yield PairLimit(one, other, left[one].unit, ())
+            yield PairLimit(other, one, left[one].unit, ())
 
 
-def _nearest(found: Iterator[tuple[str, Progress]]) -> Going:
+def _choose_nearest(found: Iterator[tuple[str, ColumnProgress]]) -> Going:
     return min(found, key=lambda one: one[1].coarseness, default=None)

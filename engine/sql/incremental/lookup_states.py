@@ -8,31 +8,31 @@ from typing import Protocol
 import msgspec
 
 from engine.sql.expression.nodes import Column, Expr
-from engine.sql.incremental.access import (
+from engine.sql.incremental.access_paths import (
     NotPushable,
-    arrange_key,
-    in_place,
+    build_arrange_key,
+    find_required_indexes,
     is_chain,
-    required_indexes,
-    sides_of,
+    is_in_place,
+    list_join_columns,
 )
-from engine.sql.incremental.fragments import Expiry, Fragment
-from engine.sql.incremental.join_expiry import Going, going
-from engine.sql.incremental.progress import OfScan, bounds_of, progress
-from engine.sql.incremental.progress_values import Progress
+from engine.sql.incremental.column_progress import ColumnProgress
+from engine.sql.incremental.fragments import Fragment, StateExpiry
+from engine.sql.incremental.join_expiry import Going, find_releasable
 from engine.sql.incremental.rules import Linear, Lookups
-from engine.sql.incremental.table_columns import expires, passes, sanitised
-from engine.sql.plan import Join, Node, Project, Scan, nodes
+from engine.sql.incremental.table_columns import reads_expiring, reads_pass_through, sanitize_names
+from engine.sql.incremental.watermark_columns import OfScan, find_progress, list_bounds
+from engine.sql.plan import Join, Node, Project, Scan, list_nodes
 
 
 class Analyzer(Protocol):
     """Knows the Spark types of a node's columns; it is told of every fragment, whose table later nodes may scan."""
 
-    def types(self, node: Node) -> Mapping[str, str]:
+    def infer_types(self, node: Node) -> Mapping[str, str]:
         """Return the Spark type of each column of `node`."""
         ...
 
-    def add(self, fragment: Fragment) -> Fragment:
+    def add_fragment(self, fragment: Fragment) -> Fragment:
         """Take note of a fragment; return it with its table's columns."""
         ...
 
@@ -50,33 +50,36 @@ class LookupStates:
         self.fragments: list[Fragment] = []
         self.indexes: dict[tuple[str, tuple[str, ...]], None] = {}
 
-    def _emit(
+    def _emit_fragment(
         self, table: str, plan: Node, by: tuple[str, ...], why: str = "", then: tuple[str, ...] = ()
     ) -> None:
-        joins = sum(isinstance(part, Join) for part in nodes(plan))
+        joins = sum(isinstance(part, Join) for part in list_nodes(plan))
         rule = Lookups() if joins else Linear()
         looked_up = f"the change of each input looked up in the others ({joins} joins)"
         why = why or (looked_up if joins else "on changes alone")
-        self._add(Fragment(table, rule, plan, arrange_key(by + then, plan.key), by, why))
+        self._add_fragment(Fragment(table, rule, plan, build_arrange_key(by + then, plan.key), by, why))
 
-    def _next_state(self) -> str:
+    def _make_state_name(self) -> str:
         return f"_state_{self.view}_{len(self.fragments) + 1}"
 
-    def _add(self, fragment: Fragment) -> None:
+    def _add_fragment(self, fragment: Fragment) -> None:
         assert fragment.table not in {known.table for known in self.fragments}, fragment.table
-        self.fragments.append(self.analyzer.add(fragment))
+        self.fragments.append(self.analyzer.add_fragment(fragment))
 
-    def _going(
+    def _find_releasable(
         self, join: Join, conditions: tuple[Expr, ...], left: Node, right: Node
     ) -> tuple[Going, Going]:
         """Return which rows the lowered sides of a join let go: of those that grow only, and would be a state or an index."""
-        grow = left.append_only and right.append_only and not (expires(left) or expires(right))
+        grow = left.append_only and right.append_only and not (reads_expiring(left) or reads_expiring(right))
         keyed = join.kind == "inner" or (join.kind == "left" and bool(join.on))
         if self.of_scan is None or not grow or not keyed or join.at_arrival:
             return None, None
-        found = going(join, conditions, progress(join.left, self.of_scan), progress(join.right, self.of_scan))
+        found = find_releasable(
+            join, conditions, find_progress(join.left, self.of_scan), find_progress(join.right, self.of_scan)
+        )
         stays = [
-            bool(by) and in_place(side, by) for side, by in zip((left, right), sides_of(join), strict=True)
+            bool(by) and is_in_place(side, by)
+            for side, by in zip((left, right), list_join_columns(join), strict=True)
         ]
         if (
             stays[0] and join.kind == "left"
@@ -84,28 +87,32 @@ class LookupStates:
             return None, None
         return None if stays[0] else found[0], None if stays[1] else found[1]
 
-    def _letting_go(self, node: Node, columns: tuple[str, ...], at: str, bound: Progress) -> Scan:
+    def _build_releasing_state(
+        self, node: Node, columns: tuple[str, ...], at: str, bound: ColumnProgress
+    ) -> Scan:
         """Return a state of a node's rows that lets go of those below a bound."""
         rows = self._arrange(node, columns or node.key)
         state = self.fragments[-1]
-        expiry = Expiry(dict(rows.items)[at], bounds_of(bound), late=True)
+        expiry = StateExpiry(dict(rows.items)[at], list_bounds(bound), late=True)
         why = f"{state.why}, as long as the other side may meet them"
         self.fragments[-1] = msgspec.structs.replace(state, expiry=expiry, why=why)
         return msgspec.structs.replace(rows, expires=True)
 
-    def _found_by(self, right: Node, join: Join) -> Node:
+    def _prepare_right_side(self, right: Node, join: Join) -> Node:
         """Return the right side of a join as what can be looked up by the columns that it is joined by."""
         by = tuple(right for _, right in join.on)
         if not by:
-            return self._lasting(right)
-        return self._accessible(right, by, join.null_safe) if is_chain(right) else self._arrange(right, by)
+            return self._make_lasting(right)
+        return (
+            self._make_accessible(right, by, join.null_safe) if is_chain(right) else self._arrange(right, by)
+        )
 
-    def _accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
+    def _make_accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
         """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
-        if expires(node) or passes(node):
+        if reads_expiring(node) or reads_pass_through(node):
             return self._arrange(node, columns)
         try:
-            needed = required_indexes(node, columns, null_safe)
+            needed = find_required_indexes(node, columns, null_safe)
         except NotPushable:
             return self._arrange(node, columns)
         states = {fragment.table for fragment in self.fragments}
@@ -114,17 +121,17 @@ class LookupStates:
         self.indexes.update(dict.fromkeys(needed))
         return node
 
-    def _lasting(self, node: Node) -> Node:
+    def _make_lasting(self, node: Node) -> Node:
         """Return a node that can be read as a whole: rows that nobody keeps, or that hide by age, stay in a state."""
-        return self._arrange(node, node.key) if expires(node) or passes(node) else node
+        return self._arrange(node, node.key) if reads_expiring(node) or reads_pass_through(node) else node
 
     def _arrange(self, node: Node, columns: tuple[str, ...], then: tuple[str, ...] = ()) -> Scan:
         """Return a state of a node's rows that is spread by some columns, in the order of them and of what comes `then`."""
-        names = sanitised(node.columns)
+        names = sanitize_names(node.columns)
         plan = Project(node, tuple((names[column], Column(column)) for column in node.columns))
-        table = self._next_state()
+        table = self._make_state_name()
         by, after = (tuple(names[column] for column in dict.fromkeys(some)) for some in (columns, then))
         order = f", in the order of {', '.join(after)}" if after else ""
-        self._emit(table, plan, by, f"rows arranged by {', '.join(by)}{order}", after)
+        self._emit_fragment(table, plan, by, f"rows arranged by {', '.join(by)}{order}", after)
         key = tuple(names[column] for column in node.key) if then else self.fragments[-1].key
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by, node.append_only)

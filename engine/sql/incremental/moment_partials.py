@@ -11,8 +11,8 @@ import msgspec
 
 from engine.sql.expression.nodes import Column, Expr, Literal
 from engine.sql.expression.substitute import substitute
+from engine.sql.expression.template import build_not_null, cast, fill_template, join_conditions
 from engine.sql.expression.template import call as call_of
-from engine.sql.expression.template import cast, conjunction, present, template
 from engine.sql.plan import AggCall
 from engine.sql.typing.types import decimal_digits
 
@@ -47,61 +47,61 @@ class Moments(msgspec.Struct, frozen=True):
     result: Expr
 
 
-def moments_of(call: AggCall, types: tuple[str, ...]) -> Moments | None:
+def build_moments(call: AggCall, types: tuple[str, ...]) -> Moments | None:
     """Return the sums of a call over integers or short decimals; None where they would not be exact."""
     name = call.function.lower()
-    scaled = [_integer(argument, kind) for argument, kind in zip(call.arguments, types, strict=True)]
+    scaled = [_scale_to_integer(argument, kind) for argument, kind in zip(call.arguments, types, strict=True)]
     whole = [pair for pair in scaled if pair is not None]
     if len(whole) != len(scaled) or len(whole) != (2 if name in _COVARIANCES else 1):
         return None
-    there = conjunction([present(argument) for argument in call.arguments])
+    there = join_conditions([build_not_null(argument) for argument in call.arguments])
     assert there is not None
     if name in _VARIANCES:
         x, scale = whole[0]
         less, root = _VARIANCES[name]
-        sums: tuple[Sum, ...] = (Sum("x", x), Sum("xx", template(":x * :x", x=x)))
-        spread, unit = _spread("x", "x", "xx"), 2 * scale
+        sums: tuple[Sum, ...] = (Sum("x", x), Sum("xx", fill_template(":x * :x", x=x)))
+        spread, unit = _build_spread("x", "x", "xx"), 2 * scale
     else:
         (x, first), (y, second) = whole
         less, root = _COVARIANCES[name], False
-        sums = (Sum("x", x), Sum("y", y), Sum("xy", template(":x * :y", x=x, y=y)))
-        spread, unit = _spread("x", "y", "xy"), first + second
-    value = template(
+        sums = (Sum("x", x), Sum("y", y), Sum("xy", fill_template(":x * :y", x=x, y=y)))
+        spread, unit = _build_spread("x", "y", "xy"), first + second
+    value = fill_template(
         f"CAST(:spread AS DOUBLE) / CAST(n AS DOUBLE) / {_DIVISORS[less]} / :unit",
         spread=spread,
         unit=Literal(f"1e{unit}"),
     )
     value = call_of("sqrt", value) if root else value
-    result = template("if(n < :least, NULL, :value)", least=Literal(str(1 + less)), value=value)
+    result = fill_template("if(n < :least, NULL, :value)", least=Literal(str(1 + less)), value=value)
     return Moments(sums, there, result)
 
 
 _DIVISORS = ("CAST(n AS DOUBLE)", "(CAST(n AS DOUBLE) - 1)")
 
 
-def _integer(argument: Expr, kind: str) -> tuple[Expr, int] | None:
+def _scale_to_integer(argument: Expr, kind: str) -> tuple[Expr, int] | None:
     """Return the argument as a decimal without a fraction, and by how many digits it was shifted."""
     digits, scale = decimal_digits(kind) or (_DIGITS.get(kind, 99), 0)
     if digits > _MOST_DIGITS:
         return None
     if scale:
         factor = cast(Literal("1" + "0" * scale), f"decimal({scale + 1},0)")
-        argument = template(":x * :factor", x=argument, factor=factor)
+        argument = fill_template(":x * :factor", x=argument, factor=factor)
     return cast(argument, f"decimal({digits},0)"), scale
 
 
-def _spread(x: str, y: str, xy: str) -> Expr:
+def _build_spread(x: str, y: str, xy: str) -> Expr:
     """Return n times the sum of products of the differences from the means, a decimal without a fraction."""
     given: dict[str, Expr] = {"x": Column(x), "y": Column(y), "xy": Column(xy)}
     for name in ("x", "y"):
-        mean = template("CAST(try_divide(:sum, n) AS BIGINT)", sum=given[name])
+        mean = fill_template("CAST(try_divide(:sum, n) AS BIGINT)", sum=given[name])
         given[f"mean_{name}"] = cast(mean, "decimal(38,0)")
-        given[f"rest_{name}"] = template(":sum - :mean * n", sum=given[name], mean=given[f"mean_{name}"])
+        given[f"rest_{name}"] = fill_template(":sum - :mean * n", sum=given[name], mean=given[f"mean_{name}"])
     text = ":xy - :mean_x * :y - :mean_y * :x + :mean_x * :mean_y * n"
-    given["about"] = template(text, **given)
-    return template(":about * n - :rest_x * :rest_y", **given)
+    given["about"] = fill_template(text, **given)
+    return fill_template(":about * n - :rest_x * :rest_y", **given)
 
 
-def named(result: Expr, names: dict[str, str]) -> Expr:
+def fill_columns(result: Expr, names: dict[str, str]) -> Expr:
     """Fill the sums' columns into a result."""
     return substitute(result, {name: cast(Column(column), "decimal(38,0)") for name, column in names.items()})

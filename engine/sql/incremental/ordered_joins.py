@@ -9,64 +9,64 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from engine.sql.expression.clock import parts_of
+from engine.sql.expression.clock import split_predicate
+from engine.sql.expression.monotone_steps import MonotoneStep
 from engine.sql.expression.nodes import Between, Column, Comparison, Expr
-from engine.sql.expression.steps import Step
-from engine.sql.incremental.monotone import Rising, Unit, rising
-from engine.sql.incremental.progress_values import Found, Progress
+from engine.sql.incremental.column_progress import ColumnProgress, Found
+from engine.sql.incremental.monotone_expressions import RisingValue, Unit, match_rising
 from engine.sql.plan import Join
 
 
-class Limit(NamedTuple):
+class PairLimit(NamedTuple):
     """What a condition says of pairs: `column` is never below what steps make of `other`, a column of the other side."""
 
     column: str
     other: str
     unit: Unit
-    steps: tuple[Step, ...]
+    steps: tuple[MonotoneStep, ...]
 
-    def below(self, other: Progress) -> Progress:
+    def below(self, other: ColumnProgress) -> ColumnProgress:
         """Return the bound below which no pair has the column, by that of the other side's."""
-        return other.after(self.unit, self.steps)
+        return other.shift(self.unit, self.steps)
 
 
-def of_order(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> Found:
+def find_ordered_progress(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> Found:
     """Return the columns of a join that carry a watermark by `conditions` on its pairs."""
     found: Found = {}
-    for limit in limits(node, conditions, left, right):
+    for limit in derive_limits(node, conditions, left, right):
         if (limit.column in left or node.kind == "inner") and limit.column not in found:
             both = left | right
-            found[limit.column] = both[limit.column].beside(limit.below(both[limit.other]))
+            found[limit.column] = both[limit.column].combine(limit.below(both[limit.other]))
     return found
 
 
-def limits(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> Iterator[Limit]:
+def derive_limits(node: Join, conditions: Sequence[Expr], left: Found, right: Found) -> Iterator[PairLimit]:
     """Yield what `conditions` on the pairs of a join say of columns that carry a watermark."""
     units = {name: one.unit for name, one in (left | right).items()}
-    for greater, lesser in _ordered(node, conditions):
-        one, other = rising(greater, units), rising(lesser, units)
+    for greater, lesser in _list_ordered_pairs(node, conditions):
+        one, other = match_rising(greater, units), match_rising(lesser, units)
         if one is None or other is None or one.unit != other.unit:
             continue
         apart = (one.column in left) != (other.column in left)
-        back = _back(one)
+        back = _invert_steps(one)
         if apart and back is not None:
-            yield Limit(one.column, other.column, one.unit, (*other.steps, *back))
+            yield PairLimit(one.column, other.column, one.unit, (*other.steps, *back))
 
 
-def _back(value: Rising) -> tuple[Step, ...] | None:
+def _invert_steps(value: RisingValue) -> tuple[MonotoneStep, ...] | None:
     """Return the steps from a value to its column, None if it was not moved alone."""
     if any(step.kind != "shift" for step in value.steps):
         return None
-    return tuple(Step("shift", -step.by) for step in reversed(value.steps))
+    return tuple(MonotoneStep("shift", -step.by) for step in reversed(value.steps))
 
 
-def _ordered(node: Join, conditions: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
+def _list_ordered_pairs(node: Join, conditions: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
     """Yield pairs of a greater and a lesser value, of which some condition says that they are."""
     if node.nearest is not None:
         if node.nearest.before:
             yield Column(node.nearest.left), Column(node.nearest.right)
         return
-    for condition in (part for each in conditions for part in parts_of(each)):
+    for condition in (part for each in conditions for part in split_predicate(each)):
         match condition:
             case Comparison(operator=">=" | ">", left=greater, right=lesser):
                 yield greater, lesser

@@ -54,7 +54,7 @@ class FirstRows(_Kind, frozen=True, tag="top-n"):
     by: tuple[str, ...]
 
 
-class Reach(msgspec.Struct, frozen=True):
+class WindowReach(msgspec.Struct, frozen=True):
     """Calls over windows read up to so many `rows` before and after each row, in the order of a state that `order` leads.
 
     `nulls_below` says whether rows without a value there come before those with the least one, or after the greatest.
@@ -64,12 +64,12 @@ class Reach(msgspec.Struct, frozen=True):
     rows: int
     nulls_below: bool
 
-    def of_state(self, state: Scan) -> Reach:
+    def of_state(self, state: Scan) -> WindowReach:
         """Return the same with the name that the order has in a state, of which it is a column."""
         return msgspec.structs.replace(self, order=dict(state.items)[self.order])
 
 
-class OverWindows(_Kind, frozen=True, tag="window"):
+class WindowRecompute(_Kind, frozen=True, tag="window"):
     """Partitions that the change touches are computed again from their rows, which are found by the input's columns `by`.
 
     Without columns all rows are one partition: it is computed as a whole, and the difference is the change. With a `reach` only
@@ -77,7 +77,7 @@ class OverWindows(_Kind, frozen=True, tag="window"):
     """
 
     by: tuple[str, ...]
-    reach: Reach | None = None
+    reach: WindowReach | None = None
 
 
 class TimedRows(_Kind, frozen=True, tag="temporal"):
@@ -93,11 +93,11 @@ class JoinedOnArrival(_Kind, frozen=True, tag="temporal join"):
     by: tuple[str, ...]
 
 
-class ChangeRows(_Kind, frozen=True, tag="changelog"):
+class ChangelogRows(_Kind, frozen=True, tag="changelog"):
     """Each change of the input, commit by commit, is a row that stays; the rows are numbered in their order."""
 
 
-class Reference(_Kind, frozen=True, tag="reference"):
+class ReferenceRecompute(_Kind, frozen=True, tag="reference"):
     """The touched keys of one operator are computed before and after; the rule that the faster ones are held against."""
 
 
@@ -115,11 +115,11 @@ Rule = (
     | StoredPartials
     | KeyedRecompute
     | FirstRows
-    | OverWindows
+    | WindowRecompute
     | TimedRows
     | JoinedOnArrival
-    | ChangeRows
-    | Reference
+    | ChangelogRows
+    | ReferenceRecompute
     | IndexCopy
     | FullRefresh
 )

@@ -32,14 +32,14 @@ class Sessions(msgspec.Struct, frozen=True):
         """The columns in whose order the sessions are."""
         return {over.calls[0].order[0].column for over in self.starts}
 
-    def with_ends(self) -> tuple[Node, tuple[str, ...]]:
+    def add_ends(self) -> tuple[Node, tuple[str, ...]]:
         """Return the plan with a column for each kind of session: the least time with which another may begin."""
         plan, ends = self.plan, list[str]()
         for over in self.starts:
             mark = over.calls[0].name.removeprefix(START)
             name = f"close:session{mark}"
             call = WindowCall(name, Call("max", (Column(NEXT + mark),)), (), _WHOLE)
-            plan, by = _keeping(plan, NEXT + mark), (*over.partition, START + mark)
+            plan, by = _keep_column(plan, NEXT + mark), (*over.partition, START + mark)
             if isinstance(plan, Over) and set(plan.partition) == set(by):
                 plan = msgspec.structs.replace(plan, calls=(*plan.calls, call))
             else:
@@ -48,7 +48,7 @@ class Sessions(msgspec.Struct, frozen=True):
         return plan, tuple(ends)
 
 
-def sessions_of(node: Over) -> Sessions | None:
+def match_sessions(node: Over) -> Sessions | None:
     """Return the sessions that calls over windows, or calls right below them, are over; None if there are none."""
     above: list[Over] = []
     plan: Node = node
@@ -59,12 +59,12 @@ def sessions_of(node: Over) -> Sessions | None:
         plan = plan.input
     if not isinstance(plan, Over):
         return None
-    starts = tuple(_starts(plan))
+    starts = tuple(_find_starts(plan))
     lag = starts[-1].input.input  # type: ignore[union-attr]  # the columns of sessions are made by these nodes
     return Sessions(plan, lag.input.input, starts, tuple(above))  # type: ignore[union-attr]
 
 
-def _starts(node: Node) -> Iterator[Over]:
+def _find_starts(node: Node) -> Iterator[Over]:
     """Yield the nodes that compute where sessions start, the highest first."""
     while isinstance(node, Over | Project):
         if isinstance(node, Over):
@@ -77,12 +77,12 @@ def _starts(node: Node) -> Iterator[Over]:
         node = node.input
 
 
-def _keeping(node: Node, column: str) -> Node:
+def _keep_column(node: Node, column: str) -> Node:
     """Return the plan in which a column is handed up that a projection has left out."""
     if column in node.columns:
         return node
     assert isinstance(node, Over | Project), column
-    below = msgspec.structs.replace(node, input=_keeping(node.input, column))
+    below = msgspec.structs.replace(node, input=_keep_column(node.input, column))
     if isinstance(below, Project):
         below = Project(below.input, (*below.items, (column, Column(column))))
     return below

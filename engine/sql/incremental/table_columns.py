@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 
 from engine.sql.expression.nodes import Column
-from engine.sql.plan import Node, Project, scans
+from engine.sql.plan import Node, Project, list_scans
 
 
-def expires(node: Node) -> bool:
+def reads_expiring(node: Node) -> bool:
     """Tell whether a node reads a table whose rows hide by their age."""
-    return any(scan.expires for scan in scans(node))
+    return any(scan.expires for scan in list_scans(node))
 
 
-def passes(node: Node) -> bool:
+def reads_pass_through(node: Node) -> bool:
     """Tell whether a node reads a source whose rows are not kept."""
-    return any(scan.passes for scan in scans(node))
+    return any(scan.passes for scan in list_scans(node))
 
 
-def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
+def sanitize_names(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[str, str]:
     """Return for each column of a plan the name that it has in a table: without dots and the like, each once, none `reserved`."""
     taken: dict[str, str] = {}
     for name in names:
@@ -31,22 +31,22 @@ def sanitised(names: tuple[str, ...], reserved: tuple[str, ...] = ()) -> dict[st
     return taken
 
 
-def renamed(node: Node) -> Project:
+def rename_columns(node: Node) -> Project:
     """Return a node under the names that its columns have in a table."""
-    names = sanitised(node.columns)
+    names = sanitize_names(node.columns)
     return Project(node, tuple((names[column], Column(column)) for column in node.columns))
 
 
-def with_columns(top: Project, below: Node, needed: tuple[str, ...]) -> Project:
+def add_hidden_columns(top: Project, below: Node, needed: tuple[str, ...]) -> Project:
     """Return a projection over another node, whose `needed` columns it carries: those that it lacks as hidden ones."""
     carried = {expr.column for _, expr in top.items}
     lacking = [column for column in dict.fromkeys(needed) if column not in carried]
-    hidden = sanitised((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
+    hidden = sanitize_names((*top.columns, *(f"_key_{column.lstrip('_')}" for column in lacking)))
     added = tuple((hidden[f"_key_{column.lstrip('_')}"], Column(column)) for column in lacking)
     return Project(below, top.items + added)
 
 
-def with_own_order(node: Node, order: str, by: tuple[str, ...]) -> tuple[Node, str]:
+def copy_order_column(node: Node, order: str, by: tuple[str, ...]) -> tuple[Node, str]:
     """Return a node with the column of an order, which is one of its own where rows are found by that column too."""
     if order not in by:
         return node, order

@@ -9,12 +9,12 @@ _CALL = "changelog"
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
-def with_changelogs(tokens: list[Token]) -> list[Token]:
+def rewrite_changelogs(tokens: list[Token]) -> list[Token]:
     """Return the tokens with `AS CHANGELOG FROM t` as `AS (SELECT * FROM changelog(t))`, each where the word stood."""
     found: list[Token] = []
     at = 0
     while at < len(tokens):
-        end = _end(tokens, at)
+        end = _find_end(tokens, at)
         if end is None:
             found.append(tokens[at])
             at += 1
@@ -28,14 +28,14 @@ def with_changelogs(tokens: list[Token]) -> list[Token]:
             (TokenType.VAR, _CALL),
             (TokenType.L_PAREN, "("),
         ]
-        found += [_at(word, *token) for token in before]
+        found += [_make_token(word, *token) for token in before]
         found += name
-        found += [_at(name[-1], TokenType.R_PAREN, ")") for _ in range(2)]
+        found += [_make_token(name[-1], TokenType.R_PAREN, ")") for _ in range(2)]
         at = end
     return found
 
 
-def changelog_of(query: exp.Expr | None) -> exp.Table | None:
+def find_changelog(query: exp.Expr | None) -> exp.Table | None:
     """Return the table whose changes a WITH item is, or None if it is another query."""
     source = query.args.get("from_") if isinstance(query, exp.Select) else None
     item = source.this if source is not None else None
@@ -51,7 +51,7 @@ def is_changelog(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() == _CALL
 
 
-def _end(tokens: list[Token], at: int) -> int | None:
+def _find_end(tokens: list[Token], at: int) -> int | None:
     """Return where the name ends in `AS CHANGELOG FROM name`, of which CHANGELOG stands at a token, or None."""
     words = [token.text.upper() for token in tokens[at - 1 : at + 2]] if at else []
     if words != ["AS", "CHANGELOG", "FROM"] or tokens[at].token_type == TokenType.IDENTIFIER:
@@ -68,5 +68,5 @@ def _end(tokens: list[Token], at: int) -> int | None:
     return end if end > at + 2 else None
 
 
-def _at(token: Token, kind: TokenType, text: str) -> Token:
+def _make_token(token: Token, kind: TokenType, text: str) -> Token:
     return Token(kind, text, token.line, token.col, token.start, token.end)

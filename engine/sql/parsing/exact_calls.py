@@ -17,19 +17,19 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import ParseError
 
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.arrival import without_broadcast
-from engine.sql.parsing.changelogs import with_changelogs
-from engine.sql.parsing.reading import (
-    read_as,
-    with_lambdas,
-    with_moments,
-    with_names,
-    with_nearest,
-    with_places,
-    with_session_frames,
-    with_windows,
+from engine.sql.parsing.changelogs import rewrite_changelogs
+from engine.sql.parsing.dialect_readers import (
+    attach_places,
+    mark_lambdas,
+    mark_names,
+    mark_windows,
+    resolve_dialect,
+    rewrite_asof_joins,
+    rewrite_moments,
+    rewrite_session_frames,
 )
-from engine.sql.parsing.wrapped_scalars import with_wrapped_scalars
+from engine.sql.parsing.proctime import strip_broadcast
+from engine.sql.parsing.wrapped_scalars import rewrite_wrapped_scalars
 
 _NAMES = (
     "date_format",
@@ -67,17 +67,19 @@ _BEFORE_QUANTIFIER = ("like", "ilike", "rlike", "=", "<>", "!=", "<", "<=", ">",
 _MARK = "exact:"
 
 
-def parse(text: str, dialect: Dialect) -> exp.Expr:
+def parse_exactly(text: str, dialect: Dialect) -> exp.Expr:
     """Return sqlglot's tree of a text in which every call means what is written; raises what sqlglot raises."""
-    reader = sqlglot.Dialect.get_or_raise(read_as(dialect))
-    tokens = with_nearest(with_windows(with_changelogs(with_places(reader.tokenize(text))), dialect))
-    tokens = with_session_frames(without_broadcast(tokens, text))
+    reader = sqlglot.Dialect.get_or_raise(resolve_dialect(dialect))
+    tokens = rewrite_asof_joins(
+        mark_windows(rewrite_changelogs(attach_places(reader.tokenize(text))), dialect)
+    )
+    tokens = rewrite_session_frames(strip_broadcast(tokens, text))
     if dialect == "spark":
-        tokens = with_names(tokens)
+        tokens = mark_names(tokens)
     else:
-        tokens = with_lambdas(_with_whole_intervals(with_moments(with_wrapped_scalars(tokens))))
+        tokens = mark_lambdas(_rewrite_intervals(rewrite_moments(rewrite_wrapped_scalars(tokens))))
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
-    trees = reader.parser().parse([_marked(t) if n in calls else t for n, t in enumerate(tokens)], text)
+    trees = reader.parser().parse([_mark_token(t) if n in calls else t for n, t in enumerate(tokens)], text)
     if not trees or trees[0] is None or len(trees) > 1:
         return sqlglot.parse_one(text, read=reader)  # which says what is wrong
     found = trees[0]
@@ -85,13 +87,13 @@ def parse(text: str, dialect: Dialect) -> exp.Expr:
         if node.name.startswith(_MARK):
             node.set("this", node.name.removeprefix(_MARK))
             sparks_own = dialect == "spark" or node.name.lower() in _UNIT_FIRST
-            if sparks_own and (known := _as_known(node)) is not None:
+            if sparks_own and (known := _convert_to_known(node)) is not None:
                 found = known if node is found else found
                 node.replace(known)
     return found
 
 
-def _with_whole_intervals(tokens: list[Token]) -> list[Token]:
+def _rewrite_intervals(tokens: list[Token]) -> list[Token]:
     """Return the tokens with `INTERVAL 'text'` as `'text'::INTERVAL` where sqlglot would read the text's first unit alone.
 
     It takes '1 month ago' for a month to come, and 'P1M' for a minute.
@@ -133,13 +135,13 @@ def _is_inexact(tokens: list[Token], at: int, dialect: Dialect) -> bool:
     return word in (_NAMES if dialect == "spark" else _NAMES_OF_POSTGRES)
 
 
-def _marked(token: Token) -> Token:
+def _mark_token(token: Token) -> Token:
     return Token(
         TokenType.VAR, _MARK + token.text, token.line, token.col, token.start, token.end, token.comments
     )
 
 
-def _as_known(call: exp.Anonymous) -> exp.Expr | None:
+def _convert_to_known(call: exp.Anonymous) -> exp.Expr | None:
     """Return sqlglot's own node for a call if it is printed with all that the call says, else None."""
     parts = [
         arg.sql(dialect="spark") if isinstance(arg, exp.Literal) else f"_part_{n}"
@@ -154,7 +156,7 @@ def _as_known(call: exp.Anonymous) -> exp.Expr | None:
         known = sqlglot.parse_one(f"{call.name}({', '.join(parts)})", read="spark")
     except ParseError:
         return None  # Spark says what is wrong with it
-    if _said(known.sql(dialect="spark")) != _said(", ".join(parts)):
+    if _collect_literals(known.sql(dialect="spark")) != _collect_literals(", ".join(parts)):
         return None
     for column in list(known.find_all(exp.Column)):
         if column.name in parts:
@@ -163,7 +165,7 @@ def _as_known(call: exp.Anonymous) -> exp.Expr | None:
     return known
 
 
-def _said(text: str) -> list[str]:
+def _collect_literals(text: str) -> list[str]:
     """Return the literals and the names of parts in a text, in any order."""
     tokens = sqlglot.tokenize(text, read="spark")
     kinds = (TokenType.STRING, TokenType.NUMBER)

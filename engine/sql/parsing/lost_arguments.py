@@ -11,11 +11,12 @@ import sqlglot
 import sqlglot.expressions as exp
 
 
-def lost_argument(tree: exp.Expr, text: str) -> exp.Expr | None:
+def find_lost_argument(tree: exp.Expr, text: str) -> exp.Expr | None:
     """Return a constant or column that is an argument of a call in `tree` and does not stand in `text`, None if all do."""
     said = {token.text.lower() for token in sqlglot.tokenize(text, read="spark")}
     return next(
-        (leaf for leaf in _arguments(tree) if leaf.name.lower() not in said and not _is_default(leaf)), None
+        (leaf for leaf in _list_arguments(tree) if leaf.name.lower() not in said and not _is_default(leaf)),
+        None,
     )
 
 
@@ -25,7 +26,7 @@ def _is_default(leaf: exp.Expr) -> bool:
     return call is not None and sqlglot.parse_one(call.sql(dialect="spark"), read="spark") == call
 
 
-def _arguments(tree: exp.Expr) -> Iterator[exp.Expr]:
+def _list_arguments(tree: exp.Expr) -> Iterator[exp.Expr]:
     for leaf in tree.find_all(exp.Literal, exp.Column):
         if isinstance(leaf.parent, exp.Func) and leaf.arg_key != "format":
             yield leaf

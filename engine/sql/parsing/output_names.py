@@ -17,11 +17,11 @@ _NAMED = (exp.Alias, exp.Column, exp.Star, exp.Dot)
 _NAMELESS = (exp.Connector, exp.Binary, exp.Not, exp.Interval, exp.Subquery)
 
 
-def output_name(item: exp.Expr, dialect: Dialect) -> str | None:
+def find_output_name(item: exp.Expr, dialect: Dialect) -> str | None:
     """Return the name of what a SELECT lists, None if it has none: that of its column or call, whatever it is cast to.
 
     >>> from sqlglot import parse_one
-    >>> [output_name(part, "postgres") for part in parse_one("SELECT a::int, max(b) OVER (), t.c, 1").selects]
+    >>> [find_output_name(part, "postgres") for part in parse_one("SELECT a::int, max(b) OVER (), t.c, 1").selects]
     ['a', 'max', 'c', None]
     """
     node = item
@@ -35,7 +35,7 @@ def output_name(item: exp.Expr, dialect: Dialect) -> str | None:
         and len(node.this.expressions) == 1
     ):
         inner = node.this.expressions[0]
-        return str(inner.alias) if isinstance(inner, exp.Alias) else output_name(inner, dialect)
+        return str(inner.alias) if isinstance(inner, exp.Alias) else find_output_name(inner, dialect)
     for kind, word in _WORDS.items():
         if isinstance(node, kind):
             return word
@@ -47,7 +47,7 @@ def output_name(item: exp.Expr, dialect: Dialect) -> str | None:
     return found[1].lower() if found else None
 
 
-def named_outputs(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
+def assign_output_names(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
     """Return a query whose inner ones call their columns so, in place: in FROM and in WITH items, where others name them."""
     for select in list(tree.find_all(exp.Select)):
         if not _is_source(select):
@@ -56,7 +56,7 @@ def named_outputs(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
         for item in list(select.expressions):
             if isinstance(item, _NAMED):
                 continue
-            name = output_name(item, dialect)
+            name = find_output_name(item, dialect)
             if name is not None and name not in taken:
                 taken.add(name)
                 place = exp.to_identifier(name, quoted=True)

@@ -9,25 +9,25 @@ import sqlglot
 from sqlglot import Token, TokenType
 
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.reading import read_as
+from engine.sql.parsing.dialect_readers import resolve_dialect
 
 KEPT_CHARACTERS = 1 << 18
 """The tokens of longer texts are not kept: they would hold more memory than cutting them again costs time."""
 
 
-def tokens_of(text: str, dialect: Dialect) -> tuple[Token, ...]:
+def tokenize(text: str, dialect: Dialect) -> tuple[Token, ...]:
     """Return the tokens of a text, which nobody changes; raises sqlglot's TokenError."""
-    return _kept(text, dialect) if len(text) <= KEPT_CHARACTERS else _cut(text, dialect)
+    return _kept(text, dialect) if len(text) <= KEPT_CHARACTERS else _tokenize(text, dialect)
 
 
-def _cut(text: str, dialect: Dialect) -> tuple[Token, ...]:
-    return tuple(sqlglot.tokenize(text, read=read_as(dialect)))
+def _tokenize(text: str, dialect: Dialect) -> tuple[Token, ...]:
+    return tuple(sqlglot.tokenize(text, read=resolve_dialect(dialect)))
 
 
-_kept = lru_cache(maxsize=2)(_cut)
+_kept = lru_cache(maxsize=2)(_tokenize)
 
 
-def last_of_name(tokens: Sequence[Token], at: int) -> int:
+def find_name_end(tokens: Sequence[Token], at: int) -> int:
     """Return the token that ends the name of a relation which begins at one: that after the dot, if there is one."""
     dotted = at + 2 < len(tokens) and tokens[at + 1].token_type == TokenType.DOT
     return at + 2 if dotted else at

@@ -13,43 +13,49 @@ from sqlglot.errors import ParseError, TokenError
 
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
-from engine.sql.parsing.names import NAME, identifier, table_name, written_name
-from engine.sql.parsing.parsed import parsed
-from engine.sql.parsing.refusals import (
+from engine.sql.parsing.names import NAME, normalize_identifier, parse_name, resolve_table_name
+from engine.sql.parsing.statement_errors import (
     STATEMENTS,
-    clause_not_offered,
-    first_word,
-    mistake,
-    not_offered,
-    refusal,
-    syntax_error,
-    unclosed,
-    unsupported,
+    build_statement_error,
+    build_syntax_error,
+    build_unclosed_error,
+    find_clause_error,
+    find_first_word,
+    sql_error,
+    unsupported_error,
+    unsupported_error_at,
 )
-from engine.sql.parsing.tokens import tokens_of
-from engine.sql.statements.clauses import Clauses, blanks, check_source, clauses_of
-from engine.sql.statements.create import as_query, create, drop, dropped, query_text
-from engine.sql.statements.dml_statements import delete, insert, truncate, update
-from engine.sql.statements.explain_options import explain_options
-from engine.sql.statements.from_tokens import own_statement
-from engine.sql.statements.macros import with_named_parameters
-from engine.sql.statements.parameters import Parameters, with_parameters
-from engine.sql.statements.session_statements import (
+from engine.sql.parsing.tokens import tokenize
+from engine.sql.parsing.tree_parser import parse_tree
+from engine.sql.statements.ddl.create import (
+    as_query,
+    build_create,
+    build_drop,
+    extract_query_text,
+    list_dropped,
+)
+from engine.sql.statements.ddl.create_clauses import Clauses, check_source, make_blanks, read_clauses
+from engine.sql.statements.ddl.macros import add_parameter_names
+from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, ShowSinks, read_sink_statement
+from engine.sql.statements.dml.dml_statements import build_delete, build_insert, build_truncate, build_update
+from engine.sql.statements.dml.with_items import inline_with, refuse_writes_in_with
+from engine.sql.statements.options.explain_options import read_explain_options
+from engine.sql.statements.session.parameters import Parameters, bind_parameters
+from engine.sql.statements.session.session_statements import (
     CancelJobs,
     CreateSchema,
     Deallocate,
     DropSchema,
     Execute,
     Flush,
+    IgnoredStatement,
     Prepare,
     Refresh,
     ShowJobs,
     ShowWatermarks,
-    Taken,
     Use,
     Wait,
 )
-from engine.sql.statements.sink_statements import AlterSink, CreateSink, ShowSinks, sink_statement
 from engine.sql.statements.statement_types import (
     Alter,
     Comment,
@@ -73,7 +79,7 @@ from engine.sql.statements.statement_types import (
     Statement,
     Update,
 )
-from engine.sql.statements.with_items import refuse_writes_in_with, without_with
+from engine.sql.statements.token_reader import read_own_statement
 
 __all__ = [
     "Alter",
@@ -95,6 +101,7 @@ __all__ = [
     "Execute",
     "Explain",
     "Flush",
+    "IgnoredStatement",
     "Insert",
     "Prepare",
     "Refresh",
@@ -109,13 +116,12 @@ __all__ = [
     "ShowVariable",
     "ShowWatermarks",
     "Statement",
-    "Taken",
     "Update",
     "Use",
     "Wait",
-    "identifier",
-    "parse",
-    "split",
+    "normalize_identifier",
+    "parse_statement",
+    "split_statements",
 ]
 
 _FUNCTION = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?FUNCTION\b", re.IGNORECASE)
@@ -132,17 +138,17 @@ _OVERRIDING = re.compile(
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
-def split(text: str, dialect: Dialect) -> list[str]:
+def split_statements(text: str, dialect: Dialect) -> list[str]:
     """Cut a script at its semicolons; comments and strings are left alone."""
-    return [part for part, _ in _parts(text, dialect)]
+    return [part for part, _ in _split_parts(text, dialect)]
 
 
-def _parts(text: str, dialect: Dialect) -> list[tuple[str, int]]:
+def _split_parts(text: str, dialect: Dialect) -> list[tuple[str, int]]:
     """Return the statements of a text, each with the place behind its last word."""
     try:
-        tokens = tokens_of(text, dialect)
+        tokens = tokenize(text, dialect)
     except TokenError as error:
-        raise unclosed(text) from error
+        raise build_unclosed_error(text) from error
     found: list[tuple[int, int, Token | None]] = []
     start, last = 0, None
     for token in tokens:
@@ -161,9 +167,9 @@ def _parts(text: str, dialect: Dialect) -> list[tuple[str, int]]:
     return parts
 
 
-def parse(text: str, dialect: Dialect, values: Parameters | None = None) -> Statement:
+def parse_statement(text: str, dialect: Dialect, values: Parameters | None = None) -> Statement:
     """Parse exactly one statement, with values for its parameters; raises SqlError with line, column and remedy."""
-    parts = _parts(text, dialect)
+    parts = _split_parts(text, dialect)
     if not parts:
         raise SqlError("there is no statement", sql=text, hint="write one, for example SELECT … FROM …")
     if len(parts) != 1:
@@ -173,138 +179,138 @@ def parse(text: str, dialect: Dialect, values: Parameters | None = None) -> Stat
         )
         raise SqlError(message, sql=text, line=1, column=1, hint=hint)
     sql, end = parts[0]  # comments before and after the statement are no part of it
-    return _statement(_without_comments(_blank(sql, end, len(sql)), dialect), sql, dialect, values)
+    return _parse_readable(_mask_comments(_mask_range(sql, end, len(sql)), dialect), sql, dialect, values)
 
 
-def _without_comments(text: str, dialect: Dialect) -> str:
+def _mask_comments(text: str, dialect: Dialect) -> str:
     """Return a text with blanks for its comments, so that what is left keeps its place."""
     if "--" not in text and "/*" not in text:
         return text
-    start = first_word(text)
+    start = find_first_word(text)
     word = re.match(r"\w*", text[start:])
     end = start + (word.end() if word else 0)
     masked = (
-        blanks(text[:start]) + "x" * (end - start) + text[end:]
+        make_blanks(text[:start]) + "x" * (end - start) + text[end:]
     )  # sqlglot cuts nothing behind EXPLAIN and SHOW
     at, found = 0, list[str]()
-    for token in tokens_of(masked, dialect):
-        found += [blanks(text[at : token.start]), text[token.start : token.end + 1]]
+    for token in tokenize(masked, dialect):
+        found += [make_blanks(text[at : token.start]), text[token.start : token.end + 1]]
         at = token.end + 1
-    return "".join([*found, blanks(text[at:])])
+    return "".join([*found, make_blanks(text[at:])])
 
 
-def _statement(readable: str, sql: str, dialect: Dialect, values: Parameters | None = None) -> Statement:
+def _parse_readable(readable: str, sql: str, dialect: Dialect, values: Parameters | None = None) -> Statement:
     """Parse `readable`, in which what sqlglot does not read is blank; places are those of `sql`."""
-    explained = _explain(readable, sql, dialect, values)
-    own = explained or _sink(readable, sql, dialect) or own_statement(readable, sql, dialect)
+    explained = _read_explain(readable, sql, dialect, values)
+    own = explained or _read_sink(readable, sql, dialect) or read_own_statement(readable, sql, dialect)
     if own is not None and values and explained is None:
         hint = "SELECT, INSERT, UPDATE, DELETE and EXPLAIN take values"
-        raise mistake("this statement takes no values", None, sql, hint)
+        raise sql_error("this statement takes no values", None, sql, hint)
     if own is not None:
         return own
     clauses = Clauses(readable)
     if found := _OVERRIDING.match(readable):  # there are no columns that a user may not write
-        readable = _blank(readable, found.start(1), found.end(1))
+        readable = _mask_range(readable, found.start(1), found.end(1))
     source = re.match(r"\s*(?:CREATE|DROP)\s+(SOURCE)\b", readable, re.IGNORECASE)
     if source is not None:  # to the parser a table
         readable = f"{readable[: source.start(1)]}TABLE {readable[source.end(1) :]}"
     if _TABLE_OR_VIEW.match(readable):
-        clauses = clauses_of(readable, sql, dialect)
+        clauses = read_clauses(readable, sql, dialect)
         readable = clauses.readable
         if source is not None:
             check_source(clauses, sql, source.start(1))
     if _FUNCTION.match(readable):
-        readable = with_named_parameters(readable, dialect)
+        readable = add_parameter_names(readable, dialect)
     if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
-        readable = _blank(readable, spread.start(1), spread.end(1))
+        readable = _mask_range(readable, spread.start(1), spread.end(1))
     if found := re.fullmatch(rf"\s*TABLE\s+({NAME})\s*", readable, re.IGNORECASE):
         readable = f"SELECT * FROM {found[1]}"
         sql = f"{readable}"
-    tree = with_parameters(_tree(readable, sql, dialect), values, sql, dialect)
+    tree = bind_parameters(_parse_tree(readable, sql, dialect), values, sql, dialect)
     refuse_writes_in_with(tree, sql)
     if isinstance(tree, exp.Insert | exp.Update | exp.Delete):
-        tree = without_with(tree, sql)
+        tree = inline_with(tree, sql)
     match tree:
         case exp.Create():
-            made = create(tree, clauses, sql, dialect)
+            made = build_create(tree, clauses, sql, dialect)
             return replace(made, passes=source is not None) if isinstance(made, CreateTable) else made
         case exp.Drop():
-            parts = [drop(tree, part, sql) for part in dropped(tree)]
-            return _each([replace(part, kind="source") for part in parts] if source else parts, sql)
+            parts = [build_drop(tree, part, sql) for part in list_dropped(tree)]
+            return _combine_parts([replace(part, kind="source") for part in parts] if source else parts, sql)
         case exp.Insert():
-            return insert(tree, sql)
+            return build_insert(tree, sql)
         case exp.Update():
-            return update(tree, sql)
+            return build_update(tree, sql)
         case exp.Delete():
-            return delete(tree, sql)
+            return build_delete(tree, sql)
         case exp.TruncateTable():
-            return _each([truncate(tree, part, sql) for part in tree.expressions], sql)
+            return _combine_parts([build_truncate(tree, part, sql) for part in tree.expressions], sql)
         case exp.Query():
             if (into := tree.args.get("into")) is not None:
-                raise unsupported("SELECT INTO is not offered", into, sql, "CREATE TABLE t AS SELECT …")
+                raise unsupported_error("SELECT INTO is not offered", into, sql, "CREATE TABLE t AS SELECT …")
             return Select(tree, sql)
         case exp.Values():
             return Select(as_query(tree), sql)
         case exp.Describe() if tree.find(exp.Table) is not None:
-            return Describe(table_name(tree.this, sql), sql)
-    raise _misread_query(readable, sql, dialect) or not_offered(sql)
+            return Describe(resolve_table_name(tree.this, sql), sql)
+    raise _find_query_error(readable, sql, dialect) or build_statement_error(sql)
 
 
-def _each(parts: Sequence[Drop | DeleteFrom], sql: str) -> Statement:
+def _combine_parts(parts: Sequence[Drop | DeleteFrom], sql: str) -> Statement:
     return parts[0] if len(parts) == 1 else Several(tuple(parts), sql)
 
 
-def _blank(text: str, start: int, end: int) -> str:
+def _mask_range(text: str, start: int, end: int) -> str:
     """Return the text with a part of it blank, so that everything else keeps its place."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
-def _tree(readable: str, sql: str, dialect: Dialect) -> exp.Expr:
+def _parse_tree(readable: str, sql: str, dialect: Dialect) -> exp.Expr:
     try:
-        return parsed(readable, dialect)
+        return parse_tree(readable, dialect)
     except TokenError as error:
-        raise unclosed(sql) from error
+        raise build_unclosed_error(sql) from error
     except ParseError as error:
-        known = not_offered(sql)
+        known = build_statement_error(sql)
         if known.hint != STATEMENTS:
-            raise _misread_query(readable, sql, dialect) or known from error
-        raise syntax_error(error, readable, sql) from error
+            raise _find_query_error(readable, sql, dialect) or known from error
+        raise build_syntax_error(error, readable, sql) from error
 
 
-def _misread_query(readable: str, sql: str, dialect: Dialect) -> SqlError | None:
+def _find_query_error(readable: str, sql: str, dialect: Dialect) -> SqlError | None:
     """Return what is wrong with the query of a CREATE … AS, or None if it can be read."""
-    query = query_text(readable, dialect)
-    if not _TABLE_OR_VIEW.match(readable) or query == readable or clause_not_offered(sql) is not None:
+    query = extract_query_text(readable, dialect)
+    if not _TABLE_OR_VIEW.match(readable) or query == readable or find_clause_error(sql) is not None:
         return None
-    alone = _blank(readable, 0, readable.rindex(query))
+    alone = _mask_range(readable, 0, readable.rindex(query))
     try:
-        tree = parsed(alone, dialect)
+        tree = parse_tree(alone, dialect)
     except ParseError as error:
-        return syntax_error(error, alone, sql)
+        return build_syntax_error(error, alone, sql)
     if isinstance(tree, exp.Query):
         return None
     word = query.split()[0].upper()
-    return refusal(f"AS {word} is not offered", sql, readable.rindex(query), "write AS SELECT …")
+    return unsupported_error_at(f"AS {word} is not offered", sql, readable.rindex(query), "write AS SELECT …")
 
 
-def _sink(readable: str, sql: str, dialect: Dialect) -> Statement | None:
+def _read_sink(readable: str, sql: str, dialect: Dialect) -> Statement | None:
     pattern = rf"DROP\s+SINK\s+(IF\s+EXISTS\s+)?({NAME})(\s+CASCADE)?"
     if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
-        return Drop("sink", written_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
-    return sink_statement(readable, sql, dialect)
+        return Drop("sink", parse_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
+    return read_sink_statement(readable, sql, dialect)
 
 
-def _explain(readable: str, sql: str, dialect: Dialect, values: Parameters | None) -> Explain | None:
+def _read_explain(readable: str, sql: str, dialect: Dialect, values: Parameters | None) -> Explain | None:
     if re.match(r"\s*EXPLAIN\b", readable, re.IGNORECASE) is None:
         return None
-    options = explain_options(readable, sql, dialect)
-    explained = _blank(readable, 0, options.end)
+    options = read_explain_options(readable, sql, dialect)
+    explained = _mask_range(readable, 0, options.end)
     hint = "EXPLAIN [INCREMENTAL] SELECT …, or EXPLAIN [INCREMENTAL] CREATE MATERIALIZED VIEW …"
     start = len(explained) - len(explained.lstrip())
-    wrong = refusal("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start, hint)
+    wrong = unsupported_error_at("EXPLAIN takes a SELECT or a CREATE MATERIALIZED VIEW", sql, start, hint)
     if not re.match(r"\s*(SELECT|WITH|VALUES|FROM|TABLE|CREATE|INSERT|\()", explained, re.IGNORECASE):
         raise wrong
-    inner = _statement(explained, sql, dialect, values)
+    inner = _parse_readable(explained, sql, dialect, values)
     match inner:
         case CreateMaterializedView():
             return Explain(inner, options.incremental, sql)

@@ -10,11 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from engine.sql.catalog import Catalog
-from engine.sql.statements.session_statements import (
-    Refresh,
-    Wait,
-)
-from engine.sql.statements.sink_statements import AlterSink, CreateSink, view_of
+from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, sink_view_name
+from engine.sql.statements.session.session_statements import Refresh, Wait
 from engine.sql.statements.statement_types import (
     Alter,
     Comment,
@@ -48,7 +45,7 @@ class Naming:
     renamed: Callable[[str], str]
 
 
-def named(statement: Statement, naming: Naming) -> Statement:
+def apply_naming(statement: Statement, naming: Naming) -> Statement:
     """Return a statement with its relations' names as `naming` says."""
     known, new = naming.known, naming.new
     match statement:
@@ -60,7 +57,7 @@ def named(statement: Statement, naming: Naming) -> Statement:
         case CreateSink():
             into = None if statement.into is None else known(statement.into)
             name = new(statement.name)
-            source = known(statement.source) if statement.query is None else view_of(name)
+            source = known(statement.source) if statement.query is None else sink_view_name(name)
             return replace(statement, name=name, source=source, into=into)
         case Insert() | Update() | DeleteFrom():
             return replace(statement, table=known(statement.table))
@@ -73,24 +70,24 @@ def named(statement: Statement, naming: Naming) -> Statement:
         case Alter():
             return replace(statement, name=known(statement.name))
         case Several():
-            parts = tuple(named(part, naming) for part in statement.parts)
+            parts = tuple(apply_naming(part, naming) for part in statement.parts)
             return replace(statement, parts=parts)  # type: ignore[arg-type]  # each stays what it was
         case Wait():
             return replace(statement, views=tuple(known(view) for view in statement.views))
         case Explain(target=CreateMaterializedView() as target):
-            inner = named(target, naming)
+            inner = apply_naming(target, naming)
             assert isinstance(inner, CreateMaterializedView)
             return replace(statement, target=inner)
     return statement
 
 
-def in_sparks_case(statement: Statement, catalog: Callable[[], Catalog]) -> Statement:
+def fold_spark_names(statement: Statement, catalog: Callable[[], Catalog]) -> Statement:
     """Return a statement of Spark's dialect with the names that its relations have in the catalog, or will have."""
 
-    def known(name: str) -> str:
+    def resolve_known(name: str) -> str:
         if name == name.lower():
             return name
         relations = catalog().relations
         return name if name in relations else name.lower()
 
-    return named(statement, Naming(known, str.lower, lambda name, _: name.lower(), str.lower))
+    return apply_naming(statement, Naming(resolve_known, str.lower, lambda name, _: name.lower(), str.lower))

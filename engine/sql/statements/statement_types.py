@@ -7,23 +7,23 @@ from typing import Literal
 
 import sqlglot.expressions as exp
 
-from engine.sql.catalog import Column, ConflictPolicy, RelationKind, Watermark
-from engine.sql.statements.session_statements import (
+from engine.sql.catalog import ConflictPolicy, RelationColumn, RelationKind, Watermark
+from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, ShowSinks
+from engine.sql.statements.session.session_statements import (
     CancelJobs,
     CreateSchema,
     Deallocate,
     DropSchema,
     Execute,
     Flush,
+    IgnoredStatement,
     Prepare,
     Refresh,
     ShowJobs,
     ShowWatermarks,
-    Taken,
     Use,
     Wait,
 )
-from engine.sql.statements.sink_statements import AlterSink, CreateSink, ShowSinks
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class CreateTable:
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[RelationColumn, ...]
     primary_key: tuple[str, ...]
     append_only: bool
     if_not_exists: bool
@@ -145,7 +145,7 @@ class RenameColumn:
 class AddColumn:
     """ALTER TABLE … ADD COLUMN."""
 
-    column: Column
+    column: RelationColumn
     if_not_exists: bool
 
 
@@ -379,7 +379,7 @@ Statement = (
     | ShowCreate
     | ShowJobs
     | ShowWatermarks
-    | Taken
+    | IgnoredStatement
     | Prepare
     | Execute
     | Deallocate

@@ -12,28 +12,28 @@ from engine.errors import SqlError
 _SIGNS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
 
-def fractions(node: exp.Expr, error: Callable[[str, exp.Expr, str], SqlError]) -> list[str | None]:
+def parse_fractions(node: exp.Expr, error: Callable[[str, exp.Expr, str], SqlError]) -> list[str | None]:
     """Return the fractions that a percentile is asked for, None for NULL; raises what `error` makes of one that is none."""
     inner = node.this if isinstance(node, exp.Paren) else node
     found: list[str | None] = []
     for part in inner.expressions if isinstance(inner, exp.Array) else [inner]:
-        number = constant_number(part)
+        number = evaluate_constant(part)
         if (number is None and not has_null(part)) or (number is not None and not 0 <= number <= 1):
             raise error(f"{part.sql()} is no fraction", part, "write a number from 0 to 1")
         found.append(None if number is None else format(number, "f"))
     return found
 
 
-def constant_number(node: exp.Expr) -> Decimal | None:
+def evaluate_constant(node: exp.Expr) -> Decimal | None:
     """Return the number that literals, signs and + - * / say, None for anything else.
 
     A quotient of whole numbers is one of decimals: what is asked for is a fraction.
     """
     match node:
         case exp.Paren() | exp.Cast():
-            return constant_number(node.this)
+            return evaluate_constant(node.this)
         case exp.Neg():
-            inner = constant_number(node.this)
+            inner = evaluate_constant(node.this)
             return None if inner is None else -inner
         case exp.Literal() if not node.is_string or isinstance(node.parent, exp.Cast):
             try:
@@ -41,14 +41,14 @@ def constant_number(node: exp.Expr) -> Decimal | None:
             except InvalidOperation:
                 return None
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
-            one, other = constant_number(node.this), constant_number(node.expression)
+            one, other = evaluate_constant(node.this), evaluate_constant(node.expression)
             if one is None or other is None:
                 return None
-            return _calculated(_SIGNS[type(node)], one, other)
+            return _calculate(_SIGNS[type(node)], one, other)
     return None
 
 
-def _calculated(sign: str, one: Decimal, other: Decimal) -> Decimal | None:
+def _calculate(sign: str, one: Decimal, other: Decimal) -> Decimal | None:
     try:
         match sign:
             case "+":

@@ -1,6 +1,6 @@
 """The table of conversions: what becomes of a value of one type in a column of another, through whatever door it comes.
 
-`TABLE` says it of each pair of types, and docs/conversions.md shows it (`python -m tools.conversions`); `converted.py`
+`TABLE` says it of each pair of types, and docs/conversions.md shows it (`python -m tools.conversions`); `column_conversion.py`
 does it. It recurses: elements of arrays,
 keys and values of maps and fields of structs follow the same rules as whole columns.
 """
@@ -20,7 +20,7 @@ Kind: TypeAlias = Any
 """An Arrow type; its stubs do not know what the tests of `pa.types` tell of one."""
 
 
-class Verdict(Enum):
+class ConversionVerdict(Enum):
     """What becomes of the values of one type in a column of another."""
 
     TAKEN = "taken"
@@ -37,8 +37,8 @@ FAMILIES = (
 )
 """Kinds of types; whole numbers are TINYINT, SMALLINT, INT, BIGINT."""
 
-_T, _N, _E = Verdict.TAKEN, Verdict.NEAREST, Verdict.EXACT
-TABLE: Mapping[str, Mapping[str, Verdict]] = {
+_T, _N, _E = ConversionVerdict.TAKEN, ConversionVerdict.NEAREST, ConversionVerdict.EXACT
+TABLE: Mapping[str, Mapping[str, ConversionVerdict]] = {
     "boolean": {"boolean": _T, "string": _T},
     "whole": {"whole": _E, "float": _E, "double": _E, "decimal": _E, "string": _T},
     "float": {"whole": _E, "float": _T, "double": _T, "decimal": _E, "string": _T},
@@ -69,34 +69,42 @@ REMEDIES: Mapping[tuple[str, str], str] = {
 """What to do instead, of pairs that are refused."""
 
 
-def stays(given: pa.DataType, wanted: pa.DataType) -> bool:
+def is_unchanged(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Tell whether values of a type are handed on as they are; those of TIME may be finer than its microseconds."""
-    return given == wanted and not holds_type(pa.types.is_time, wanted)
+    return given == wanted and not has_type(pa.types.is_time, wanted)
 
 
-def verdict(given: pa.DataType, wanted: pa.DataType, *, by_name: bool = True) -> Verdict:
+def classify_conversion(
+    given: pa.DataType, wanted: pa.DataType, *, by_name: bool = True
+) -> ConversionVerdict:
     """Return what becomes of values of one type in a column of another: of a nested one the worst of its parts.
 
     Fields of structs are matched by name, or by place as SQL does it.
     """
     if given == wanted or pa.types.is_null(given):
-        return Verdict.TAKEN
-    one, other = family_of(given), family_of(wanted)
+        return ConversionVerdict.TAKEN
+    one, other = find_family(given), find_family(wanted)
     if one == "string" and is_nested(wanted):
-        return Verdict.EXACT
+        return ConversionVerdict.EXACT
     if one != other and (is_nested(given) or is_nested(wanted)):
-        return Verdict.REFUSED
+        return ConversionVerdict.REFUSED
     if one in ("array", "map", "struct"):
-        pairs = list(_parts(given, wanted, by_name))
-        return max((verdict(*pair, by_name=by_name) for pair in pairs), key=_WORSE.index, default=_T)
-    found = TABLE.get(one, {}).get(other, Verdict.REFUSED)
-    return Verdict.TAKEN if found is Verdict.EXACT and has_all(given, wanted) else found
+        pairs = list(_pair_parts(given, wanted, by_name))
+        return max(
+            (classify_conversion(*pair, by_name=by_name) for pair in pairs), key=_WORSE.index, default=_T
+        )
+    found = TABLE.get(one, {}).get(other, ConversionVerdict.REFUSED)
+    return (
+        ConversionVerdict.TAKEN
+        if found is ConversionVerdict.EXACT and holds_all_values(given, wanted)
+        else found
+    )
 
 
-_WORSE = list(Verdict)
+_WORSE = list(ConversionVerdict)
 
 
-def _parts(given: Kind, wanted: Kind, by_name: bool) -> Iterator[tuple[Kind, Kind]]:
+def _pair_parts(given: Kind, wanted: Kind, by_name: bool) -> Iterator[tuple[Kind, Kind]]:
     if pa.types.is_map(given):
         yield given.key_type, wanted.key_type
         yield given.item_type, wanted.item_type
@@ -106,14 +114,14 @@ def _parts(given: Kind, wanted: Kind, by_name: bool) -> Iterator[tuple[Kind, Kin
                 yield pa.int64(), pa.bool_()
             yield from zip((one.type for one in given), (one.type for one in wanted), strict=False)
             return
-        for one, at in zip(wanted, matched_fields([one.name for one in given], wanted), strict=True):
+        for one, at in zip(wanted, match_fields([one.name for one in given], wanted), strict=True):
             if at is not None:
                 yield given.field(at).type, one.type
     else:
         yield given.value_type, wanted.value_type
 
 
-def matched_fields(names: Sequence[str], wanted: Kind) -> list[int | None]:
+def match_fields(names: Sequence[str], wanted: Kind) -> list[int | None]:
     """Return where each field of a struct type stands among names: the same name, else the only one but for case."""
     lower: dict[str, list[int]] = {}
     for at, name in enumerate(names):
@@ -126,7 +134,7 @@ def matched_fields(names: Sequence[str], wanted: Kind) -> list[int | None]:
     return found
 
 
-def family_of(kind: pa.DataType) -> str:
+def find_family(kind: pa.DataType) -> str:
     """Return the family of a type, for a nested one `array`, `map` or `struct`, and Arrow's own name for what SQL has not."""
     tests: tuple[tuple[str, Callable[[Kind], bool]], ...] = (
         ("boolean", pa.types.is_boolean),
@@ -146,9 +154,9 @@ def family_of(kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         return "timestamp_ntz" if kind.tz is None else "timestamp"
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return family_of(kind.value_type)
+        return find_family(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
-        return "string" if isinstance(kind, pa.UuidType) else family_of(kind.storage_type)
+        return "string" if isinstance(kind, pa.UuidType) else find_family(kind.storage_type)
     return next((family for family, test in tests if test(kind)), str(kind))
 
 
@@ -173,9 +181,9 @@ def _is_list(kind: Kind) -> bool:
     return plain or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
 
 
-def has_all(given: Kind, wanted: Kind) -> bool:
+def holds_all_values(given: Kind, wanted: Kind) -> bool:
     """Tell whether a number type has every value of another."""
-    whole = _digits(given) if pa.types.is_integer(given) else None
+    whole = _count_digits(given) if pa.types.is_integer(given) else None
     if pa.types.is_integer(wanted):
         if whole is None:
             return False
@@ -194,19 +202,19 @@ def has_all(given: Kind, wanted: Kind) -> bool:
     return False
 
 
-def _digits(kind: Kind) -> int:
+def _count_digits(kind: Kind) -> int:
     return {8: 3, 16: 5, 32: 10}.get(kind.bit_width, 19 if pa.types.is_signed_integer(kind) else 20)
 
 
-def shown_type(kind: pa.DataType) -> str:
+def format_arrow_type(kind: pa.DataType) -> str:
     """Return the name that SQL has for an Arrow type, or Arrow's own where it has none."""
     given: Kind = kind
     if pa.types.is_map(given):
-        return f"MAP<{shown_type(given.key_type)},{shown_type(given.item_type)}>"
+        return f"MAP<{format_arrow_type(given.key_type)},{format_arrow_type(given.item_type)}>"
     if pa.types.is_struct(given):
-        return f"STRUCT<{','.join(f'{one.name}:{shown_type(one.type)}' for one in given)}>"
+        return f"STRUCT<{','.join(f'{one.name}:{format_arrow_type(one.type)}' for one in given)}>"
     if _is_list(given):
-        return f"ARRAY<{shown_type(given.value_type)}>"
+        return f"ARRAY<{format_arrow_type(given.value_type)}>"
     try:
         found = from_arrow(kind)
     except UnsupportedSql:
@@ -214,35 +222,35 @@ def shown_type(kind: pa.DataType) -> str:
     return {"time(6)": "TIME", "interval day to second": "INTERVAL"}.get(found, found.upper())
 
 
-def remedy_of(given: pa.DataType, wanted: pa.DataType) -> str:
+def suggest_remedy(given: pa.DataType, wanted: pa.DataType) -> str:
     """Return what to do instead of a conversion that is refused, "" where nothing is to be said."""
-    return REMEDIES.get((family_of(given), family_of(wanted)), "")
+    return REMEDIES.get((find_family(given), find_family(wanted)), "")
 
 
-def refused_part(
+def find_refused_part(
     given: Kind, wanted: Kind, path: str = "", *, by_name: bool = True
 ) -> tuple[str, Kind, Kind] | None:
     """Return where in two types, and which, a pair stands that is refused; None where there is none."""
-    if verdict(given, wanted, by_name=by_name) is not Verdict.REFUSED:
+    if classify_conversion(given, wanted, by_name=by_name) is not ConversionVerdict.REFUSED:
         return None
-    one = family_of(given)
-    if one != family_of(wanted) or one not in ("array", "map", "struct"):
+    one = find_family(given)
+    if one != find_family(wanted) or one not in ("array", "map", "struct"):
         return path, given, wanted
     steps = {"array": ["[]"], "map": [".key", ".value"]}.get(one)
     if steps is None:
         if not by_name and given.num_fields != wanted.num_fields:
             return path, given, wanted
-        at = matched_fields([part.name for part in given], wanted) if by_name else range(wanted.num_fields)
+        at = match_fields([part.name for part in given], wanted) if by_name else range(wanted.num_fields)
         steps = [f".{part.name}" for part, place in zip(wanted, at, strict=True) if place is not None]
     found = (
-        refused_part(*pair, path + step, by_name=by_name)
-        for pair, step in zip(_parts(given, wanted, by_name), steps, strict=True)
+        find_refused_part(*pair, path + step, by_name=by_name)
+        for pair, step in zip(_pair_parts(given, wanted, by_name), steps, strict=True)
     )
     return next(part for part in found if part is not None)
 
 
-def holds_type(test: Callable[[Kind], bool], kind: Kind) -> bool:
+def has_type(test: Callable[[Kind], bool], kind: Kind) -> bool:
     """Tell whether a type is one, or has one in it, of which a test is true."""
     if is_nested(kind):
-        return any(holds_type(test, kind.field(at).type) for at in range(kind.num_fields))
+        return any(has_type(test, kind.field(at).type) for at in range(kind.num_fields))
     return test(kind)

@@ -13,10 +13,10 @@ import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.expression.nodes import Expr
-from engine.sql.functions import function_name
+from engine.sql.functions import find_function_name
 from engine.sql.typing.intervals import has_months, is_span
-from engine.sql.typing.json_types import joined_type, json_type, mark_of
-from engine.sql.typing.types import decimal_digits, element_type, field_type, sql_type
+from engine.sql.typing.json_types import get_mark, infer_concat_type, infer_json_type
+from engine.sql.typing.types import decimal_digits, element_type, field_type, parse_sql_type
 
 _MOMENTS = ("timestamp", "timestamp_ntz")
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
@@ -68,26 +68,26 @@ _OF_ARGUMENTS = frozenset(
 )  # fmt: skip
 
 
-def kind_of(expr: Expr, types: Mapping[str, str]) -> str | None:
+def get_expr_type(expr: Expr, types: Mapping[str, str]) -> str | None:
     """Return the type of a tree: the one that it carries, or that of the column that it is."""
     return expr.type or (types.get(expr.column) if expr.column is not None else None)
 
 
-def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
+def infer_exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     """Return the Spark type of an expression over bound columns, whose types stand in `types` under their names."""
 
-    def of(part: exp.Expr | None) -> str | None:
-        return exact_type(part, types) if part is not None else None
+    def infer_part(part: exp.Expr | None) -> str | None:
+        return infer_exact_type(part, types) if part is not None else None
 
-    if (marked := mark_of(node) or json_type(node, of)) is not None:
+    if (marked := get_mark(node) or infer_json_type(node, infer_part)) is not None:
         return marked
     match node:
         case exp.Bracket() if len(node.expressions) == 1 and not isinstance(node.expressions[0], exp.Slice):
-            return element_type(of(node.this) or "")
+            return element_type(infer_part(node.this) or "")
         case exp.Dot():
-            return field_type(of(node.this) or "", node.expression.name)
+            return field_type(infer_part(node.this) or "", node.expression.name)
         case exp.Paren() | exp.Neg() | exp.Alias():
-            return of(node.this)
+            return infer_part(node.this)
         case exp.Interval():
             return None
         case exp.Extract():
@@ -95,57 +95,59 @@ def exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
         case exp.Column():
             return types.get(node.name)
         case exp.Literal():
-            return "string" if node.is_string else _number(node.name)
+            return "string" if node.is_string else _infer_number(node.name)
         case exp.HexString():
             return "binary"
         case exp.Cast():
-            return _target(node)
+            return _parse_target(node)
         case exp.Case() | exp.If():
-            return widest([of(part) for part in _branches(node)])
+            return find_widest_type([infer_part(part) for part in _list_branches(node)])
         case exp.IntDiv():
             return "bigint"
         case exp.Div():
-            return _quotient(node, of(node.this), of(node.expression))
+            return _infer_quotient(node, infer_part(node.this), infer_part(node.expression))
         case exp.Add() | exp.Sub():
-            one, other = of(node.this), of(node.expression)
+            one, other = infer_part(node.this), infer_part(node.expression)
             if one == "jsonb" and isinstance(node, exp.Sub):
                 return one
             if isinstance(node, exp.Sub) and one in _MOMENTS and other in (*_MOMENTS, "date"):
                 return "interval day to second"
             if "date" in (one, other):
-                return _moved_date(node, one, other)
+                return _infer_moved_date(node, one, other)
             if one in _MOMENTS and (has_months(node.expression) or _is_span(node.expression, other)):
                 return one
-            return _decimals(node, (one, other)) or arithmetic(one, other)
+            return _infer_decimal(node, (one, other)) or infer_arithmetic_type(one, other)
         case exp.Mul() | exp.Mod():
-            kinds = of(node.this), of(node.expression)
-            return _decimals(node, kinds) or arithmetic(*kinds)
+            kinds = infer_part(node.this), infer_part(node.expression)
+            return _infer_decimal(node, kinds) or infer_arithmetic_type(*kinds)
         case exp.DateDiff(args={"unit": exp.Expr()}) | exp.TimestampDiff():
             return "bigint"
         case exp.TimestampAdd():
-            moved = of(node.this)
+            moved = infer_part(node.this)
             return "timestamp" if moved == "date" else moved if moved in _MOMENTS else None
         case exp.Array():
-            kind = _of_items([of(part) for part in node.expressions if not isinstance(part, exp.Null)])
+            kind = _find_item_type(
+                [infer_part(part) for part in node.expressions if not isinstance(part, exp.Null)]
+            )
             return None if kind is None else f"array<{kind}>"
         case exp.DPipe():
-            return joined_type(node, of(node.this), of(node.expression))
+            return infer_concat_type(node, infer_part(node.this), infer_part(node.expression))
         case exp.Boolean() | exp.Predicate() | exp.Connector() | exp.Not():
             return "boolean"
-    return _of_call(node, types)
+    return _infer_call(node, types)
 
 
-def _quotient(node: exp.Div, one: str | None, other: str | None) -> str | None:
+def _infer_quotient(node: exp.Div, one: str | None, other: str | None) -> str | None:
     """Return the type of a quotient; PostgreSQL's of whole numbers, before it is translated, is one."""
     kinds = one, other
     if node.args.get("typed") and set(kinds) <= set(INTEGRAL):
-        return widest(list(kinds))
+        return find_widest_type(list(kinds))
     if None not in kinds and set(kinds) <= {*INTEGRAL, "double", "float"}:
         return "double"
-    return _decimals(node, kinds)
+    return _infer_decimal(node, kinds)
 
 
-def _branches(node: exp.Case | exp.If) -> list[exp.Expr]:
+def _list_branches(node: exp.Case | exp.If) -> list[exp.Expr]:
     """Return what a CASE or an IF may give, but for nulls and errors."""
     if isinstance(node, exp.Case):
         found = [*(part.args["true"] for part in node.args["ifs"]), node.args.get("default")]
@@ -160,7 +162,7 @@ def _is_span(node: exp.Expr, kind: str | None) -> bool:
     return is_span(node) or (kind or "").startswith("interval")
 
 
-def arithmetic(one: str | None, other: str | None) -> str | None:
+def infer_arithmetic_type(one: str | None, other: str | None) -> str | None:
     """Return the type of a sum, difference, product or remainder of two types, as Spark gives it."""
     if one in INTEGRAL and other in INTEGRAL:
         return max(one, other, key=INTEGRAL.index)
@@ -169,13 +171,15 @@ def arithmetic(one: str | None, other: str | None) -> str | None:
     return "double" if other == "double" and one in (*INTEGRAL, "float") else None
 
 
-def _decimals(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | None:
+def _infer_decimal(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | None:
     """Return the type of arithmetic with a decimal, by the rules of Spark (those of SQL Server)."""
     if not any(kind is not None and kind.startswith("decimal") for kind in kinds):
         return None
     if any(kind in ("float", "double") for kind in kinds):
         return "double"
-    sizes = [_operand(part, kind) for part, kind in zip((node.this, node.expression), kinds, strict=True)]
+    sizes = [
+        _measure_operand(part, kind) for part, kind in zip((node.this, node.expression), kinds, strict=True)
+    ]
     one, other = sizes
     if one is None or other is None:
         return None
@@ -183,32 +187,32 @@ def _decimals(node: exp.Binary, kinds: tuple[str | None, str | None]) -> str | N
     match node:
         case exp.Add() | exp.Sub():
             scale = max(s1, s2)
-            return _bounded(max(p1 - s1, p2 - s2) + scale + 1, scale)
+            return _limit_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
         case exp.Mul():
-            return _bounded(p1 + p2 + 1, s1 + s2)
+            return _limit_decimal(p1 + p2 + 1, s1 + s2)
         case exp.Div():
             scale = max(6, s1 + p2 + 1)
-            return _bounded(p1 - s1 + s2 + scale, scale)
+            return _limit_decimal(p1 - s1 + s2 + scale, scale)
     scale = max(s1, s2)
-    return _bounded(min(p1 - s1, p2 - s2) + scale, scale)
+    return _limit_decimal(min(p1 - s1, p2 - s2) + scale, scale)
 
 
-def digits_beside(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
+def find_operand_digits(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
     """Return precision and scale that an operand beside a decimal has, None if it is no number without exponent."""
-    return _operand(node, kind)
+    return _measure_operand(node, kind)
 
 
-def _operand(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
+def _measure_operand(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
     """Return precision and scale of an operand beside a decimal; a whole literal takes the digits it has."""
     inner = node.this if isinstance(node, exp.Neg) else node
     if isinstance(inner, exp.Literal) and not inner.is_string and inner.name.isdigit():
         return len(inner.name.lstrip("0")) or 1, 0
     return {"tinyint": (3, 0), "smallint": (5, 0), "int": (10, 0), "bigint": (20, 0)}.get(
         kind or ""
-    ) or _digits(kind or "")
+    ) or _find_digits(kind or "")
 
 
-def _bounded(precision: int, scale: int) -> str:
+def _limit_decimal(precision: int, scale: int) -> str:
     """Return a decimal of at most 38 digits; whole digits are kept before those of the fraction beyond the sixth."""
     if precision > 38:
         scale = max(38 - (precision - scale), min(scale, 6))
@@ -216,7 +220,7 @@ def _bounded(precision: int, scale: int) -> str:
     return f"decimal({precision},{scale})"
 
 
-def _moved_date(node: exp.Binary, one: str | None, other: str | None) -> str | None:
+def _infer_moved_date(node: exp.Binary, one: str | None, other: str | None) -> str | None:
     if "int" in (one, other):
         return "date"
     interval = node.expression if one == "date" else node.this
@@ -226,10 +230,10 @@ def _moved_date(node: exp.Binary, one: str | None, other: str | None) -> str | N
     return None
 
 
-def average_type(argument: str | None) -> str | None:
+def infer_average_type(argument: str | None) -> str | None:
     """Return the type of the average of a column."""
     if (digits := decimal_digits(argument)) is not None:
-        return _bounded(digits[0] + 4, digits[1] + 4)
+        return _limit_decimal(digits[0] + 4, digits[1] + 4)
     return "double" if argument in (*INTEGRAL, "float", "double") else None
 
 
@@ -238,17 +242,17 @@ def is_number(kind: str) -> bool:
     return kind in (*INTEGRAL, "float", "double") or kind.startswith("decimal")
 
 
-def widest(kinds: list[str | None]) -> str | None:
+def find_widest_type(kinds: list[str | None]) -> str | None:
     """Return the type of branches of several types, or None if it is not certain."""
     found = kinds[0] if kinds else None
     for kind in kinds[1:]:
         if found is None or kind is None:
             return None
-        found = wider(found, kind)
+        found = find_wider_type(found, kind)
     return found
 
 
-def sum_type(argument: str | None) -> str | None:
+def infer_sum_type(argument: str | None) -> str | None:
     """Return the type of the sum of a column."""
     if argument in INTEGRAL:
         return "bigint"
@@ -257,7 +261,7 @@ def sum_type(argument: str | None) -> str | None:
     return "double" if argument in ("float", "double") else None
 
 
-def wider(one: str, other: str) -> str | None:
+def find_wider_type(one: str, other: str) -> str | None:
     """Return the type in which values of two types can be compared without loss, or None."""
     if one == other:
         return one
@@ -269,23 +273,23 @@ def wider(one: str, other: str) -> str | None:
     if pair & {"float", "double"}:
         return (
             "double"
-            if _digits(one) is not None or _digits(other) is not None or pair == {"float", "double"}
+            if _find_digits(one) is not None or _find_digits(other) is not None or pair == {"float", "double"}
             else None
         )
-    mine, theirs = _digits(one), _digits(other)
+    mine, theirs = _find_digits(one), _find_digits(other)
     if mine is None or theirs is None:
         return None
     scale, whole = max(mine[1], theirs[1]), max(mine[0] - mine[1], theirs[0] - theirs[1])
     return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else None
 
 
-def _digits(kind: str) -> tuple[int, int] | None:
+def _find_digits(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a number type without exponent."""
     whole = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}.get(kind)
     return (whole, 0) if whole is not None else decimal_digits(kind)
 
 
-def _number(text: str) -> str | None:
+def _infer_number(text: str) -> str | None:
     if text.isdigit():
         if len(text.lstrip("0")) > 19:
             return None
@@ -297,21 +301,21 @@ def _number(text: str) -> str | None:
     return f"decimal({max(len(parts.digits), scale)},{scale})"
 
 
-def _target(node: exp.Cast) -> str | None:
+def _parse_target(node: exp.Cast) -> str | None:
     try:
-        return sql_type(node.to, "spark")
+        return parse_sql_type(node.to, "spark")
     except UnsupportedSql:
         return None
 
 
-def _of_items(kinds: list[str | None]) -> str | None:
+def _find_item_type(kinds: list[str | None]) -> str | None:
     """Return the type of an array's items: that of all of them, or the widest whole number."""
     if kinds and all(kind in INTEGRAL for kind in kinds):
-        return widest(kinds)
-    return _common(kinds)
+        return find_widest_type(kinds)
+    return _find_same_type(kinds)
 
 
-def _common(kinds: list[str | None]) -> str | None:
+def _find_same_type(kinds: list[str | None]) -> str | None:
     return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
 
 
@@ -319,17 +323,17 @@ def _is_empty_array(node: exp.Expr) -> bool:
     return isinstance(node, exp.Array) and not node.expressions
 
 
-def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
-    name = function_name(node)
+def _infer_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
+    name = find_function_name(node)
     if name is None:
         return None
     if name in _BY_NAME:
         return _BY_NAME[name]
     arguments = [part for part in node.iter_expressions() if isinstance(part, exp.Expr)]
     empty = [part for part in arguments if isinstance(part, exp.Null) or _is_empty_array(part)]
-    kinds = [exact_type(part, types) for part in arguments if part not in empty]
+    kinds = [infer_exact_type(part, types) for part in arguments if part not in empty]
     if name in ("row", "named_struct"):
-        return _of_row(name, arguments, types)
+        return _infer_row(name, arguments, types)
     if name in ("get", "element_at") and kinds:
         return element_type(kinds[0] or "")
     if name == "sequence" and kinds[:1] and kinds[0] in _MOMENTS:
@@ -341,32 +345,32 @@ def _of_call(node: exp.Expr, types: Mapping[str, str]) -> str | None:
     if name in ("floor", "ceil") and len(kinds) == 1 and kinds[0] in (*INTEGRAL, "double"):
         return "bigint"
     if name in ("coalesce", "greatest", "least", "ifnull", "nvl"):
-        return widest(kinds)
+        return find_widest_type(kinds)
     if name in ("max_by", "min_by", "nullif", "mode"):
         return kinds[0] if kinds else None
     if name in _OF_ARGUMENTS:
-        return _common(kinds)
+        return _find_same_type(kinds)
     if name in ("avg", "mean"):
-        return average_type(kinds[0]) if kinds else None
-    return sum_type(kinds[0]) if name == "sum" and kinds else None
+        return infer_average_type(kinds[0]) if kinds else None
+    return infer_sum_type(kinds[0]) if name == "sum" and kinds else None
 
 
-def _of_row(name: str, arguments: list[exp.Expr], types: Mapping[str, str]) -> str | None:
+def _infer_row(name: str, arguments: list[exp.Expr], types: Mapping[str, str]) -> str | None:
     names = [f"f{n}" for n in range(1, len(arguments) + 1)]
     if name == "named_struct":
         names, arguments = [part.name for part in arguments[::2]], arguments[1::2]
-    kinds = [exact_type(part, types) for part in arguments]
+    kinds = [infer_exact_type(part, types) for part in arguments]
     if not kinds or None in kinds:
         return None
     return f"struct<{','.join(f'{field}:{kind}' for field, kind in zip(names, kinds, strict=True))}>"
 
 
-def call_type(function: str, kinds: list[str | None]) -> str | None:
+def infer_call_type(function: str, kinds: list[str | None]) -> str | None:
     """Return the type of an aggregate call by those of its arguments."""
     if function in ("avg", "mean") and kinds:
-        return average_type(kinds[0])
+        return infer_average_type(kinds[0])
     if function == "sum" and len(kinds) == 1:
-        return sum_type(kinds[0])
+        return infer_sum_type(kinds[0])
     if function in ("min", "max", "any_value", "max_by", "min_by", "mode", "bit_and", "bit_or", "bit_xor"):
         return kinds[0] if kinds else None
     return _BY_NAME.get(function)

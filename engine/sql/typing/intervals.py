@@ -43,7 +43,7 @@ _CLOCK = re.compile(r"\s*([+-]?)(?:(\d+)\s+)?(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d{
 _DAY_TO_SECOND = exp.IntervalSpan(this=exp.Var(this="DAY"), expression=exp.Var(this="SECOND"))
 
 
-def interval_of(text: str, *, standard: bool = False) -> timedelta | None:
+def parse_interval(text: str, *, standard: bool = False) -> timedelta | None:
     """Return the span that a text such as '1 day 02:30:00' or '90 minutes' means; None for months, years and anything else.
 
     The sign of '-1 02:30' is that of the days to PostgreSQL, and in `standard` SQL, as Spark has it, that of all.
@@ -53,10 +53,10 @@ def interval_of(text: str, *, standard: bool = False) -> timedelta | None:
         return None
     while rest:
         if found := _CLOCK.fullmatch(rest):
-            total += _clock(found, standard)
+            total += _parse_clock(found, standard)
             break
         found = _PART.match(rest)
-        unit = _unit(found[2]) if found else None
+        unit = _normalize_unit(found[2]) if found else None
         if found is None or unit is None:
             return None
         total += round(float(found[1]) * _MICROS[unit])
@@ -64,11 +64,11 @@ def interval_of(text: str, *, standard: bool = False) -> timedelta | None:
     return timedelta(microseconds=total)
 
 
-def calendar_interval(text: str) -> tuple[int, timedelta] | None:
+def parse_calendar_interval(text: str) -> tuple[int, timedelta] | None:
     """Return the months and the rest that a text such as '1 year 2 mons -3 days 04:05' means; None if it cannot be read."""
     rest, months = text.strip().lower(), 0
     if rest.endswith(" ago"):
-        past = calendar_interval(rest.removesuffix("ago"))
+        past = parse_calendar_interval(rest.removesuffix("ago"))
         return None if past is None else (-past[0], -past[1])
     if found := _YEARS_AND_MONTHS.fullmatch(rest):
         sign = -1 if found[1] == "-" else 1
@@ -76,7 +76,7 @@ def calendar_interval(text: str) -> tuple[int, timedelta] | None:
     if re.fullmatch(r"[+-]?\d+(\.\d+)?", rest):
         return 0, timedelta(seconds=float(rest))
     if rest.startswith("p"):
-        return _iso_interval(rest)
+        return _parse_iso_interval(rest)
     while found := _PART.match(rest):
         unit = found[2].removesuffix("s") if len(found[2]) > 3 else found[2]
         count = _MONTHS.get(unit)
@@ -89,11 +89,11 @@ def calendar_interval(text: str) -> tuple[int, timedelta] | None:
         rest = rest[found.end() :].strip()
     if not rest:
         return (months, timedelta()) if text.strip() else None
-    span = interval_of(rest)
+    span = parse_interval(rest)
     return None if span is None else (months, span)
 
 
-def _iso_interval(text: str) -> tuple[int, timedelta] | None:
+def _parse_iso_interval(text: str) -> tuple[int, timedelta] | None:
     """Return what an interval of ISO 8601 means: P1Y2M3DT4H5M6.5S."""
     found = _ISO.fullmatch(text)
     if found is None or text in ("p", "pt"):
@@ -105,20 +105,20 @@ def _iso_interval(text: str) -> tuple[int, timedelta] | None:
     return int(years) * 12 + int(months), rest
 
 
-def interval_value(node: exp.Expr) -> timedelta | None:
+def evaluate_interval(node: exp.Expr) -> timedelta | None:
     """Return the span that INTERVAL '…' or CAST('…' AS INTERVAL) means, or None."""
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         to_seconds = isinstance(node.to.this, exp.Interval)
-        return interval_of(node.this.name, standard=to_seconds) if is_interval(node.to) else None
+        return parse_interval(node.this.name, standard=to_seconds) if is_interval(node.to) else None
     if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
         return None
     unit = node.args.get("unit")
     if unit is None:
-        return interval_of(node.this.name)
+        return parse_interval(node.this.name)
     if isinstance(unit, exp.IntervalSpan):
         whole = (unit.this.name.upper(), unit.expression.name.upper()) == ("DAY", "SECOND")
-        return interval_of(node.this.name, standard=True) if whole else None
-    return interval_of(f"{node.this.name} {unit.name}")
+        return parse_interval(node.this.name, standard=True) if whole else None
+    return parse_interval(f"{node.this.name} {unit.name}")
 
 
 def is_interval(kind: exp.DataType) -> bool:
@@ -132,7 +132,7 @@ def is_interval(kind: exp.DataType) -> bool:
     return unit is None or not re.search(r"YEAR|MONTH", unit.sql().upper())
 
 
-def day_time_literal(span: timedelta) -> exp.Interval:
+def build_day_time_literal(span: timedelta) -> exp.Interval:
     """Return a span as Spark writes it: INTERVAL '1 02:30:00.000000' DAY TO SECOND."""
     micros = span // timedelta(microseconds=1)
     sign, micros = ("-", -micros) if micros < 0 else ("", micros)
@@ -168,12 +168,12 @@ def is_span(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Interval) or (isinstance(inner, exp.Cast) and is_interval(inner.to))
 
 
-def _unit(text: str) -> str | None:
+def _normalize_unit(text: str) -> str | None:
     plain = _SHORT.get(text, text.removesuffix("s") if len(text) > 2 else text)
     return plain if plain in _MICROS else None
 
 
-def _clock(found: re.Match[str], standard: bool) -> int:
+def _parse_clock(found: re.Match[str], standard: bool) -> int:
     sign = -1 if found[1] == "-" else 1
     days = int(found[2] or 0) * 86_400
     seconds = int(found[3]) * 3600 + int(found[4]) * 60 + float(found[5] or 0)

@@ -47,26 +47,26 @@ _NODES: dict[type[exp.Expr], str] = {
 }
 
 
-def marked(node: exp.Expr, kind: str) -> exp.Expr:
+def mark_type(node: exp.Expr, kind: str) -> exp.Expr:
     """Return a translated expression that keeps its type in SQL."""
     node.meta[_MARK] = kind
     return node
 
 
-def unmarked(node: exp.Expr) -> exp.Expr:
+def strip_mark(node: exp.Expr) -> exp.Expr:
     """Return a copy of a translated expression without its type in SQL."""
     found = node.copy()
     found.meta.pop(_MARK, None)
     return found
 
 
-def mark_of(node: exp.Expr) -> str | None:
+def get_mark(node: exp.Expr) -> str | None:
     """Return the type in SQL that a translated expression keeps, if it has one."""
     kind: str | None = node.meta.get(_MARK)
     return kind
 
 
-def json_type(node: exp.Expr, type_of: TypeOf) -> str | None:
+def infer_json_type(node: exp.Expr, type_of: TypeOf) -> str | None:
     """Return the type of an expression over JSON as it is written, None for any other."""
     if type(node) in _NODES:
         return _NODES[type(node)]
@@ -80,7 +80,7 @@ def json_type(node: exp.Expr, type_of: TypeOf) -> str | None:
     return None
 
 
-def joined_type(node: exp.DPipe, one: str | None, other: str | None) -> str | None:
+def infer_concat_type(node: exp.DPipe, one: str | None, other: str | None) -> str | None:
     """Return the type of `||` of two types: a text in quotes beside jsonb is jsonb."""
     if "jsonb" in (one, other):
         texts = [part for part, kind in ((node.this, one), (node.expression, other)) if kind == "string"]

@@ -10,36 +10,36 @@ from typing import Any
 import pyarrow as pa
 
 
-class Number(str):
+class RawNumber(str):
     """A number as it was written."""
 
     __slots__ = ()
 
 
-DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
+DECODER = json.JSONDecoder(parse_float=RawNumber, parse_int=RawNumber)
 
 
-def written(value: Any) -> str:
+def format_json(value: Any) -> str:
     """Write a value as JSON, numbers as they were read."""
     match value:
         case None | True | False:
             return {None: "null", True: "true", False: "false"}[value]
-        case Number():
+        case RawNumber():
             return str(value)
         case str():
             return json.dumps(value, ensure_ascii=False)
         case list():
-            return "[" + ", ".join(map(written, value)) + "]"
+            return "[" + ", ".join(map(format_json, value)) + "]"
         case dict():
             pairs = (
-                f"{json.dumps(name, ensure_ascii=False)}: {written(item)}" for name, item in value.items()
+                f"{json.dumps(name, ensure_ascii=False)}: {format_json(item)}" for name, item in value.items()
             )
             return "{" + ", ".join(pairs) + "}"
         case _:  # NaN and infinities, which Python's JSON knows
             return str(value)
 
 
-def bytes_of(texts: pa.Array[Any], *, in_json: bool) -> tuple[pa.Array[Any], list[int]]:
+def decode_bytes(texts: pa.Array[Any], *, in_json: bool) -> tuple[pa.Array[Any], list[int]]:
     """Return texts as bytes, and which stand for none: `\\x41` in hexadecimal digits, else base64 in JSON, UTF-8 elsewhere."""
     found, bad = list[bytes | None](), list[int]()
     for place, text in enumerate(texts.to_pylist()):
@@ -56,7 +56,7 @@ def bytes_of(texts: pa.Array[Any], *, in_json: bool) -> tuple[pa.Array[Any], lis
     return pa.array(found, pa.binary()), bad
 
 
-def entries(value: Any, *, nested_keys: bool) -> list[tuple[Any, Any]] | None:
+def list_entries(value: Any, *, nested_keys: bool) -> list[tuple[Any, Any]] | None:
     """Return the entries of a map as JSON has it: an object, a list of pairs, or one of objects with key and value.
 
     None is what is no map. The keys of an object are texts, of nested keys those of their JSON.
@@ -70,11 +70,11 @@ def entries(value: Any, *, nested_keys: bool) -> list[tuple[Any, Any]] | None:
             return None
     if not isinstance(value, list):
         return None
-    found = [_entry(one) for one in value]
+    found = [_parse_entry(one) for one in value]
     return None if any(one is None or one[0] is None for one in found) else [one for one in found if one]
 
 
-def _entry(value: Any) -> tuple[Any, Any] | None:
+def _parse_entry(value: Any) -> tuple[Any, Any] | None:
     if isinstance(value, list) and len(value) == 2:
         return value[0], value[1]
     if isinstance(value, dict) and set(value) <= {"key", "value"} and "key" in value:

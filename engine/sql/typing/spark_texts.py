@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import as_numbers, holds
+from engine.arrow import as_numbers, to_mask
 
 MICROS_OF_A_DAY = 86_400_000_000
 
 
-def float_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+def format_floats(values: pa.Array[Any]) -> pa.Array[Any]:
     """Write floating numbers with the fewest digits that give them back, as Java does."""
     numbers = values.to_numpy(zero_copy_only=False)
-    null = holds(values.is_null())
-    texts = [None if absent else _float_text(number) for number, absent in zip(numbers, null, strict=True)]
+    null = to_mask(values.is_null())
+    texts = [None if absent else _format_float(number) for number, absent in zip(numbers, null, strict=True)]
     return pa.array(texts, pa.string())
 
 
-def _float_text(number: Any) -> str:
+def _format_float(number: Any) -> str:
     if not np.isfinite(number):
         return "NaN" if np.isnan(number) else "Infinity" if number > 0 else "-Infinity"
     if number == 0:
@@ -36,12 +36,12 @@ def _float_text(number: Any) -> str:
     return f"{mantissa}E{int(power)}"
 
 
-def decimal_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+def format_decimals(values: pa.Array[Any]) -> pa.Array[Any]:
     """Write decimals with all their digits."""
     return pa.array([None if one is None else f"{one:f}" for one in values.to_pylist()], pa.string())
 
 
-def moment_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+def format_moments(values: pa.Array[Any]) -> pa.Array[Any]:
     """Write dates, times of day and moments, those with a zone in UTC."""
     given: Any = values.type
     if pa.types.is_date64(given):
@@ -51,10 +51,10 @@ def moment_texts(values: pa.Array[Any]) -> pa.Array[Any]:
     texts: pa.Array[Any] = values.cast(pa.string())
     texts = pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1")
     texts = pc.replace_substring_regex(texts, r"\.$", "")
-    return texts if pa.types.is_time(given) else _with_far_years(texts, values)
+    return texts if pa.types.is_time(given) else _rewrite_far_years(texts, values)
 
 
-def _with_far_years(texts: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+def _rewrite_far_years(texts: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
     """Return texts of dates and times, those written anew whose years Arrow does not write as Spark does, or not at all."""
     kind: Any = values.type
     is_day = pa.types.is_date(kind)
@@ -76,14 +76,14 @@ def _with_far_years(texts: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any
     return pa.array(found, pa.string())
 
 
-def span_texts(values: pa.Array[Any]) -> pa.Array[Any]:
+def format_spans(values: pa.Array[Any]) -> pa.Array[Any]:
     """Write intervals of days and less."""
     micros: pa.Array[Any] = values.cast(pa.duration("us")).cast(pa.int64())
-    texts = [None if one is None else _span_text(one) for one in micros.to_pylist()]
+    texts = [None if one is None else _format_span(one) for one in micros.to_pylist()]
     return pa.array(texts, pa.string())
 
 
-def _span_text(micros: int) -> str:
+def _format_span(micros: int) -> str:
     sign, micros = "-" if micros < 0 else "", abs(micros)
     days, rest = divmod(micros, MICROS_OF_A_DAY)
     hours, rest = divmod(rest, 3_600_000_000)

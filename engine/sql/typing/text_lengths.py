@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import sqlglot.expressions as exp
 
 from engine.arrow import Column as Texts
-from engine.arrow import either, holds, positions
-from engine.sql.catalog import Column
+from engine.arrow import choose_values, to_mask, to_positions
+from engine.sql.catalog import RelationColumn
 from engine.sql.dialect import Dialect
 
 _KIND = exp.DataType.Type
@@ -23,7 +23,7 @@ _FIXED = (_KIND.CHAR, _KIND.NCHAR)
 _VARYING = (_KIND.VARCHAR, _KIND.NVARCHAR)
 
 
-def length_of(kind: exp.DataType, dialect: Dialect) -> tuple[int | None, bool]:
+def parse_length(kind: exp.DataType, dialect: Dialect) -> tuple[int | None, bool]:
     """Return how many characters a type takes, None for any number, and whether it is a CHAR; in PostgreSQL CHAR is CHAR(1)."""
     fixed = kind.this in _FIXED
     if not fixed and kind.this not in _VARYING:
@@ -33,15 +33,15 @@ def length_of(kind: exp.DataType, dialect: Dialect) -> tuple[int | None, bool]:
     return (1, True) if fixed and dialect != "spark" else (None, False)
 
 
-def shown_type(column: Column) -> str:
+def format_column_type(column: RelationColumn) -> str:
     """Return the type of a column as users write it."""
     if column.length is None:
-        return column.seen_type
+        return column.visible_type
     return f"{'char' if column.fixed else 'varchar'}({column.length})"
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedTexts:
     """Texts as a column keeps them; those that are too long for it, and the numbers of their rows."""
 
     kept: Texts
@@ -49,27 +49,27 @@ class Fitted:
     places: pa.Int64Array
 
 
-def fitted(values: Texts, column: Column) -> Fitted:
+def fit_texts(values: Texts, column: RelationColumn) -> FittedTexts:
     """Return texts as a column keeps them, and those that are too long for it."""
     assert column.length is not None
     if column.fixed:
         values = pc.utf8_rtrim(values, characters=" ")
     lengths: Texts = pc.utf8_length(values)  # type: ignore[arg-type]  # the stubs want to know that they are texts
-    over = holds(pc.greater(lengths, pa.scalar(column.length)))
+    over = to_mask(pc.greater(lengths, pa.scalar(column.length)))
     if not over.any():
-        return Fitted(values, values.slice(0, 0), positions(np.empty(0, dtype=np.int64)))
+        return FittedTexts(values, values.slice(0, 0), to_positions(np.empty(0, dtype=np.int64)))
     cut = pc.utf8_slice_codeunits(values, 0, column.length)
     rest = pc.utf8_slice_codeunits(values, column.length)
-    more = holds(pc.not_equal(pc.utf8_rtrim(rest, characters=" "), pa.scalar("", rest.type)))
-    places = positions(np.flatnonzero(over & more))
-    return Fitted(either(pa.array(over, pa.bool_()), cut, values), values.take(places), places)
+    more = to_mask(pc.not_equal(pc.utf8_rtrim(rest, characters=" "), pa.scalar("", rest.type)))
+    places = to_positions(np.flatnonzero(over & more))
+    return FittedTexts(choose_values(pa.array(over, pa.bool_()), cut, values), values.take(places), places)
 
 
-def too_long(text: str, column: Column) -> str | None:
+def validate_length(text: str, column: RelationColumn) -> str | None:
     """Return what is wrong with a text that a column cannot keep, else None."""
     assert column.length is not None
     rest = text[column.length :]
     if not rest.strip(" "):
         return None
     shown = text if len(text) <= 40 else f"{text[:37]}…"
-    return f"'{shown}' has {len(text)} characters, column {column.name} is {shown_type(column)}"
+    return f"'{shown}' has {len(text)} characters, column {column.name} is {format_column_type(column)}"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import either, nulls
+from engine.arrow import choose_values, make_nulls
 from engine.sql.typing import time_texts
 
 TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
@@ -34,24 +34,26 @@ _LAST_TIME = datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 
 @dataclass(frozen=True)
-class Read:
+class ParsedTexts:
     """Texts as values of a type; `bad` are the rows whose text is none, null in `values`."""
 
     values: pa.Array[Any]
     bad: np.ndarray
 
 
-def read(texts: pa.Array[Any], kind: pa.DataType) -> Read:
+def parse_texts(texts: pa.Array[Any], kind: pa.DataType) -> ParsedTexts:
     """Return texts as values of `kind`, which is not nested: ISO dates and times, decimal numbers, true/false."""
     bad: list[int] = []
     parts: list[pa.Array[Any]] = []
     try:
-        _from_text(texts.slice(0, 0), kind)
+        _parse_values(texts.slice(0, 0), kind)
     except REFUSED:  # no text is one, whatever it is
-        return Read(nulls(len(texts), kind), np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False)))
+        return ParsedTexts(
+            make_nulls(len(texts), kind), np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+        )
     _convert_slice(texts, kind, 0, parts, bad)
     joined = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-    return Read(joined, np.asarray(bad, dtype=np.int64))
+    return ParsedTexts(joined, np.asarray(bad, dtype=np.int64))
 
 
 def _convert_slice(
@@ -59,13 +61,13 @@ def _convert_slice(
 ) -> None:
     """Convert; where that fails, halve until the values that do not fit stand alone."""
     try:
-        converted = _from_text(values, kind)
+        converted = _parse_values(values, kind)
         check_range(converted)
         parts.append(converted)
         return
     except REFUSED:
         if len(values) == 1:
-            parts.append(nulls(1, kind))
+            parts.append(make_nulls(1, kind))
             bad.append(start)
             return
     half = len(values) // 2
@@ -92,56 +94,56 @@ def check_range(values: pa.Array[Any]) -> None:
         raise pa.ArrowInvalid("out of range")
 
 
-def _in_utc(times: pa.Array[Any]) -> pa.Array[Any]:
+def _assume_utc(times: pa.Array[Any]) -> pa.Array[Any]:
     zoned: pa.Array[Any] = pc.assume_timezone(times, "UTC")  # type: ignore[call-overload]  # the stubs want one unit
     return zoned
 
 
-def _from_text(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+def _parse_values(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return text.cast(kind)
     trimmed = pc.utf8_trim_whitespace(text)
     if pa.types.is_boolean(kind):
-        return _booleans(trimmed)
+        return _parse_booleans(trimmed)
     if pa.types.is_integer(kind):
-        return _integers(trimmed, kind)
+        return _parse_integers(trimmed, kind)
     if pa.types.is_timestamp(kind):
         try:
-            return _timestamps(trimmed, kind)
+            return _parse_timestamps(trimmed, kind)
         except pa.ArrowInvalid:
-            return time_texts.timestamps(trimmed, kind)
+            return time_texts.parse_timestamps(trimmed, kind)
     if pa.types.is_date(kind):
         try:
             return trimmed.cast(kind)
         except pa.ArrowInvalid:
-            return time_texts.dates(trimmed, kind)
+            return time_texts.parse_dates(trimmed, kind)
     if pa.types.is_time(kind):
-        return time_texts.times(trimmed, kind)
+        return time_texts.parse_times(trimmed, kind)
     if pa.types.is_decimal128(kind):
-        return _decimals(trimmed, kind)
+        return _parse_decimals(trimmed, kind)
     if pa.types.is_floating(kind):
-        return _floats(trimmed, kind)
+        return _parse_floats(trimmed, kind)
     if pa.types.is_duration(kind):
-        return _durations(trimmed, kind)
+        return _parse_durations(trimmed, kind)
     return trimmed.cast(kind)
 
 
-def _booleans(text: pa.Array[Any]) -> pa.Array[Any]:
+def _parse_booleans(text: pa.Array[Any]) -> pa.Array[Any]:
     lower = pc.utf8_lower(text)
     true, false = pc.is_in(lower, TRUE_WORDS), pc.is_in(lower, FALSE_WORDS)
     if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text)), min_count=0).as_py():
         raise pa.ArrowInvalid("neither true nor false")
-    return either(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
+    return choose_values(pc.is_null(text), pa.scalar(None, pa.bool_()), true)
 
 
-def _integers(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+def _parse_integers(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:  # "517.0": a whole number from a tool that knows no nulls among integers
         return pc.replace_substring_regex(text, r"^\+?(-?\d+)(?:\.0*)?$", r"\1").cast(kind)
 
 
-def _floats(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+def _parse_floats(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Cast; Arrow makes a number beyond the type infinite."""
     values: pa.Array[Any] = text.cast(kind)
     endless = pc.is_inf(values)
@@ -152,12 +154,12 @@ def _floats(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     return values
 
 
-def _decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:
+def _parse_decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:
     """Cast what fits for certain; Arrow 26 wraps around at more digits, and ends the process at large exponents."""
     whole, scale = kind.precision - kind.scale, kind.scale
     if not _all_match(text, r"^[+-]?\d*\.?\d*$"):
         text = pa.array(
-            [None if item is None else _without_exponent(item) for item in text.to_pylist()], pa.string()
+            [None if item is None else _expand_exponent(item) for item in text.to_pylist()], pa.string()
         )
     if not _all_match(text, rf"^[+-]?0*\d{{0,{whole}}}(?:\.\d{{0,{scale}}}0*)?$"):
         raise pa.ArrowInvalid("more digits than the type has")
@@ -166,9 +168,9 @@ def _decimals(text: pa.Array[Any], kind: pa.Decimal128Type) -> pa.Array[Any]:
     return pc.replace_substring_regex(text, rf"(\.\d{{{scale}}})0+$", r"\1").cast(kind)
 
 
-def _durations(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+def _parse_durations(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Read seconds, with a fraction of six digits at most."""
-    seconds = _decimals(text, pa.decimal128(38, 6))
+    seconds = _parse_decimals(text, pa.decimal128(38, 6))
     micros = [None if one is None else int(one.scaleb(6)) for one in seconds.to_pylist()]
     return pa.array(micros, pa.int64()).cast(pa.duration("us")).cast(kind)
 
@@ -177,7 +179,7 @@ def _all_match(text: pa.Array[Any], pattern: str) -> bool:
     return pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py()
 
 
-def _without_exponent(text: str) -> str:
+def _expand_exponent(text: str) -> str:
     """Write a number without an exponent; raises ValueError for what is no number, or has more digits than any type."""
     try:
         number = Decimal(text) if len(text) <= _MOST_DIGITS else Decimal("nan")
@@ -189,7 +191,7 @@ def _without_exponent(text: str) -> str:
     return f"{number:f}"
 
 
-def _timestamps(text: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[Any]:
+def _parse_timestamps(text: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[Any]:
     zoned = pc.match_substring_regex(text, _ZONE)
     # A date alone ends in "-dd", which is no zone: those have no time part.
     zoned = pc.and_(zoned, pc.match_substring_regex(text, r"[T ]\d"))
@@ -201,7 +203,7 @@ def _timestamps(text: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[Any]:
         return text.cast(plain)
     with_zone = pa.timestamp(kind.unit, "UTC")
     if not some:
-        return _in_utc(text.cast(plain)).cast(kind)
+        return _assume_utc(text.cast(plain)).cast(kind)
     if every:
         return text.cast(with_zone).cast(kind)
     nothing = pa.scalar(None, pa.string())

@@ -9,7 +9,7 @@ import sqlglot.expressions as exp
 from sqlglot.dialects.spark import Spark
 
 from engine.errors import UnsupportedSql
-from engine.jsonb.kinds import split_types, stored_type
+from engine.jsonb.kinds import split_types, to_storage_type
 from engine.sql.dialect import Dialect
 from engine.sql.typing.intervals import is_interval
 
@@ -66,19 +66,19 @@ def to_arrow(kind: str) -> pa.DataType:
     raise UnsupportedSql(f"columns of type {kind} are not offered")
 
 
-def quoted_type(kind: str) -> str:
+def quote_type(kind: str) -> str:
     """Return a Spark type string with the names of fields quoted: Spark SQL takes few of them as they are.
 
-    >>> quoted_type("map<string,array<struct<größe:int,1d:decimal(3,1)>>>")
+    >>> quote_type("map<string,array<struct<größe:int,1d:decimal(3,1)>>>")
     'map<string,array<struct<`größe`:int,`1d`:decimal(3,1)>>>'
     """
     if kind.startswith("array<"):
-        return f"array<{quoted_type(kind[6:-1])}>"
+        return f"array<{quote_type(kind[6:-1])}>"
     if kind.startswith("map<"):
-        return f"map<{','.join(map(quoted_type, split_types(kind[4:-1])))}>"
+        return f"map<{','.join(map(quote_type, split_types(kind[4:-1])))}>"
     if kind.startswith("struct<"):
         parts = (part.partition(":") for part in split_types(kind[7:-1]))
-        fields = ((name.strip("`"), quoted_type(inner)) for name, _, inner in parts)
+        fields = ((name.strip("`"), quote_type(inner)) for name, _, inner in parts)
         return "struct<" + ",".join(f"`{name}`:{inner}" for name, inner in fields) + ">"
     return kind
 
@@ -152,10 +152,10 @@ def parse_type(kind: exp.DataType, dialect: Dialect) -> str:
 
     Raises UnsupportedSql for a type that no column can have.
     """
-    return stored_type(sql_type(kind, dialect))
+    return to_storage_type(parse_sql_type(kind, dialect))
 
 
-def sql_type(kind: exp.DataType, dialect: Dialect) -> str:
+def parse_sql_type(kind: exp.DataType, dialect: Dialect) -> str:
     """Return a parsed type as SQL sees it: as `parse_type` does, but for json and jsonb; raises UnsupportedSql."""
     this, inner = kind.this, kind.expressions
     if this == _KIND.TIMESTAMP:
@@ -171,13 +171,15 @@ def sql_type(kind: exp.DataType, dialect: Dialect) -> str:
     if this in (_KIND.JSON, _KIND.JSONB):
         return "jsonb" if this == _KIND.JSONB else "json"
     if this == _KIND.DECIMAL:
-        return _decimal([part.name for part in inner], dialect)
+        return _parse_decimal([part.name for part in inner], dialect)
     if this in (_KIND.ARRAY, _KIND.LIST) and len(inner) == 1:
-        return f"array<{sql_type(inner[0], dialect)}>"
+        return f"array<{parse_sql_type(inner[0], dialect)}>"
     if this == _KIND.MAP and len(inner) == 2:
-        return f"map<{sql_type(inner[0], dialect)},{sql_type(inner[1], dialect)}>"
+        return f"map<{parse_sql_type(inner[0], dialect)},{parse_sql_type(inner[1], dialect)}>"
     if this == _KIND.STRUCT and inner and all(isinstance(part, exp.ColumnDef) for part in inner):
-        return "struct<" + ",".join(f"{p.name}:{sql_type(p.args['kind'], dialect)}" for p in inner) + ">"
+        return (
+            "struct<" + ",".join(f"{p.name}:{parse_sql_type(p.args['kind'], dialect)}" for p in inner) + ">"
+        )
     text = kind.sql("spark").lower().replace(" ", "")
     text = "string" if re.fullmatch(r"(var)?char(\(\d+\))?", text) else _NAMES.get(text, text)
     if text not in _SIMPLE or text == "void" or this == _KIND.TIMETZ:
@@ -185,7 +187,7 @@ def sql_type(kind: exp.DataType, dialect: Dialect) -> str:
     return text
 
 
-def _decimal(digits: list[str], dialect: Dialect) -> str:
+def _parse_decimal(digits: list[str], dialect: Dialect) -> str:
     if not digits:
         return "decimal(10,0)" if dialect == "spark" else "decimal(38,10)"
     precision, scale = int(digits[0]), int(digits[1]) if len(digits) > 1 else 0
@@ -198,7 +200,7 @@ def _decimal(digits: list[str], dialect: Dialect) -> str:
 
 def cast_type(kind: str) -> exp.DataType:
     """Return a Spark type string as a type that every dialect's rules leave alone."""
-    kind = stored_type(kind)
+    kind = to_storage_type(kind)
     if kind == "timestamp":
         return exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ)
     return exp.DataType.build(kind, dialect="spark")

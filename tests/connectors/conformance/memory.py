@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.connectors import registry
 from engine.connectors.sources import poll_all
-from engine.hummock import batch
+from engine.hummock.writes import batch
 from engine.session import Session
 from tests.connectors.sqlite_connector import JournalConnector
 

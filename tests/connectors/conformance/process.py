@@ -10,7 +10,7 @@ import select
 import sys
 
 from engine.connectors import registry
-from engine.connectors.sources import pending_digest, poll_all
+from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.session import Session
 from tests.connectors.sqlite_connector import JournalConnector
 
@@ -43,7 +43,7 @@ def deliver(session: Session) -> None:
 
 def poll(session: Session) -> None:
     """Take what is pending, and run the views, also over what a process before this one has taken."""
-    if pending_digest(session.catalog, session.store)[0]:
+    if compute_pending_digest(session.catalog, session.store)[0]:
         print("begins", flush=True)
         reports = poll_all(session.catalog, session.store, None, lambda: session.computing)
         print("; ".join(f"{report.rows} {report.error}" for report in reports), flush=True)

@@ -25,14 +25,14 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.schema import Field, PrimitiveType
 
 from engine.connectors import registry
-from engine.connectors.contract import Source
-from engine.connectors.landing_tasks import SETTING
-from engine.connectors.nexmark import NexmarkSource
-from engine.connectors.nexmark_events import NexmarkEvents
-from engine.connectors.sources import source_of
+from engine.connectors.contract.connector import Source
+from engine.connectors.landing.tasks import SETTING
+from engine.connectors.nexmark.events import NexmarkEvents
+from engine.connectors.nexmark.source import NexmarkSource
+from engine.connectors.sources import open_source
 from engine.hummock import Hummock
 from engine.hummock.object_store import open_object_store
-from engine.meta.catalog_store import load
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
 from tests.connectors.sqlite_connector import JournalConnector
 
@@ -92,7 +92,7 @@ class SourceCase(ABC):
 
     def source(self, store: Hummock) -> Source:
         """Return the source as a process over the store has it."""
-        return source_of(store, load(store.version).catalog.get("t"))
+        return open_source(store, load_catalog(store.version).catalog.get("t"))
 
     def offer(self, *changes: Change) -> None:
         """Offer rows, later ones win; GONE takes a key away."""
@@ -261,7 +261,7 @@ class Nexmark(SourceCase):
         self.source(session.store).poll()
 
     def source(self, store: Hummock) -> Source:
-        relation = load(store.version).catalog.get("t")
+        relation = load_catalog(store.version).catalog.get("t")
         return NexmarkSource(store, relation, lambda: self.began + self.seconds)
 
     def write(self, changes: tuple[Change, ...]) -> None:
@@ -272,7 +272,7 @@ class Nexmark(SourceCase):
         self.seconds = int(time.time()) + 1 - self.began
 
     def expected(self) -> Rows:
-        made = NexmarkEvents(1, 100).rows("bid", 0, self.seconds * 100).select(["auction", "price"])
+        made = NexmarkEvents(1, 100).generate_rows("bid", 0, self.seconds * 100).select(["auction", "price"])
         return sorted(tuple(row.values()) for row in made.to_pylist())
 
 

@@ -91,7 +91,7 @@ def test_a_source_whose_processes_are_killed_brings_each_row_once(
         if isinstance(case, sources.Nexmark):
             case.catch_up()
         deadline = time.monotonic() + 120
-        while case.source(session.store).pending() or len(case.held(session)) < len(case.expected()):
+        while case.source(session.store).list_pending() or len(case.held(session)) < len(case.expected()):
             case.source(session.store).poll(lambda: session.computing)
             assert time.monotonic() < deadline, "rows are missing"
         assert case.held(session) == case.expected()

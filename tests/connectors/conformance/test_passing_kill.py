@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.connectors.conformance.test_kill import process
+from tests.connectors.delta.test_pass_through import World
 from tests.connectors.passing import VIEWS, check_views, kept, poll
-from tests.connectors.test_delta_passing import World
 
 KILLS = 5
 pytestmark = pytest.mark.conformance

@@ -18,8 +18,8 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.connectors.contract import no_spark
-from engine.connectors.sources import source_of
+from engine.connectors.contract.connector import no_spark
+from engine.connectors.sources import open_source
 from engine.errors import TidelineError
 from engine.session import Session
 
@@ -292,7 +292,7 @@ def _landed(tasks: bool, session: Session, feature: Feature, folder: Path, batch
 
 
 def _polled(session: Session, feature: Feature, spark: bool) -> None:
-    source = source_of(session.store, session.catalog.get(feature.name))
+    source = open_source(session.store, session.catalog.get(feature.name))
     source.poll((lambda: session.computing) if spark else no_spark)
 
 

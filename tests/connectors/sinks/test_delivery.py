@@ -12,19 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as hs
 from pyspark.sql import SparkSession
 
-from engine.connectors.sinks.contract import Delivered
+from engine.connectors.sinks.contract import DeliveryResult
 from engine.connectors.sinks.ddl import create_sink
 from engine.connectors.sinks.driver import SinkDriver
 from engine.errors import Conflict
 from engine.hummock import Hummock, TableVersion
 from engine.log_store.changes import Changes
 from engine.log_store.sink import LogRange, SinkLogStore
-from engine.meta.catalog_store import load
-from engine.meta.sinks import NEWEST_START
-from engine.runtime.statements import ddl
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.status.sinks import NEWEST_START
+from engine.runtime.statements.create import relations
 from engine.runtime.writes import dml
 from engine.session import Session
-from engine.sql.statements.reader import CreateSink, CreateTable, parse
+from engine.sql.statements.reader import CreateSink, CreateTable, parse_statement
 from tests.connectors.sinks.conftest import Clock, Target, applied, delete, put
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
@@ -146,7 +146,7 @@ def test_two_processes_deliver_each_change_once_between_them(db: Session, target
             thread.start()
         for thread in threads:
             thread.join()
-    assert all(not driver.errors() for driver in drivers)
+    assert all(not driver.collect_errors() for driver in drivers)
     assert sorted(row["id"] for row in target.rows()) == list(range(10))
     for driver in drivers:
         driver.close()
@@ -285,23 +285,23 @@ class World:
         return Hummock.open("memory://", cache_dir=self.folder, object_store=client)
 
     def run_sql(self, store: Hummock, text: str) -> None:
-        statement = parse(text, "spark")
+        statement = parse_statement(text, "spark")
         if isinstance(statement, CreateSink):
             create_sink(store, statement, "spark")
         else:
             assert isinstance(statement, CreateTable)
-            ddl.create_table(store, no_spark, statement, "spark")
+            relations.create_table(store, no_spark, statement, "spark")
 
     def write(self, rows: dict[int, str | None]) -> None:
         new = {key: value for key, value in rows.items() if value is not None}
         gone = [key for key, value in rows.items() if value is None]
-        stored = load(self.writer.refresh())
+        stored = load_catalog(self.writer.refresh())
         if new:
             table = pa.table({"id": pa.array(list(new), pa.int64()), "v": list(new.values())})
-            dml.write(self.writer, stored, no_spark, "t", table, "upsert")
+            dml.write_rows(self.writer, stored, no_spark, "t", table, "upsert")
         if gone:
             keys = pa.table({"id": pa.array(gone, pa.int64())})
-            dml.write(self.writer, stored, no_spark, "t", keys, "delete")
+            dml.write_rows(self.writer, stored, no_spark, "t", keys, "delete")
         self.rows = {k: v for k, v in {**self.rows, **rows}.items() if v is not None}
 
     def deliver(self, at: int | None, after: bool, target_at: int | None) -> None:
@@ -382,7 +382,7 @@ def test_a_sink_is_refused_a_commit_after_somebody_else_moved_it(db: Session, ta
     driver.run()
     table = stale.tables["t"]
     with pytest.raises(Conflict, match="moved on by another process"):
-        delivery._acknowledge(reader, stale, table, table.committed_epoch, [Delivered(0)])
+        delivery._acknowledge(reader, stale, table, table.committed_epoch, [DeliveryResult(0)])
     driver.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.connectors.sinks import delta_changes
+from engine.connectors.delta.sink import changes
 from engine.connectors.sinks.driver import SinkDriver
 from engine.session import Session, SinkReport
 
@@ -57,7 +57,7 @@ def test_few_changes_of_a_delta_table_are_counted_and_many_are_read_by_tasks(
     changed(session)
     report, passed = delivered(session)
     assert report.rows == ROWS and report.driver_bytes == passed >= ROWS * (8 + 7)
-    monkeypatch.setattr(delta_changes, "SMALL_CHANGE_ROWS", 100)
+    monkeypatch.setattr(changes, "SMALL_CHANGE_ROWS", 100)
     session.sql("UPDATE t SET v = 'b'")
     report, passed = delivered(session)
     assert (report.rows, report.driver_bytes, passed) == (ROWS, 0, 0)

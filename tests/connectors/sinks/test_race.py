@@ -16,10 +16,10 @@ from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.driver import SinkDriver
 from engine.errors import Conflict, SqlError
 from engine.hummock import Hummock
-from engine.meta.catalog_store import load
-from engine.meta.sinks import sinks, state_of
-from engine.runtime.statements import ddl
-from engine.runtime.statements.drop import drop
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.status.sinks import list_sinks, read_sink_state
+from engine.runtime.statements.create import relations
+from engine.runtime.statements.drop import drop_relation
 from engine.runtime.writes import dml
 from engine.sql.statements import reader as st
 from tests.connectors.sinks.conftest import Target
@@ -41,8 +41,11 @@ class Race:
         self.failures: list[BaseException] = []
         self.writing = threading.Event()
         store = self.open()
-        ddl.create_table(
-            store, no_spark, st.parse("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)", "spark"), "spark"
+        relations.create_table(
+            store,
+            no_spark,
+            st.parse_statement("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)", "spark"),
+            "spark",
         )  # type: ignore[arg-type]
         self.store = store
 
@@ -69,14 +72,14 @@ class Race:
     def write(self, chance: random.Random, store: Hummock) -> None:
         try:
             for n in range(STEPS):
-                stored = load(store.refresh())
+                stored = load_catalog(store.refresh())
                 ids = chance.sample(range(20), chance.choice((1, 3, 8)))
                 keys = pa.array(ids, pa.int64())
                 if chance.random() < 0.3:
-                    dml.write(store, stored, no_spark, "t", pa.table({"id": keys}), "delete")
+                    dml.write_rows(store, stored, no_spark, "t", pa.table({"id": keys}), "delete")
                 else:
                     rows = pa.table({"id": keys, "v": [f"{n}"] * len(ids)})
-                    dml.write(store, stored, no_spark, "t", rows, "upsert")
+                    dml.write_rows(store, stored, no_spark, "t", rows, "upsert")
         finally:
             self.writing.set()
 
@@ -100,30 +103,30 @@ class Race:
             )
             try:
                 if word == "DROP":
-                    drop(store, st.Drop("sink", name, True, False, ""))
+                    drop_relation(store, st.Drop("sink", name, True, False, ""))
                 elif word == "CREATE":
                     text = (
                         f"CREATE SINK IF NOT EXISTS {name} FROM t WITH (connector = 'file', url = 's3://sinks/{name}', "
                         f"format = 'jsonl', vnode_groups = {chance.choice((1, 2))})"
                     )
-                    create_sink(store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
+                    create_sink(store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
                 else:
-                    alter_sink(store, st.parse(f"ALTER SINK {name} {word}", "spark"))  # type: ignore[arg-type]
+                    alter_sink(store, st.parse_statement(f"ALTER SINK {name} {word}", "spark"))  # type: ignore[arg-type]
             except (Conflict, SqlError) as error:
                 assert "at the same time" in str(error) or "there is no sink" in str(error), error
 
     def settle(self) -> None:
         """Whoever is paused goes on, and then the newest beginning of each sink adds up to the table."""
-        for relation in sinks(load(self.store.refresh())):
-            if state_of(self.store.version, relation.name).paused:
-                alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
+        for relation in list_sinks(load_catalog(self.store.refresh())):
+            if read_sink_state(self.store.version, relation.name).paused:
+                alter_sink(self.store, st.parse_statement(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
         driver = self.driver(self.store)
         reports = driver.run()
         assert [report.error for report in reports] == [None] * len(reports)
         assert not any(report.lag_rows or report.phase != "log" for report in reports)
         driver.close()
         rows = Counter((r["id"], r["v"]) for batch in self.store.iter("t") for r in batch.to_pylist())
-        there = {relation.name for relation in sinks(load(self.store.refresh()))}
+        there = {relation.name for relation in list_sinks(load_catalog(self.store.refresh()))}
         for name, target in self.targets.items():
             found = replayed(name, target.objects, ("id",))
             assert name not in there or found == rows, f"seed {self.seed}: {name}"

@@ -13,7 +13,7 @@ import pytest
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.driver import SinkDriver
 from engine.hummock import Commit, Hummock, Version
-from engine.runtime.statements.drop import drop
+from engine.runtime.statements.drop import drop_relation
 from engine.session import Session
 from engine.sql.statements import reader as st
 from tests.connectors.sinks.conftest import Target, applied, delete, put
@@ -28,13 +28,13 @@ class Outside:
         self.store = Hummock.open(url)
 
     def sql(self, text: str) -> None:
-        match statement := st.parse(text, "spark"):
+        match statement := st.parse_statement(text, "spark"):
             case st.CreateSink():
                 create_sink(self.store, statement, "spark")
             case st.AlterSink():
                 alter_sink(self.store, statement)
             case st.Drop():
-                drop(self.store, statement)
+                drop_relation(self.store, statement)
             case _:
                 raise AssertionError(text)
 
@@ -223,7 +223,7 @@ def test_a_shared_reading_that_a_reader_was_moved_away_from_is_read_by_itself(
     put(db, {1: "a"})
     driver.run()
     put(db, {2: "b"})
-    share = module._share
+    share = module._share_logs
 
     def then_reset(*arguments) -> None:  # type: ignore[no-untyped-def]
         share(*arguments)  # the common reading begins here, and the reader is not where it was
@@ -231,7 +231,7 @@ def test_a_shared_reading_that_a_reader_was_moved_away_from_is_read_by_itself(
         for n in range(3):
             put(db, {n: "c"})
 
-    monkeypatch.setattr(module, "_share", then_reset)
+    monkeypatch.setattr(module, "_share_logs", then_reset)
     assert [report.error for report in driver.run()] == [None, None]
     assert applied(beginnings(target)[-1]) == applied(beginnings(target, "other")[-1]) == content(db)
 
@@ -272,11 +272,11 @@ def test_after_a_reset_a_failed_sink_is_tried_at_once_and_its_error_is_forgotten
     target.broken = lambda path: True
     put(db, {1: "a"})
     driver.run(eager=False)
-    assert driver.errors()
+    assert driver.collect_errors()
     target.broken = lambda path: False
     say("ALTER SINK s RESET")
     db.store.refresh()
-    assert driver.errors() == {}
+    assert driver.collect_errors() == {}
     (report,) = driver.run(eager=False)
     assert report.error is None and report.rows == 1
 
@@ -378,7 +378,7 @@ def test_a_sink_that_is_created_anew_while_its_old_delivery_hangs_gets_its_own_r
     driver.wait(60)
     driver.run(wait_seconds=60)
     assert applied(targets["s3://sinks/new"].rows()) == {1: "a", 2: "b"}
-    assert not driver.errors()
+    assert not driver.collect_errors()
     driver.close()
 
 
@@ -395,17 +395,17 @@ def test_a_sink_begins_after_one_of_its_name_that_came_and_went_meanwhile(
         if store is db.store and "relation/s" in made.catalog and not passed:
             passed.append("one of the same name")
             put(db, {3: "x"})
-            create_sink(other, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
+            create_sink(other, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
             driver = SinkDriver(other, open_target=lambda url: target, wait_seconds=60)
             assert driver.run()[0].rows == 3
             driver.close()
             delete(db, 3)
-            drop(other, st.Drop("sink", "s", True, False, ""))
+            drop_relation(other, st.Drop("sink", "s", True, False, ""))
             store.refresh()
         return commit(store, made)
 
     monkeypatch.setattr(Hummock, "commit", later)
-    create_sink(db.store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
+    create_sink(db.store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
     assert passed
     put(db, {1: "c"})
     driver = SinkDriver(db.store, open_target=lambda url: target, wait_seconds=60)

@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.connectors import json_files, parquet_files
-from engine.connectors.file_formats import FileOptions
-from engine.connectors.landing_rows import Target, land
-from engine.connectors.read_limits import ReadLimits
-from engine.connectors.sinks.files import encoded
+from engine.connectors.formats import json_reader, parquet_reader
+from engine.connectors.formats.file_format import FileOptions
+from engine.connectors.formats.read_limits import ReadLimits
+from engine.connectors.landing.rows import LandingTarget, land_rows
+from engine.connectors.sinks.files import encode_rows
 from engine.connectors.sinks.options import FORMATS
-from engine.sql.catalog import Column
+from engine.sql.catalog import RelationColumn
 from engine.sql.typing.types import _SIMPLE, to_arrow
 
-READERS = {"jsonl": json_files.read, "parquet": parquet_files.read}
+READERS = {"jsonl": json_reader.read_json, "parquet": parquet_reader.read_parquet}
 VALUES: dict[str, list[Any]] = {
     "boolean": [True, False],
     "tinyint": [-128, 127, 0],
@@ -66,13 +66,13 @@ def shaped(shape: str, value: Any) -> list[Any]:
     return [{"a": value, "B": [value]}, {"a": None, "B": None}, None]
 
 
-def again(rows: pa.Table, form: str, limited: dict[str, Column]) -> tuple[pa.Table, list[str]]:
+def again(rows: pa.Table, form: str, limited: dict[str, RelationColumn]) -> tuple[pa.Table, list[str]]:
     """Return rows that were written and read, and why some were not."""
     documents = frozenset(limited)
-    file = io.BytesIO(encoded(rows, form, "none", documents))
-    target = Target("t", rows.schema, ("id",), frozenset({"id"}), limited=limited)
-    options = FileOptions(wanted=target.wanted, documents=target.documents, row_groups=())
-    found = [land(batch, target) for batch in READERS[form](file, options, ReadLimits())]
+    file = io.BytesIO(encode_rows(rows, form, "none", documents))
+    target = LandingTarget("t", rows.schema, ("id",), frozenset({"id"}), limited=limited)
+    options = FileOptions(wanted=target.columns_to_read, documents=target.documents, row_groups=())
+    found = [land_rows(batch, target) for batch in READERS[form](file, options, ReadLimits())]
     return pa.concat_tables([each.rows for each in found]), [bad.reason for each in found for bad in each.bad]
 
 
@@ -115,8 +115,8 @@ def test_documents_land_again_as_they_were_written(form: str, kind: str) -> None
         "1" * 40,
     ]
     for column, cells in (
-        (Column("v", "string", sql_type=kind), [*texts, None]),
-        (Column("v", "array<string>", sql_type=f"array<{kind}>"), [texts, [], None]),
+        (RelationColumn("v", "string", sql_type=kind), [*texts, None]),
+        (RelationColumn("v", "array<string>", sql_type=f"array<{kind}>"), [texts, [], None]),
     ):
         if form == "jsonl":  # a line has one null, which lands as no value
             cells = [_without_null(cell) for cell in cells if cell != "null"]

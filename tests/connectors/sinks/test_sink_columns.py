@@ -9,7 +9,7 @@ import pytest
 from engine.errors import SqlError
 from engine.session import Session
 from engine.sql.statements import reader as st
-from engine.sql.statements.sink_statements import CreateSink
+from engine.sql.statements.ddl.sink_statements import CreateSink
 
 
 def _rows(session: Session, text: str) -> list[tuple]:
@@ -20,7 +20,7 @@ def _rows(session: Session, text: str) -> list[tuple]:
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
 def test_every_form_of_create_sink_is_read(dialect: str) -> None:
-    found = st.parse("CREATE SINK s INTO t (a, b) FROM v WITH (type = 'append-only')", dialect)
+    found = st.parse_statement("CREATE SINK s INTO t (a, b) FROM v WITH (type = 'append-only')", dialect)
     assert isinstance(found, CreateSink)
     assert (found.into, found.columns, found.source, found.options) == (
         "t",
@@ -28,11 +28,11 @@ def test_every_form_of_create_sink_is_read(dialect: str) -> None:
         "v",
         {"type": "append-only"},
     )
-    found = st.parse("CREATE SINK IF NOT EXISTS s FROM v INTO t(b)", dialect)
+    found = st.parse_statement("CREATE SINK IF NOT EXISTS s FROM v INTO t(b)", dialect)
     assert isinstance(found, CreateSink)
     assert (found.into, found.columns, found.if_not_exists) == ("t", ("b",), True)
     text = "CREATE SINK s AS WITH w AS (SELECT 1 AS a) SELECT a FROM w WITH (connector = 'file', path = 'p')"
-    found = st.parse(text, dialect)
+    found = st.parse_statement(text, dialect)
     assert isinstance(found, CreateSink)
     assert found.query_sql == "WITH w AS (SELECT 1 AS a) SELECT a FROM w"
     assert found.options == {"connector": "file", "path": "p"}
@@ -55,7 +55,7 @@ def test_every_form_of_create_sink_is_read(dialect: str) -> None:
 )
 def test_a_wrong_form_is_told_with_its_place(text: str, says: str, place: tuple[int, int]) -> None:
     with pytest.raises(SqlError, match=says) as caught:
-        st.parse(text, "risingwave")
+        st.parse_statement(text, "risingwave")
     assert (caught.value.line, caught.value.column) == place
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.connectors.sinks.files import encoded, same_rows
+from engine.connectors.sinks.files import encode_rows, has_same_rows
 from engine.connectors.sinks.options import SinkOptions
 from engine.connectors.sources import poll_all
 from engine.errors import SqlError, TidelineError
@@ -138,11 +138,11 @@ def test_compressed_files_have_the_same_rows_and_land_again(
 def test_a_compressed_file_of_another_writer_with_the_same_rows_is_left_as_it_is(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2]})
     options = SinkOptions.of({"type": "upsert", "retention": "1", "format": "jsonl", "compression": "gzip"})
-    ours = encoded(rows, "jsonl", "gzip")
+    ours = encode_rows(rows, "jsonl", "gzip")
     theirs = gzip.compress(gzip.decompress(ours), compresslevel=1, mtime=5)
-    assert theirs != ours and same_rows(theirs, ours, options)
-    assert not same_rows(encoded(rows.slice(1), "jsonl", "gzip"), ours, options)
-    assert not same_rows(b"something else", ours, options)
+    assert theirs != ours and has_same_rows(theirs, ours, options)
+    assert not has_same_rows(encode_rows(rows.slice(1), "jsonl", "gzip"), ours, options)
+    assert not has_same_rows(b"something else", ours, options)
 
 
 def test_an_append_only_table_takes_rows_and_a_wider_key_follows_updates(db: Session) -> None:

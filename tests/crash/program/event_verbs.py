@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from engine.hummock import Commit, Hummock, Put, Table
-from engine.meta.catalog_store import entries, load
-from engine.runtime.writes.watermarks import Arrivals, watermark_table
+from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
+from engine.runtime.writes.watermarks import ArrivingRows, build_watermark_table
 from engine.sql.catalog import (
     LATE,
     WATERMARK,
-    Column,
     Relation,
+    RelationColumn,
     Watermark,
+    build_watermark_relation,
     watermark_name,
-    watermark_relation,
 )
 from tests.crash.broken import Broken
 
@@ -49,7 +49,7 @@ class Arrived:
 
 def create_events(store: Hummock) -> None:
     """Create the table and its watermark."""
-    columns = tuple(Column(field.name, "bigint", nullable=field.name != "id") for field in SCHEMA)
+    columns = tuple(RelationColumn(field.name, "bigint", nullable=field.name != "id") for field in SCHEMA)
     relation = Relation(
         name=EVENTS,
         kind="table",
@@ -59,9 +59,9 @@ def create_events(store: Hummock) -> None:
         append_only=True,
         watermark=Watermark("t", DELAY),
     )
-    beside, shown = watermark_table(relation), watermark_relation(relation)
+    beside, shown = build_watermark_table(relation), build_watermark_relation(relation)
     assert beside is not None and shown is not None
-    made = entries({one.name: one for one in (relation, shown)}, {})
+    made = encode_entries({one.name: one for one in (relation, shown)}, {})
     store.commit(Commit(create=(Table(EVENTS, SCHEMA, ("id",), ("id",)), beside), catalog=made))
 
 
@@ -69,10 +69,11 @@ def arrive(store: Hummock, before: Arrived, times: list[tuple[int, int]]) -> Arr
     """Write rows (time, group) in one commit; return what has come then."""
     rows = [(before.written + n, time, group) for n, (time, group) in enumerate(times)]
     version = store.refresh()
-    arrivals = Arrivals(store, version, load(version).catalog.get(EVENTS))
+    arrivals = ArrivingRows(store, version, load_catalog(version).catalog.get(EVENTS))
     given = pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)
     store.ingest_batch(
-        {EVENTS: [Put(arrivals.take(given))], **arrivals.writes()}, precondition=arrivals.unmoved()
+        {EVENTS: [Put(arrivals.filter_late(given))], **arrivals.build_writes()},
+        precondition=arrivals.require_unmoved(),
     )
     return after(before, times)
 

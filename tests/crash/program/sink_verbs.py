@@ -10,9 +10,9 @@ from engine.connectors.sinks.delivery import Delivery
 from engine.hummock import Hummock
 from engine.hummock.object_store.faulty import FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
-from engine.meta.catalog_store import load
-from engine.meta.sinks import sinks, source_of, state_of
-from engine.runtime.statements.drop import drop
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.status.sinks import find_sink_source, list_sinks, read_sink_state
+from engine.runtime.statements.drop import drop_relation
 from engine.sql.catalog import Relation
 from engine.sql.statements import reader as st
 from tests.crash.broken import Broken
@@ -42,8 +42,8 @@ class SinkVerbs(World):
     _interruption: tuple[int, str] | None = None
 
     def _create_sink(self) -> None:
-        stored = load(self.store.refresh())
-        if len(list(sinks(stored))) >= 3:
+        stored = load_catalog(self.store.refresh())
+        if len(list(list_sinks(stored))) >= 3:
             return
         name = f"s{len(self.outside) + 1}"
         self.outside[name] = MemoryObjectStore(self.clock)
@@ -58,38 +58,38 @@ class SinkVerbs(World):
             f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = 'file:///{name}', format = 'jsonl', "
             f"type = 'upsert', vnode_groups = {groups}, retention = '1000 days')"
         )
-        create_sink(self.store, st.parse(text, "spark"), "spark")  # type: ignore[arg-type]
+        create_sink(self.store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
 
     def _key_is_shown(self, name: str) -> bool:
         """Tell whether a sink's files show the key, and nothing but whole numbers: others are text in them."""
-        relation = load(self.store.version).catalog.get(name)
+        relation = load_catalog(self.store.version).catalog.get(name)
         kinds = {column.type for column in relation.columns if not column.hidden}
         return set(relation.primary_key) <= set(self._shown(name)) and kinds == {"bigint"}
 
     def _drop_sink(self) -> None:
         if (relation := self._a_sink()) is not None:
-            drop(self.store, st.Drop("sink", relation.name, True, False, ""))
+            drop_relation(self.store, st.Drop("sink", relation.name, True, False, ""))
 
     def _pause_or_resume_sink(self) -> None:
         if (relation := self._a_sink()) is not None:
-            action = "RESUME" if state_of(self.store.version, relation.name).paused else "PAUSE"
-            alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} {action}", "spark"))  # type: ignore[arg-type]
+            action = "RESUME" if read_sink_state(self.store.version, relation.name).paused else "PAUSE"
+            alter_sink(self.store, st.parse_statement(f"ALTER SINK {relation.name} {action}", "spark"))  # type: ignore[arg-type]
 
     def _reset_sink(self) -> None:
         """A sink begins anew: from now on what counts is what has been delivered since."""
         if (relation := self._a_sink()) is not None:
             self.trace[-1] += f" {relation.name}"
-            alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESET", "spark"))  # type: ignore[arg-type]
+            alter_sink(self.store, st.parse_statement(f"ALTER SINK {relation.name} RESET", "spark"))  # type: ignore[arg-type]
 
     def _create_sink_again(self) -> None:
         """Drop a sink and create another one of its name, into the same folder."""
         if (relation := self._a_sink()) is not None:
             self.trace[-1] += f" {relation.name}"
-            drop(self.store, st.Drop("sink", relation.name, True, False, ""))
-            self._new_sink(relation.name, source_of(relation))
+            drop_relation(self.store, st.Drop("sink", relation.name, True, False, ""))
+            self._new_sink(relation.name, find_sink_source(relation))
 
     def _a_sink(self) -> Relation | None:
-        known = sorted(sinks(load(self.store.refresh())), key=lambda relation: relation.name)
+        known = sorted(list_sinks(load_catalog(self.store.refresh())), key=lambda relation: relation.name)
         return self.random.choice(known) if known else None
 
     def _deliver(self) -> None:
@@ -115,12 +115,12 @@ class SinkVerbs(World):
             "memory://store", cache_dir=str(self.folder / "other"), object_store=self.disk, clock=self.clock
         )
         if said == "DROP":
-            drop(other, st.Drop("sink", sink, True, False, ""))
+            drop_relation(other, st.Drop("sink", sink, True, False, ""))
         else:
-            alter_sink(other, st.parse(f"ALTER SINK {sink} {said}", "spark"))  # type: ignore[arg-type]
+            alter_sink(other, st.parse_statement(f"ALTER SINK {sink} {said}", "spark"))  # type: ignore[arg-type]
 
     def _deliver_what_waits(self) -> None:
-        for relation in sinks(load(self.store.refresh())):
+        for relation in list_sinks(load_catalog(self.store.refresh())):
             delivery = self._delivery(relation)
             delivery.run()
             if delivery.error is not None and not self._is_of_its_target(delivery.error):
@@ -131,7 +131,7 @@ class SinkVerbs(World):
         known = self._deliveries.get(relation.name)
         if known is None or known.relation != relation:
             known = self._deliveries[relation.name] = Delivery(self.store, relation, self._target, self.clock)
-        known.follow(self.store.version)
+        known.forget_resolved_failure(self.store.version)
         return known
 
     def _target(self, url: str) -> FaultyObjectStore:
@@ -149,5 +149,5 @@ class SinkVerbs(World):
     def _delivered(self, relation: Relation) -> Counter:
         stored = self.outside[relation.name]
         objects = {info.path: stored.get(info.path) for info in stored.list("")}
-        key = load(self.store.version).catalog.get(source_of(relation)).primary_key
+        key = load_catalog(self.store.version).catalog.get(find_sink_source(relation)).primary_key
         return replayed(relation.name, objects, key)

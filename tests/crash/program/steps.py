@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from engine.connectors.sinks.ddl import alter_sink
 from engine.hummock.object_store.faulty import Crashed
-from engine.meta.catalog_store import load
-from engine.meta.creation import computed
-from engine.meta.policy import epochs_of
-from engine.meta.recovery import failures
-from engine.meta.sinks import sinks, source_of, state_of
-from engine.meta.waits import quarantine_waits, waits
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.domains.failures import list_failures
+from engine.meta.epochs.query_policy import choose_epochs
+from engine.meta.status.sinks import find_sink_source, list_sinks, read_sink_state
+from engine.meta.status.waits import list_quarantine_waits, list_waits
 from engine.sql.statements import reader as st
 from tests.crash.broken import Broken
 from tests.crash.program.event_verbs import check_events
@@ -106,8 +106,8 @@ class Program(ViewVerbs, SinkVerbs):
             self.clock.sleep(1.0)
             report = self.flusher.run(background_seconds=1.0)
             version = self.store.refresh()
-            stored = load(version)
-            left = [*waits(version, stored, self.clock()), *quarantine_waits(version)]
+            stored = load_catalog(version)
+            left = [*list_waits(version, stored, self.clock()), *list_quarantine_waits(version)]
             if not left:
                 break
         else:
@@ -115,26 +115,28 @@ class Program(ViewVerbs, SinkVerbs):
             raise Broken(f"stuck: {stuck}; {[r.error for r in report.failed]}")
         self.check()
         for name in self.texts:
-            if computed(self.store.version, name) is None:
+            if find_computed_table(self.store.version, name) is None:
                 raise Broken(f"{name} is said to be caught up and was never computed as a whole")
-        for relation in sinks(load(self.store.version)):
-            if state_of(self.store.version, relation.name).paused:
-                alter_sink(self.store, st.parse(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
+        for relation in list_sinks(load_catalog(self.store.version)):
+            if read_sink_state(self.store.version, relation.name).paused:
+                alter_sink(self.store, st.parse_statement(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
         self.targets.rate, self._interruption = 0.0, None
         self._deliver_what_waits()
-        for relation in sinks(load(self.store.refresh())):
-            if self._delivered(relation) != self._content(source_of(relation), None):
-                raise Broken(f"sink {relation.name} did not deliver what {source_of(relation)} holds")
-        if failures(self.store.version):
-            raise Broken(f"failures are remembered that are over: {sorted(failures(self.store.version))}")
+        for relation in list_sinks(load_catalog(self.store.refresh())):
+            if self._delivered(relation) != self._content(find_sink_source(relation), None):
+                raise Broken(f"sink {relation.name} did not deliver what {find_sink_source(relation)} holds")
+        if list_failures(self.store.version):
+            raise Broken(
+                f"failures are remembered that are over: {sorted(list_failures(self.store.version))}"
+            )
         for name, rows in self.rows.items():
             if self._content(name, None) != bag_of(name, rows):
                 raise Broken(f"table {name} lost or doubled rows")
         check_events(self.store, self.events)
         version = self.store.refresh()
-        stored = load(version)
+        stored = load_catalog(version)
         names = tuple(self.texts)
-        if names and set(epochs_of(version, stored, names, "consistent").values()) != {
-            epochs_of(version, stored, names, "global")[names[0]]
+        if names and set(choose_epochs(version, stored, names, "consistent").values()) != {
+            choose_epochs(version, stored, names, "global")[names[0]]
         }:
             raise Broken("consistent and global differ though everything is caught up")

@@ -6,23 +6,23 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Commit
-from engine.hummock.staged import StagedStore
-from engine.meta.catalog_store import StoredCatalog, entries, load
-from engine.meta.creation import computed
-from engine.meta.retention import READERS_SECONDS
-from engine.runtime.epoch.mutation_run import ask
-from engine.runtime.statements import ddl
-from engine.runtime.statements.alter import alter
-from engine.runtime.statements.changed_view import keep_rows
-from engine.runtime.statements.drop import drop
-from engine.runtime.statements.window_close import closed_plan
+from engine.hummock.staged_store import StagedStore
+from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, load_catalog
+from engine.meta.domains.creation import find_computed_table
+from engine.meta.epochs.retention import READERS_SECONDS
+from engine.runtime.epoch.mutation_run import request_mutation
+from engine.runtime.statements.alter.alter import run_alter
+from engine.runtime.statements.create import relations as create_relations
+from engine.runtime.statements.create.replace_view import keep_rows
+from engine.runtime.statements.create.window_close import restrict_to_closed
+from engine.runtime.statements.drop import drop_relation
 from engine.sql.batch.point_read import query_tables
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Catalog, Column, Relation
-from engine.sql.incremental.access import index_name
-from engine.sql.incremental.expiry import with_expiry
+from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
+from engine.sql.incremental.state_expiry import add_expiry
 from engine.sql.statements import reader as st
 from tests.crash.program.event_verbs import CLOSED
 from tests.crash.program.table_verbs import POISONOUS, TableVerbs
@@ -104,7 +104,7 @@ class ViewVerbs(TableVerbs):
     """Whatever a program does to its views."""
 
     def _create_view(self) -> None:
-        stored = load(self.store.refresh())
+        stored = load_catalog(self.store.refresh())
         if len(self.texts) >= 6:
             return
         self.created += 1
@@ -148,7 +148,7 @@ class ViewVerbs(TableVerbs):
 
     def _change_view(self) -> None:
         """Give a view that keeps its rows another query, as a project does: planned over the store, and one commit."""
-        stored = load(self.store.refresh())
+        stored = load_catalog(self.store.refresh())
         names = [name for name, text in sorted(self.texts.items()) if text in OTHERS and name in stored.plans]
         if not names:
             return
@@ -169,7 +169,7 @@ class ViewVerbs(TableVerbs):
         if self.changing is not None:
             name, text = self.changing
             version = self.store.refresh()
-            relation = load(version).catalog.relations.get(name)
+            relation = load_catalog(version).catalog.relations.get(name)
             if relation is not None and relation.sql.endswith(f" AS {text}"):
                 self.texts[name] = text
                 if name in version.tables:
@@ -177,18 +177,18 @@ class ViewVerbs(TableVerbs):
             self.changing = None
 
     def _commit_view(self, name: str, text: str, options: dict[str, str]) -> None:
-        stored = load(self.store.refresh())
+        stored = load_catalog(self.store.refresh())
         relations, plans = _planned(stored, name, text, options)
-        ddl.check_domains(stored, relations, plans)
-        self.store.commit(Commit(catalog=entries(relations, plans)))
+        create_relations.check_domains(stored, relations, plans)
+        self.store.commit(Commit(catalog=encode_entries(relations, plans)))
 
     def _drop(self) -> None:
         if self.texts:
             failing = sorted(self.failing & set(self.texts)) if self.random.random() < 0.5 else []
             name = self.random.choice(failing or sorted(self.texts))
             self.trace[-1] += f" {name}"
-            drop(self.store, st.Drop("materialized view", name, True, True, ""))
-            stored = load(self.store.refresh())
+            drop_relation(self.store, st.Drop("materialized view", name, True, True, ""))
+            stored = load_catalog(self.store.refresh())
             self.texts = {view: text for view, text in self.texts.items() if view in stored.plans}
 
     def _fail_or_mend(self) -> None:
@@ -200,7 +200,7 @@ class ViewVerbs(TableVerbs):
 
     def _steer(self) -> None:
         """Ask for a mutation: pause, resume, throttle, or update of the parallelism."""
-        stored = load(self.store.refresh())
+        stored = load_catalog(self.store.refresh())
         names = sorted(name for name in self.texts if name in stored.plans)
         if names:
             name = self.random.choice(names)
@@ -218,16 +218,20 @@ class ViewVerbs(TableVerbs):
             self._alter(name, word)
 
     def _alter(self, name: str, word: str) -> None:
-        alter(self.store, _no_spark, st.parse(f"ALTER MATERIALIZED VIEW {name} {word}", "spark"))  # type: ignore[arg-type]
+        run_alter(
+            self.store, _no_spark, st.parse_statement(f"ALTER MATERIALIZED VIEW {name} {word}", "spark")
+        )  # type: ignore[arg-type]
 
     def _neglect(self) -> None:
         """Let a view rest for longer than changes wait for it, while its inputs change and are housekept."""
-        stored = load(self.store.refresh())
-        names = sorted(name for name in self.texts if computed(self.store.version, name) is not None)
+        stored = load_catalog(self.store.refresh())
+        names = sorted(
+            name for name in self.texts if find_computed_table(self.store.version, name) is not None
+        )
         if names:
             name = self.random.choice(names)
             self.trace[-1] += f" {name}"
-            ask(self.store, name, "pause", None, self.clock())
+            request_mutation(self.store, name, "pause", None, self.clock())
             self.check()
             self._write()
             self._flush()
@@ -240,24 +244,24 @@ class ViewVerbs(TableVerbs):
             self._collect()
             self.check()
             self._write()
-            ask(self.store, name, "resume", None, self.clock())
+            request_mutation(self.store, name, "resume", None, self.clock())
 
 
 def _planned(
     stored: StoredCatalog, name: str, text: str, options: dict[str, str]
 ) -> tuple[dict[str, Relation], dict[str, IncrementalPlan]]:
     """Return the relations and plans of a view, and of the indexes that it needs."""
-    statement = st.parse(f"CREATE MATERIALIZED VIEW {name} AS {text}", "spark")
+    statement = st.parse_statement(f"CREATE MATERIALIZED VIEW {name} AS {text}", "spark")
     bound = bind(statement.query, stored.catalog, dialect="spark", sql=statement.sql)
-    query = closed_plan(bound.plan, statement, stored.catalog)
+    query = restrict_to_closed(bound.plan, statement, stored.catalog)
     analyzer = DuckAnalyzer(stored.catalog)
-    plan = with_expiry(build_incremental_plan(name, query, bound.columns, analyzer), stored.catalog)
+    plan = add_expiry(build_incremental_plan(name, query, bound.columns, analyzer), stored.catalog)
     last = plan.fragments[-1]
     shown = {column for column, _ in bound.columns}
     relation = Relation(
         name=name,
         kind="materialized view",
-        columns=tuple(Column(c, kind, hidden=c not in shown) for c, kind in last.columns),
+        columns=tuple(RelationColumn(c, kind, hidden=c not in shown) for c, kind in last.columns),
         primary_key=last.key,
         distribution_key=last.distribution_key,
         append_only=last.plan.append_only,
@@ -270,7 +274,9 @@ def _planned(
         index = index_name(table, columns)
         if index not in stored.catalog.relations:
             base = stored.catalog.get(table)
-            relations[index], plans[index] = ddl.index_of(stored.catalog, base, columns, "spark")
+            relations[index], plans[index] = create_relations.build_shared_index(
+                stored.catalog, base, columns, "spark"
+            )
     return relations, plans
 
 

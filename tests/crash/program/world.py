@@ -11,10 +11,10 @@ from engine.hummock import Commit, Hummock, Table
 from engine.hummock.clock import ManualClock
 from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
-from engine.meta.catalog_store import entries, load
+from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
 from engine.runtime.domains.flush import FlushRun
 from engine.runtime.executor import FragmentTask
-from engine.sql.catalog import Column, Relation
+from engine.sql.catalog import Relation, RelationColumn
 from tests.crash.broken import Broken
 from tests.crash.checks import Checks
 from tests.crash.program.event_verbs import Arrived, check_events, create_events
@@ -74,7 +74,7 @@ class World(Checks):
 
     def _before(self, task: FragmentTask) -> None:
         self.clock.sleep(self.random.choice((0.0, 0.01, 0.1)))
-        owner = load(self.store.version).owners.get(task.fragment.table)
+        owner = load_catalog(self.store.version).owners.get(task.fragment.table)
         if owner in self.failing:
             raise EpochFailed(f"{owner} is made to fail")
 
@@ -91,13 +91,15 @@ class World(Checks):
         if self._pending_events is not None:
             self.events = check_events(self.store, self.events, self._pending_events)
             self._pending_events = None
-        stored = load(self.store.refresh())
+        stored = load_catalog(self.store.refresh())
         self.texts = {name: text for name, text in self.texts.items() if name in stored.plans}
 
     def _create_table(self, name: str, made: CrashTable) -> None:
-        found = tuple(Column(column, kind, nullable=column not in made.key) for column, kind in made.columns)
+        found = tuple(
+            RelationColumn(column, kind, nullable=column not in made.key) for column, kind in made.columns
+        )
         relation = Relation(
             name=name, kind="table", columns=found, primary_key=made.key, distribution_key=made.key
         )
         table = Table(name, made.schema, made.key, made.key)
-        self.store.commit(Commit(create=(table,), catalog=entries({name: relation}, {})))
+        self.store.commit(Commit(create=(table,), catalog=encode_entries({name: relation}, {})))

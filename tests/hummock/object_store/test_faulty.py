@@ -8,12 +8,14 @@ import pytest
 
 from engine.errors import Unavailable
 from engine.hummock.clock import ManualClock
-from engine.hummock.object_store.faulty import Crashed, Fault, FaultPlan, FaultyObjectStore
+from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore, RequestFault
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
 
 
-def with_fault(fault: Fault, inner: MemoryObjectStore | LocalObjectStore, seed: int = 0) -> FaultyObjectStore:
+def with_fault(
+    fault: RequestFault, inner: MemoryObjectStore | LocalObjectStore, seed: int = 0
+) -> FaultyObjectStore:
     """A store on which every request goes wrong in one way."""
     return FaultyObjectStore(inner, FaultPlan(seed, 1.0, kinds=frozenset({fault})), ManualClock(seed))
 
@@ -39,23 +41,26 @@ def test_the_same_seed_brings_the_same_faults_and_the_same_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "there"), [(Fault.before, False), (Fault.busy, False), (Fault.after, True)]
+    ("fault", "there"), [(RequestFault.before, False), (RequestFault.busy, False), (RequestFault.after, True)]
 )
-def test_an_error_comes_before_or_after_the_effect(fault: Fault, there: bool) -> None:
+def test_an_error_comes_before_or_after_the_effect(fault: RequestFault, there: bool) -> None:
     inner = MemoryObjectStore()
     with pytest.raises(Unavailable):
         with_fault(fault, inner).put("a", b"x")
     assert (inner.get("a") is not None) is there
 
 
-@pytest.mark.parametrize("fault", [Fault.before, Fault.after, Fault.timeout, Fault.conflict, Fault.late])
-def test_a_creation_without_an_answer_is_none(fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [RequestFault.before, RequestFault.after, RequestFault.timeout, RequestFault.conflict, RequestFault.late],
+)
+def test_a_creation_without_an_answer_is_none(fault: RequestFault) -> None:
     assert with_fault(fault, MemoryObjectStore()).put_if_absent("m", b"x") is None
 
 
 def test_a_late_creation_arrives_later() -> None:
     inner = MemoryObjectStore()
-    store = with_fault(Fault.late, inner)
+    store = with_fault(RequestFault.late, inner)
     store.put_if_absent("m", b"x")
     assert inner.get("m") is None
     store.deliver_late()
@@ -64,7 +69,9 @@ def test_a_late_creation_arrives_later() -> None:
 
 def test_time_outs_and_slow_answers_pass_on_the_test_clock_only() -> None:
     clock = ManualClock()
-    store = FaultyObjectStore(MemoryObjectStore(), FaultPlan(1, 1.0, kinds=frozenset({Fault.slow})), clock)
+    store = FaultyObjectStore(
+        MemoryObjectStore(), FaultPlan(1, 1.0, kinds=frozenset({RequestFault.slow})), clock
+    )
     start = clock()
     store.put("a", b"x")
     assert clock() > start
@@ -73,7 +80,7 @@ def test_time_outs_and_slow_answers_pass_on_the_test_clock_only() -> None:
 def test_a_torn_write_leaves_half_a_temporary_file(tmp_path: Path) -> None:
     inner = LocalObjectStore(tmp_path)
     with pytest.raises(Unavailable):
-        with_fault(Fault.torn, inner).put("sst/a", b"0123456789")
+        with_fault(RequestFault.torn, inner).put("sst/a", b"0123456789")
     (left,) = (tmp_path / "sst").iterdir()
     assert (left.name.startswith(".tmp-"), left.read_bytes()) == (True, b"01234")
 
@@ -81,7 +88,7 @@ def test_a_torn_write_leaves_half_a_temporary_file(tmp_path: Path) -> None:
 def test_a_stale_listing_lacks_the_new_and_has_the_deleted() -> None:
     inner = MemoryObjectStore()
     inner.put("a/old", b"x")
-    store = with_fault(Fault.stale, inner)
+    store = with_fault(RequestFault.stale, inner)
     store.put("a/new", b"x")
     store.delete(["a/old"])
     assert [info.path for info in store.list("a/")] == ["a/old"]

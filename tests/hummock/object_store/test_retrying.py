@@ -10,21 +10,23 @@ import pytest
 from engine.errors import StorageFull, Unavailable
 from engine.hummock.clock import ManualClock
 from engine.hummock.metrics import Counters
-from engine.hummock.object_store.faulty import Fault, FaultPlan, FaultyObjectStore
+from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore, RequestFault
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.hummock.object_store.memory import MemoryObjectStore
-from engine.hummock.object_store.retrying import RETRY_SECONDS, RetryingObjectStore, dependable
+from engine.hummock.object_store.retrying import RETRY_SECONDS, RetryingObjectStore, wrap_with_retries
 
 
-def retrying(rate: float, *faults: Fault, seed: int = 0) -> tuple[RetryingObjectStore, Counters, ManualClock]:
+def retrying(
+    rate: float, *faults: RequestFault, seed: int = 0
+) -> tuple[RetryingObjectStore, Counters, ManualClock]:
     clock, counters = ManualClock(seed), Counters()
     store = FaultyObjectStore(MemoryObjectStore(clock), FaultPlan(seed, rate, kinds=frozenset(faults)), clock)
-    return dependable(store, counters, clock), counters, clock  # type: ignore[return-value]
+    return wrap_with_retries(store, counters, clock), counters, clock  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_fails_now_and_then_succeeds_in_the_end(seed: int) -> None:
-    store, counters, _ = retrying(0.3, *Fault, seed=seed)
+    store, counters, _ = retrying(0.3, *RequestFault, seed=seed)
     for step in range(20):
         store.put(f"a/{step:02d}", bytes([step]))
     assert [store.get(f"a/{step:02d}") for step in range(20)] == [bytes([step]) for step in range(20)]
@@ -32,7 +34,7 @@ def test_what_fails_now_and_then_succeeds_in_the_end(seed: int) -> None:
 
 
 def test_a_store_that_never_answers_is_unavailable_after_the_deadline() -> None:
-    store, _, clock = retrying(1.0, Fault.busy)
+    store, _, clock = retrying(1.0, RequestFault.busy)
     start = clock()
     with pytest.raises(Unavailable, match="gave up after"):
         store.get("a")
@@ -40,7 +42,7 @@ def test_a_store_that_never_answers_is_unavailable_after_the_deadline() -> None:
 
 
 def test_a_creation_is_never_repeated() -> None:
-    store, counters, _ = retrying(1.0, Fault.before)
+    store, counters, _ = retrying(1.0, RequestFault.before)
     assert store.put_if_absent("m", b"x") is None
     assert counters.values()["requests.put_if_absent"] == 1
 
@@ -62,14 +64,16 @@ def test_a_listing_that_breaks_off_goes_on_behind_its_last_entry() -> None:
     inner = BreaksAfterTwo()
     for name in "abcde":
         inner.put(name, b"")
-    assert [info.path for info in dependable(inner, Counters(), ManualClock()).list("")] == list("abcde")
+    assert [info.path for info in wrap_with_retries(inner, Counters(), ManualClock()).list("")] == list(
+        "abcde"
+    )
 
 
 def test_a_full_disk_is_told_with_the_file_and_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters = Counters()
-    store = dependable(LocalObjectStore(tmp_path), counters, ManualClock())
+    store = wrap_with_retries(LocalObjectStore(tmp_path), counters, ManualClock())
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -92,7 +96,7 @@ def test_a_silence_is_warned_of_once_and_its_end_too(caplog: pytest.LogCaptureFi
                 raise Unavailable("no answer")
             return super().get(path)
 
-    store = dependable(Silent(), Counters(), clock)
+    store = wrap_with_retries(Silent(), Counters(), clock)
     with caplog.at_level("WARNING"):
         for _ in range(2):
             assert store.get("a") is None

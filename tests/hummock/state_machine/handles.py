@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from engine.hummock import Hummock
 from engine.hummock.epoch import epoch_at
-from engine.hummock.manifest import decode, manifest_path
+from engine.hummock.manifests.manifest import decode_manifest, manifest_path
 from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
-from engine.hummock.pins import Pin
+from engine.hummock.upkeep.pins import Pin
 from tests.hummock.dated import DatedObjectStore
 from tests.hummock.other_process import AheadClock, OtherProcess
 from tests.hummock.table_model import KEYS, Modelled, Rows, Written
@@ -113,7 +113,7 @@ class Handles(RuleBasedStateMachine):
         expected = iter(afters)
         committed = 0
         while (data := self.inner.get(manifest_path(number := number + 1))) is not None:
-            for delta in decode(data, "").deltas:
+            for delta in decode_manifest(data, "").deltas:
                 if not delta.labels:
                     continue  # a compaction that came with the write
                 committed += 1
@@ -135,7 +135,7 @@ class Handles(RuleBasedStateMachine):
         table, model = store.version.tables[name], self.tables[name]
         labels = [each.label for each in model.past if each.label >= table.safe_epoch]
         if model.expires == "ttl":  # rows that were hidden all the retention may have been deleted
-            held = table.held_from(epoch_at(self.clock() - RETENTION))
+            held = table.clamp_truncation(epoch_at(self.clock() - RETENTION))
             return sorted({each for each in labels if each >= held} | {self.newest(self.done % 2, name)})
         return sorted({*labels, table.committed_epoch, table.safe_epoch} - {0}) or [table.committed_epoch]
 

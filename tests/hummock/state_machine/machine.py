@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from engine.hummock.epoch import epoch_at
-from engine.hummock.manifest import decode, manifest_path
+from engine.hummock.manifests.manifest import decode_manifest, manifest_path
 from tests.hummock.small import small_sizes
 from tests.hummock.state_machine.handles import RETENTION, rows_by_key
 from tests.hummock.state_machine.reads import Reads
@@ -33,7 +33,7 @@ class Engine(Writes, Upkeep, Reads):
                 assert table.pins[pin.name] == pin.epoch
         for name, model in self.tables.items():
             table = store.version.tables[name]
-            assert table.objects() <= stored
+            assert table.list_objects() <= stored
             assert all(table.safe_epoch <= e for e in (*table.acks.values(), *table.pins.values()))
             assert table.safe_epoch <= max(0, epoch_at(self.clock() - RETENTION))
             for epoch in {self.newest(who, name), self.readable(store, name)[0]}:
@@ -48,7 +48,7 @@ class Engine(Writes, Upkeep, Reads):
         manifests = []
         for number in range(max(1, store.version.number - 12), store.version.number + 1):
             data = self.inner.get(manifest_path(number))
-            manifests.append(f"{number}: {None if data is None else decode(data, '').deltas}")
+            manifests.append(f"{number}: {None if data is None else decode_manifest(data, '').deltas}")
         lines = [
             f"table {name} at epoch {epoch} (committed {table.committed_epoch}, safe {table.safe_epoch})",
             f"read: {found}",

@@ -12,17 +12,17 @@ from hypothesis.stateful import precondition, rule
 from engine.errors import Conflict
 from engine.hummock import Commit, Hummock
 from engine.hummock.compaction import (
+    BelowWatermark,
     Full,
     Level,
+    PastTtl,
     Picker,
     SpaceReclaim,
     Tier,
     ToBase,
     Tombstone,
     TrivialMove,
-    Ttl,
     VnodeAlignment,
-    Watermark,
 )
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
@@ -45,8 +45,8 @@ PICKERS: dict[str, Callable[[Hummock], Picker]] = {
     "trivial move": lambda store: TrivialMove(least_rows=1),
     "vnode alignment": lambda store: VnodeAlignment(4),
     "space reclaim": lambda store: SpaceReclaim(store.version, share=0.0),
-    "ttl": lambda store: Ttl(epoch_at(store.clock() - RETENTION), share=0.0),
-    "watermark": lambda store: Watermark(epoch_at(store.clock() - RETENTION), share=0.0),
+    "ttl": lambda store: PastTtl(epoch_at(store.clock() - RETENTION), share=0.0),
+    "watermark": lambda store: BelowWatermark(epoch_at(store.clock() - RETENTION), share=0.0),
 }
 pickers = st.sampled_from(sorted(PICKERS))
 
@@ -98,7 +98,7 @@ class Upkeep(Handles):
     @rule(who=handles, at=requests)
     def compact_what_needs_it(self, who: int, at: int | None) -> None:
         """Do what a compactor of its own does."""
-        self.crashing(who, at, lambda store: CompactionWorker(store, f"worker{who}").once())
+        self.crashing(who, at, lambda store: CompactionWorker(store, f"worker{who}").run_once())
 
     @rule(who=handles, grace=st.sampled_from([100.0, 3600.0]), at=requests, dry_run=st.booleans())
     def collect(self, who: int, grace: float, at: int | None, dry_run: bool) -> None:

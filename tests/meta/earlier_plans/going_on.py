@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from engine.hummock import Hummock
-from engine.meta.catalog_store import load
-from engine.meta.earlier_plans import PLAN, refreshed
+from engine.meta.catalog.plan_upgrade import PLAN, upgrade_plans
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
 
 
@@ -31,12 +31,12 @@ def earlier(store: Hummock, is_earlier: Callable[[str], bool]) -> list[str]:
 def assert_written_anew_in_one_commit(store: Hummock, is_earlier: Callable[[str], bool]) -> None:
     """Fail unless the first look writes all plans in the form of today, with the same meaning, and the second nothing."""
     before = store.refresh()
-    plans = load(before).plans
-    after = refreshed(store)
+    plans = load_catalog(before).plans
+    after = upgrade_plans(store)
     assert after.number == before.number + 1
-    assert load(after).plans == plans
+    assert load_catalog(after).plans == plans
     assert earlier(store, is_earlier) == []
-    assert refreshed(store).number == after.number
+    assert upgrade_plans(store).number == after.number
 
 
 def assert_goes_on(

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from engine.hummock import Hummock
-from engine.meta.catalog_store import load
-from engine.meta.earlier_plans import plan_of
-from engine.meta.rule_words import has_rule_words
+from engine.meta.catalog.plan_upgrade import decode_plan
+from engine.meta.catalog.rule_words import has_rule_words
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.rules import FirstRows, KeyedRecompute, Rule, StoredPartials
@@ -52,7 +52,7 @@ ANSWERED = {view: query for view, query in VIEWS.items() if view != "ranked"}
 
 
 def _rules(store: Hummock) -> list[Rule]:
-    return [f.rule for plan in load(store.refresh()).plans.values() for f in plan.fragments]
+    return [f.rule for plan in load_catalog(store.refresh()).plans.values() for f in plan.fragments]
 
 
 @pytest.mark.long
@@ -73,7 +73,7 @@ def test_every_kind_of_rule_is_read(old: str) -> None:
 
 
 def test_what_a_rule_needs_is_carried_by_it(old: str) -> None:
-    plans = load(Hummock.open(old).refresh()).plans
+    plans = load_catalog(Hummock.open(old).refresh()).plans
 
     def rule(view: str) -> Rule:
         return plans[view].fragments[-1].rule
@@ -90,10 +90,10 @@ def test_what_a_rule_needs_is_carried_by_it(old: str) -> None:
 
 
 def test_a_plan_of_today_is_read_as_it_is(old: str) -> None:
-    for plan in load(Hummock.open(old).refresh()).plans.values():
+    for plan in load_catalog(Hummock.open(old).refresh()).plans.values():
         text = msgspec.json.encode(plan).decode()
         assert not has_rule_words(text)
-        assert plan_of(text) == msgspec.json.decode(text, type=IncrementalPlan) == plan
+        assert decode_plan(text) == msgspec.json.decode(text, type=IncrementalPlan) == plan
 
 
 def _words(text: str) -> list[str]:

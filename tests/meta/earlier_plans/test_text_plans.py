@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from engine.hummock import Commit, Hummock
-from engine.meta.catalog_store import load
-from engine.meta.earlier_plans import PLAN, refreshed
-from engine.meta.text_plans import has_texts
+from engine.meta.catalog.expression_texts import has_texts
+from engine.meta.catalog.plan_upgrade import PLAN, upgrade_plans
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
 from tests.meta.earlier_plans.going_on import assert_goes_on, assert_written_anew_in_one_commit, earlier, rows
 
@@ -63,7 +63,7 @@ def test_a_plan_that_is_dropped_meanwhile_does_not_come_back(old: str) -> None:
     stale = refresh()
     other.sql("DROP MATERIALIZED VIEW noted")
     store.refresh = lambda: stale  # type: ignore[method-assign]
-    refreshed(store)
+    upgrade_plans(store)
     store.refresh = refresh  # type: ignore[method-assign]
-    assert "noted" not in load(store.refresh()).plans
+    assert "noted" not in load_catalog(store.refresh()).plans
     other.close()

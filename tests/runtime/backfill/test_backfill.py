@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import EpochFailed
 from engine.hummock import Commit
-from engine.meta.catalog_store import entries
+from engine.meta.catalog.stored_catalog import encode_entries
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
@@ -62,7 +62,7 @@ def test_views_built_step_by_step_equal_a_batch_run_and_go_on_from_the_log(store
         for name, query in VIEWS.items():
             session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
         for pace in ("plain", "by_shop", "total", "named", "both"):
-            session._runner.backfill.pace(pace).rows = 7000
+            session._runner.backfill.get_pace(pace).rows = 7000
         assert not session.flush().failed
         assert session.backfills()["plain"].state == "created"
         assert steps(session, "plain") > 2 or session.store.version.tables["plain"].generations[-1].runs
@@ -111,7 +111,7 @@ def set_option(session: Session, view: str, option: str, value: str | None) -> N
     relation = session.stored.catalog.relations[view]
     options = {name: text for name, text in relation.options.items() if name != option}
     changed = msgspec.structs.replace(relation, options=options | ({option: value} if value else {}))
-    session.store.commit(Commit(catalog=entries({view: changed}, {})))
+    session.store.commit(Commit(catalog=encode_entries({view: changed}, {})))
 
 
 def test_a_cancelled_backfill_leaves_nothing_behind(store: str, spark) -> None:

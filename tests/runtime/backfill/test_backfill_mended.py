@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.meta.creation import creations
-from engine.meta.recovery import failures
+from engine.meta.domains.creation import list_creations
+from engine.meta.domains.failures import list_failures
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
 from tests.crash.views_in_memory import ViewsInMemory
@@ -40,16 +40,16 @@ def test_a_backfill_that_fails_on_a_row_goes_on_when_it_is_mended(shape: str, vi
     views.flusher.run(background_seconds=60.0).raise_for_errors()
     views.view("w", SHAPES[shape])
     views.flusher.run().raise_for_errors()
-    assert views.rows("v") == views.rows("w") and not failures(views.store.version)
+    assert views.rows("v") == views.rows("w") and not list_failures(views.store.version)
 
 
 def test_a_backfill_keeps_what_it_has_while_the_row_that_fails_is_there(views: ViewsInMemory) -> None:
     views.view("v", SHAPES["rows"], background="true")
     views.flusher.run(background_seconds=60.0)
-    before = creations(views.store.refresh())["v"]
+    before = list_creations(views.store.refresh())["v"]
     views.put("t", id=100, x=1)
     assert "poison" in str(views.flusher.run(background_seconds=60.0)["v"].error)
-    assert creations(views.store.refresh())["v"] == before
+    assert list_creations(views.store.refresh())["v"] == before
 
 
 def test_a_backfill_that_began_anew_leaves_no_hold_behind(views: ViewsInMemory) -> None:

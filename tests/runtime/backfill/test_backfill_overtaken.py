@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.executor import FragmentTask, TaskResult
 from tests.crash.views_in_memory import ViewsInMemory
 
 
@@ -22,7 +22,7 @@ def test_a_backfill_that_was_overtaken_by_a_process_that_died_goes_on_soon(
     run, other = views.flusher, views.process()
     compute, began = run.executor.compute, list[float]()
 
-    def overtaken(task: FragmentTask) -> Computed:
+    def overtaken(task: FragmentTask) -> TaskResult:
         began.append(views.clock.monotonic())
         if len(began) == 50:
             other.store.claim("v")  # and that was the last that was heard of it

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.meta.barrier import Barrier
-from engine.meta.partitions import quarantined
+from engine.meta.domains.quarantine import read_quarantine
+from engine.meta.epochs.barrier import Barrier
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
 from tests.crash.views_in_memory import ViewsInMemory
@@ -27,8 +27,8 @@ def test_a_backfill_does_not_begin_where_what_it_reads_is_about_to_change(
     views.view("below", "SELECT g, s FROM cut", background="true")
 
     first, other = views.flusher, views.process()
-    monkeypatch.setattr(other, "_retry", lambda *what: None)  # it finds nothing due
-    mint, begin = first._mint, other.backfill._begin
+    monkeypatch.setattr(other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
+    mint, begin = first._mint_barrier, other.backfill._begin
     minted: list[Barrier] = []
 
     def minting(*what: Any) -> Barrier:
@@ -45,9 +45,9 @@ def test_a_backfill_does_not_begin_where_what_it_reads_is_about_to_change(
         other.run(["below"], background_seconds=60.0).raise_for_errors()
         return minted[0]
 
-    monkeypatch.setattr(first, "_mint", minting)
+    monkeypatch.setattr(first, "_mint_barrier", minting)
     first.run(["cut"]).raise_for_errors()
-    assert minted and not quarantined(views.store.refresh(), "cut")
+    assert minted and not read_quarantine(views.store.refresh(), "cut")
     views.process().run(background_seconds=60.0).raise_for_errors()
     shown = [{"g": row["g"], "s": row["s"]} for row in views.rows("below")]
     assert shown == views.rows("cut") == [{"g": 1, "s": 1}, {"g": 2, "s": 3}]

@@ -8,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.operators import context, scan, spread
+from engine.operators import context, spread
 from engine.operators.context import EpochContext
-from engine.operators.scan import ReadTable
+from engine.operators.lookups import scan
+from engine.operators.lookups.scan import ReadTable
 from engine.operators.spread import Pack
 from engine.runtime import executor
 from engine.runtime.backfill import run as backfill_run
 from engine.runtime.epoch import epoch_run, spark_executor
-from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.session import Session
-from engine.sql.plan import scans
+from engine.sql.plan import list_scans
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
 ROWS = 1200
@@ -49,7 +50,7 @@ class Noting:
     def parallelism(self) -> int:
         return self.inner.parallelism
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         self.tasks.append(task)
         return self.inner.compute(task)
 
@@ -86,16 +87,16 @@ def test_views_of_large_steps_equal_a_batch_run_and_go_on_from_the_log(
     large: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_batch: Counter[str] = Counter()
-    step_content = epoch_run.step_content
+    step_content = epoch_run.compute_step_content
 
     def noted(fragment, given):  # type: ignore[no-untyped-def]
         by_batch[fragment.table] += 1
         return step_content(fragment, given)
 
-    monkeypatch.setattr(epoch_run, "step_content", noted)
+    monkeypatch.setattr(epoch_run, "compute_step_content", noted)
     for name, query in VIEWS.items():
         large.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
-        large._runner.backfill.pace(name).rows = 450
+        large._runner.backfill.get_pace(name).rows = 450
     large.flush().raise_for_errors()
     assert all(by_batch[name] >= 2 for name in VIEWS if name not in OF_STATES), by_batch
     check(large)
@@ -118,7 +119,7 @@ def test_a_backfill_of_one_step_computes_the_whole_at_once(large: Session) -> No
 def test_a_step_that_is_small_beside_what_it_is_joined_with_looks_up(large: Session) -> None:
     large.sql(f"CREATE MATERIALIZED VIEW named AS {VIEWS['named']}", build=False)
     (fragment,) = large.stored.plans["named"].fragments
-    scan = scans(fragment.plan)[0]
+    scan = list_scans(fragment.plan)[0]
     tables = large.store.refresh().tables
     for rows, batch in ((10, False), (15, True)):
         given = EpochContext(large.spark, "", {}, tables, 1, 1, 1, rows, piece=(scan, (0, 1)))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.meta.catalog_store import load
-from engine.meta.partitions import quarantined
-from engine.meta.waits import waits
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.quarantine import read_quarantine
+from engine.meta.status.waits import list_waits
 from tests.crash.program.steps import Program
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
@@ -35,8 +35,8 @@ def test_a_row_that_fails_in_a_backfill_leaves_just_its_partition_behind(shape: 
     program._commit_view("v", VIEWS[shape].format(x=CHECKED), options)
     report = program.flusher.run(background_seconds=600.0)
     version = program.store.refresh()
-    assert not report.failed and waits(version, load(version), program.clock()) == ()
-    left = quarantined(version, "v")
+    assert not report.failed and list_waits(version, load_catalog(version), program.clock()) == ()
+    left = read_quarantine(version, "v")
     assert list(left) == ["4"] and left["4"].epoch is None and "poison" in left["4"].error
     assert list(report["v"].quarantined) == ["4"]
     assert {row[0] for row in program._content("v", None)} == {0, 1, 2, 3, 5}
@@ -44,6 +44,6 @@ def test_a_row_that_fails_in_a_backfill_leaves_just_its_partition_behind(shape: 
 
     program._put({"a": {79: (4, 79)}})
     program.flusher.run()
-    assert quarantined(program.store.refresh(), "v") == {}
+    assert read_quarantine(program.store.refresh(), "v") == {}
     program.check()
     assert Counter(row[0] for row in program._content("v", None))[4] > 0

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.expression.clock import FOREVER
 from engine.sql.expression.nodes import Literal
-from engine.sql.expression.spark_sql import quote, spark_sql
-from engine.sql.incremental.temporal import bounds_of
-from engine.sql.plan import Filter, Node, children
-from engine.sql.statements.reader import Select, parse
+from engine.sql.expression.spark_sql import quote, render_spark_sql
+from engine.sql.incremental.temporal_filters import split_bounds
+from engine.sql.plan import Filter, Node, list_children
+from engine.sql.statements.reader import Select, parse_statement
 from tests.oracle.batch import duckdb_over
 from tests.runtime.clock.worlds import at
 
@@ -65,7 +65,7 @@ TIMES = [
 
 
 def _filter(node: Node) -> Filter:
-    return node if isinstance(node, Filter) else _filter(children(node)[0])
+    return node if isinstance(node, Filter) else _filter(list_children(node)[0])
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +81,19 @@ def rows() -> pa.Table:
 
 def test_bounds_hold_where_duckdb_says_that_the_conditions_hold(spark: SparkSession, rows: pa.Table) -> None:
     kinds = {"id": "bigint", "ts": "timestamp_ntz", "d": "date"}
-    columns = tuple(Column(name, kind) for name, kind in kinds.items())
+    columns = tuple(RelationColumn(name, kind) for name, kind in kinds.items())
     made = Relation(name="ev", kind="table", columns=columns, primary_key=("id",), distribution_key=("id",))
     items = []
     for n, condition in enumerate(CONDITIONS):
         query = f"SELECT id FROM ev WHERE {condition}"
-        statement = parse(query, "postgres")
+        statement = parse_statement(query, "postgres")
         assert isinstance(statement, Select)
         plan = bind(statement.query, Catalog({"ev": made}), dialect="postgres", sql=query).plan
-        bounds = bounds_of(_filter(plan).predicate)
+        bounds = split_bounds(_filter(plan).predicate)
         assert bounds.rest is None
         enter = bounds.enter or Literal("-9223372036854775807", "bigint")
         leave = bounds.leave or Literal("9223372036854775807", "bigint")
-        items += [f"{spark_sql(enter)} AS enter{n}", f"{spark_sql(leave)} AS leave{n}"]
+        items += [f"{render_spark_sql(enter)} AS enter{n}", f"{render_spark_sql(leave)} AS leave{n}"]
     renamed = [f"{quote(name)} AS {quote(f'ev:{name}')}" for name in rows.column_names]
     found = spark.createDataFrame(rows).selectExpr(*renamed).selectExpr(*items, "`ev:id` AS id").toArrow()
     found = found.sort_by("id").to_pydict()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dagster_tideline.pending import find_pending
+from dagster_tideline.runs.pending import find_pending
 from engine.errors import UnsupportedSql
 from engine.runtime.domains.domain_run import DomainRun
 from engine.session import Session

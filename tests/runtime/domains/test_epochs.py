@@ -9,7 +9,7 @@ import pytest
 
 from engine.hummock import Hummock
 from engine.runtime.domains import epochs
-from engine.runtime.domains.epochs import Epochs
+from engine.runtime.domains.epochs import EpochRunner
 from engine.runtime.epoch.report import FlushReport
 
 
@@ -39,6 +39,6 @@ def test_one_that_has_ended_is_followed_by_its_readers(
 ) -> None:
     monkeypatch.setattr(Runs, "tells", tells)
     monkeypatch.setattr(epochs, "FlushRun", Runs)
-    found = Epochs(Hummock.__new__(Hummock), lambda store: None, in_flight=1)  # type: ignore[arg-type,return-value]
-    found.bring(wait=wait)
+    found = EpochRunner(Hummock.__new__(Hummock), lambda store: None, in_flight=1)  # type: ignore[arg-type,return-value]
+    found.run_pending(wait=wait)
     assert found.runner.count == runs  # type: ignore[attr-defined]

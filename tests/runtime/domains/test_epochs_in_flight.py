@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Conflict, StorageFull, Unavailable
-from engine.hummock.in_flight import InFlightStore
+from engine.hummock.in_flight_store import InFlightStore
 from engine.hummock.object_store.delayed import DelayedObjectStore
 from engine.runtime.domains.domain_outcome import DomainOutcome
-from engine.runtime.epoch.mutation_run import take_mutations
-from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.epoch.mutation_run import apply_mutations
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.session import Session
 
 VIEWS = {
@@ -43,11 +43,11 @@ class Slow:
     def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         if task.fragment.table == self.table:
             assert self.gate.wait(60)
             self.ranges.append((task.old, task.new))
-        found: Computed = self.inner.compute(task)  # type: ignore[attr-defined]
+        found: TaskResult = self.inner.compute(task)  # type: ignore[attr-defined]
         return found
 
 
@@ -109,7 +109,7 @@ def test_views_equal_their_queries_while_commits_are_on_their_way(driving: Sessi
             if n == 3:
                 check(other)
         driving.flush().raise_for_errors()
-        assert driving.epochs.on_its_way is None and not driving.epochs.busy and not other.lagging()
+        assert driving.epochs.commit_in_flight is None and not driving.epochs.busy and not other.lagging()
         check(other)
 
 
@@ -205,7 +205,7 @@ def test_a_slow_view_that_ends_before_its_run_goes_on_is_counted_in(
 
         monkeypatch.setattr(runner, "executor", executor)
         monkeypatch.setattr(runner.lanes, "run", ends_after)
-        monkeypatch.setattr(type(runner), "_have_met", lambda *_: len(passes) > 1)  # passed by meanwhile
+        monkeypatch.setattr(type(runner), "_are_aligned", lambda *_: len(passes) > 1)  # passed by meanwhile
         executor.gate.clear()
         driven.write("item", pa.table({"id": [2], "x": [0]}))
         driven.flush(wait=False)
@@ -238,7 +238,7 @@ def test_an_outage_loses_what_was_on_its_way_and_nothing_else(
                     away.setattr(DelayedObjectStore, "put_if_absent", _refused)
                     away.setattr("engine.hummock.object_store.local.LocalObjectStore.put_if_absent", _refused)
                     away.setattr("engine.hummock.object_store.retrying.RETRY_SECONDS", 0.0)
-                    away.setattr("engine.hummock.chain.COMMIT_SECONDS", 0.5)
+                    away.setattr("engine.hummock.manifests.chain.COMMIT_SECONDS", 0.5)
                     driving.flush(wait=False)
                     driving._runner.lanes.wait()
                     with suppress(Conflict):
@@ -293,9 +293,9 @@ def test_what_is_asked_of_a_view_waits_for_a_new_run_where_epochs_were_lost(
         if not lost:
             lost.append("once")
             lose(flushing)
-        return take_mutations(*given)
+        return apply_mutations(*given)
 
-    monkeypatch.setattr("engine.runtime.domains.flush.take_mutations", losing)
+    monkeypatch.setattr("engine.runtime.domains.flush.apply_mutations", losing)
     flushing.sql("ALTER MATERIALIZED VIEW totals PAUSE")
     flushing.sql("INSERT INTO item VALUES (3, 1, 7)")
     report = flushing.flush()

@@ -10,12 +10,12 @@ import pytest
 
 from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Commit, Put
-from engine.meta.flush_plan import DomainPlan, FlushPlan
-from engine.meta.mutation import Mutation
-from engine.meta.partitions import quarantined
+from engine.meta.domains.mutation import Mutation
+from engine.meta.domains.quarantine import read_quarantine
+from engine.meta.epochs.flush_plan import DomainPlan, FlushPlan
 from engine.runtime.domains import flush_planning
 from engine.runtime.domains.flush import FlushRun
-from engine.runtime.epoch.mutation_run import ask
+from engine.runtime.epoch.mutation_run import request_mutation
 from engine.runtime.executor import FragmentTask
 from tests.crash.planned import check_planned
 from tests.crash.program.table_verbs import POISONOUS
@@ -38,7 +38,7 @@ def views(tmp_path: Path) -> ViewsInMemory:
 
 
 def plan(world: ViewsInMemory, eager: bool = True, **asked: object) -> FlushPlan:
-    return world.flusher.plan(world.flusher.request(eager=eager, **asked))  # type: ignore[arg-type]
+    return world.flusher.plan(world.flusher.build_request(eager=eager, **asked))  # type: ignore[arg-type]
 
 
 def works(plan: DomainPlan) -> list[str]:
@@ -70,7 +70,7 @@ def poisoned(views: ViewsInMemory) -> None:
     views.view("cut", f"SELECT g, sum({CHECKED}) AS s FROM t GROUP BY g", partition_by="g")
     views.put("t", id=2, g=2, x=POISONOUS)
     views.flusher.run()
-    assert list(quarantined(views.store.refresh(), "cut")) == ["2"]
+    assert list(read_quarantine(views.store.refresh(), "cut")) == ["2"]
 
 
 def test_where_nothing_has_changed_there_is_nothing_to_do(views: ViewsInMemory) -> None:
@@ -153,14 +153,14 @@ def test_a_backfill_that_was_broken_off_goes_on_from_its_snapshot_and_follows_th
     views.store.ingest_batch({"t": [Put(pa.table({"id": range(100, 200), "g": [3] * 100, "x": [1] * 100}))]})
     snapshot = views.store.refresh().epoch
     views.flusher.backfill.largest_step = 20
-    step = views.flusher.backfill._step
+    step = views.flusher.backfill._run_step
 
     def slow(*what):  # type: ignore[no-untyped-def]
         views.clock.sleep(10.0)
         return step(*what)
 
     with monkeypatch.context() as patch:
-        patch.setattr(views.flusher.backfill, "_step", slow)
+        patch.setattr(views.flusher.backfill, "_run_step", slow)
         views.flusher.run(background_seconds=15.0)
     last = views.put("t", id=300, g=3, x=1)
     found = plan(views)["large"]
@@ -187,9 +187,9 @@ def test_mutations_come_first_and_what_they_put_in_force_holds_for_the_rest(
     views: ViewsInMemory, verb: Mutation
 ) -> None:
     if verb == "resume":
-        ask(views.store, "groups", "pause", None, views.clock())
+        request_mutation(views.store, "groups", "pause", None, views.clock())
         views.flusher.run()
-    ask(views.store, "groups", verb, None, views.clock())
+    request_mutation(views.store, "groups", verb, None, views.clock())
     views.put("t", id=2, g=1, x=1)
     found = plan(views)
     assert found["groups"].steps[0].mutations == (f"{verb} groups",)
@@ -228,10 +228,10 @@ def test_a_quarantined_partition_is_computed_again_when_its_inputs_have_changed(
     assert works(found) == ["epoch", "recompute partitions"]
     assert found.steps[0].label == mended and found.notes == ()
     (again,) = found.steps[1].again
-    assert (again.view, again.waiting, again.asked) == ("cut", {"2"}, frozenset())
+    assert (again.view, again.due, again.requested) == ("cut", {"2"}, frozenset())
     assert works(plan(views, eager=False)["cut"]) == ["epoch"], "its wait is not over"
     run(views)
-    assert not quarantined(views.store.refresh(), "cut")
+    assert not read_quarantine(views.store.refresh(), "cut")
 
 
 def test_partitions_that_are_asked_for_are_computed_again_whatever_has_changed(views: ViewsInMemory) -> None:
@@ -239,13 +239,13 @@ def test_partitions_that_are_asked_for_are_computed_again_whatever_has_changed(v
     views.table("other", "id")
     views.put("other", id=1)
     found = plan(views, partitions={"cut": ["1"]})["cut"]
-    assert [(step.work, step.again[0].asked) for step in found.steps] == [("recompute partitions", {"1"})]
+    assert [(step.work, step.again[0].requested) for step in found.steps] == [("recompute partitions", {"1"})]
     assert "partitions of cut as a whole: 1 as asked" in str(plan(views, partitions={"cut": ["1"]}))
     assert [s.work for s in run(views, partitions={"cut": ["1"]}).executed["cut"]] == ["recompute partitions"]
 
 
 def test_inputs_that_have_content_at_no_epoch_together_are_told(views: ViewsInMemory) -> None:
-    ask(views.store, "groups", "pause", None, views.clock())
+    request_mutation(views.store, "groups", "pause", None, views.clock())
     views.put("t", id=2, g=1, x=1)
     views.view("later", GROUPS)
     views.flusher.run()
@@ -257,7 +257,7 @@ def test_inputs_that_have_content_at_no_epoch_together_are_told(views: ViewsInMe
     )
     assert works(plan(views)["later"]) == []
     run(views)
-    ask(views.store, "groups", "resume", None, views.clock())
+    request_mutation(views.store, "groups", "resume", None, views.clock())
     assert works(plan(views)["both"]) == ["first content"]
     run(views)
 
@@ -266,14 +266,14 @@ def test_a_domain_that_cannot_be_planned_fails_alone(
     views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     views.view("later", GROUPS)
-    label_of = flush_planning.label_of
+    label_of = flush_planning.choose_label
 
     def broken(domain, *what):  # type: ignore[no-untyped-def]
         if domain.name == "groups":
             raise EpochExpired("the log of t is gone")
         return label_of(domain, *what)
 
-    monkeypatch.setattr(flush_planning, "label_of", broken)
+    monkeypatch.setattr(flush_planning, "choose_label", broken)
     views.put("t", id=2, g=1, x=1)
     assert plan(views)["groups"].waits_for == "it cannot be planned: the log of t is gone"
     assert works(plan(views)["later"]) == ["first content"]
@@ -287,7 +287,7 @@ def test_a_domain_that_cannot_be_planned_fails_alone(
     [
         lambda views: views.put("t", id=2, g=1, x=1),
         lambda views: views.view("later", GROUPS),
-        lambda views: ask(views.store, "groups", "pause", None, views.clock()),
+        lambda views: request_mutation(views.store, "groups", "pause", None, views.clock()),
         poisoned,
     ],
     ids=["epoch", "first content", "mutation", "partitions"],
@@ -300,7 +300,7 @@ def test_making_a_plan_changes_nothing_and_computes_nothing(
     objects = {info.path for info in views._objects.list("")}
     other = views.process()
     monkeypatch.setattr(other, "executor", None)
-    first, second = (other.plan(other.request(partitions={"groups": ["1"]})) for _ in range(2))
+    first, second = (other.plan(other.build_request(partitions={"groups": ["1"]})) for _ in range(2))
     assert first == second
     assert other.generations == {} and views.store.refresh() is before
     assert {info.path for info in views._objects.list("")} == objects

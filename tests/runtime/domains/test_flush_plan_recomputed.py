@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.meta.flush_plan import RECOMPUTE
-from engine.meta.partitions import quarantined
+from engine.meta.domains.quarantine import read_quarantine
+from engine.meta.epochs.flush_plan import RECOMPUTE
 from tests.crash.planned import check_planned
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
@@ -22,7 +22,7 @@ def test_a_plan_knows_where_a_view_stops_after_partitions_of_another_were_tried_
     views.flusher.run().raise_for_errors()
     views.put("u", id=2, g=2, x=POISONOUS)
     views.flusher.run(["cut"]).raise_for_errors()
-    assert list(quarantined(views.store.version, "cut")) == ["2"]
+    assert list(read_quarantine(views.store.version, "cut")) == ["2"]
     views.put("u", id=3, g=2, x=1)
 
     report = views.flusher.run()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.meta.catalog_store import load
-from engine.meta.partitions import quarantined
-from engine.meta.policy import epochs_of
-from engine.meta.recovery import failures
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.failures import list_failures
+from engine.meta.domains.quarantine import read_quarantine
+from engine.meta.epochs.query_policy import choose_epochs
 from engine.runtime.domains.flush import FlushRun
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
@@ -28,14 +28,14 @@ def before_barrier(
     number: int, run: FlushRun, monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]
 ) -> None:
     """Do something between what a run looks at and its `number`-th barrier."""
-    mint, count = run._mint, iter(range(1, 1000))
+    mint, count = run._mint_barrier, iter(range(1, 1000))
 
     def hooked(*what, **named):  # type: ignore[no-untyped-def]
         if next(count) == number:
             act()
         return mint(*what, **named)
 
-    monkeypatch.setattr(run, "_mint", hooked)
+    monkeypatch.setattr(run, "_mint_barrier", hooked)
 
 
 def test_a_flush_whose_cut_was_refused_takes_the_newer_one(
@@ -54,7 +54,7 @@ def test_a_flush_whose_cut_was_refused_takes_the_newer_one(
     before_barrier(1, views.flusher, monkeypatch, pass_by)
     views.flusher.run().raise_for_errors()
     version = views.store.refresh()
-    read = epochs_of(version, load(version), ("a", "b"))
+    read = choose_epochs(version, load_catalog(version), ("a", "b"))
     assert read["a"] >= written
     assert views.rows("a", read["a"]) == views.rows("b", read["b"])
 
@@ -76,7 +76,7 @@ def test_a_run_of_one_view_stops_where_a_run_of_all_is_on_its_way(
     before_barrier(3, views.flusher, monkeypatch, pass_by)
     views.flusher.run().raise_for_errors()
     version = views.store.refresh()
-    assert epochs_of(version, load(version), ("a", "on_b"))["a"] >= written
+    assert choose_epochs(version, load_catalog(version), ("a", "on_b"))["a"] >= written
 
 
 @pytest.mark.parametrize("mended", [True, False])
@@ -91,7 +91,7 @@ def test_a_quarantined_partition_is_tried_again_though_another_run_mints_a_cut(
     views.flusher.run().raise_for_errors()
     views.put("u", id=2, g=2, x=POISONOUS)
     views.flusher.run().raise_for_errors()
-    assert list(quarantined(views.store.version, "cut")) == ["2"]
+    assert list(read_quarantine(views.store.version, "cut")) == ["2"]
     process = views.process()
 
     def pass_by() -> None:
@@ -104,6 +104,6 @@ def test_a_quarantined_partition_is_tried_again_though_another_run_mints_a_cut(
     before_barrier(2, views.flusher, monkeypatch, pass_by)
     views.flusher.run(["cut"]).raise_for_errors()
     version = views.store.refresh()
-    assert "cut" not in failures(version) and bool(quarantined(version, "cut")) is not mended
+    assert "cut" not in list_failures(version) and bool(read_quarantine(version, "cut")) is not mended
     assert views.rows("other") == [{"n": 1}], "the other run came between"
     assert {"g": 2, "s": 3} in views.rows("cut") or not mended

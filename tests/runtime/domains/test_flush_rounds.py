@@ -21,13 +21,13 @@ def bucket(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> RoundsStore:
     found = RoundsStore(open_object_store(s3_url), quiet_seconds=0.5)
     for module in ("store", "reader"):
         monkeypatch.setattr(f"engine.hummock.{module}.open_object_store", lambda *_, **__: found)
-    bring = FlushRun._bring_timed
+    bring = FlushRun._run_domain_timed
 
     def working(*given: Any) -> DomainOutcome:
         with found.working():  # however long a domain computes, no round ends meanwhile
             return bring(*given)
 
-    monkeypatch.setattr(FlushRun, "_bring_timed", working)
+    monkeypatch.setattr(FlushRun, "_run_domain_timed", working)
     return found
 
 
@@ -71,7 +71,7 @@ def test_a_flush_waits_for_three_round_trips(flushing: Session, bucket: RoundsSt
 def test_a_flush_that_computes_quickly_makes_one_manifest(
     flushing: Session, bucket: RoundsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.hummock.in_flight.HELD_SECONDS", 30.0)
+    monkeypatch.setattr("engine.hummock.in_flight_store.HELD_SECONDS", 30.0)
     with bucket.counted():
         flushing.flush().raise_for_errors()
     made = [path for path in bucket.paths["put"] if path.startswith("manifest/")]

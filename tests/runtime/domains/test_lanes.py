@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from engine.hummock import Hummock
-from engine.meta.recovery import failures
+from engine.meta.domains.failures import list_failures
 from engine.runtime.domains import lanes
 from engine.runtime.domains.domain_outcome import DomainOutcome
 from engine.runtime.domains.flush import FlushRun
 from engine.runtime.domains.lanes import Lanes
-from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.session import Session
 
 SECONDS = 60.0
@@ -51,10 +51,14 @@ def test_a_run_goes_on_without_what_takes_much_longer_and_what_reads_it() -> Non
     plans = [plan("fast"), plan("slow"), plan("reader", "slow"), plan("other")]
     done = lanes.run(plans, work, threading.Event())
     assert set(done) == {"fast", "other"}
-    assert set(lanes.busy()) == {"slow", "reader"} and not lanes.has_ended and not lanes.ended(EVERYTHING)
+    assert (
+        set(lanes.list_busy()) == {"slow", "reader"}
+        and not lanes.has_ended
+        and not lanes.collect_outcomes(EVERYTHING)
+    )
     end.set()
     lanes.wait()
-    assert lanes.has_ended and not lanes.busy()
+    assert lanes.has_ended and not lanes.list_busy()
     assert set(lanes.ended(EVERYTHING)) == {"slow", "reader"} and not lanes.ended(EVERYTHING)
     assert order.index("slow") < order.index("reader")
 
@@ -71,12 +75,12 @@ def test_what_is_known_to_be_slow_is_not_waited_for() -> None:
 
     lanes.run([plan("slow"), plan("a"), plan("b")], work, threading.Event())
     lanes.wait()
-    lanes.ended(EVERYTHING)
+    lanes.collect_outcomes(EVERYTHING)
     end.clear()
     assert lanes.run([plan("slow")], work, threading.Event()) == {}
     end.set()
     lanes.wait()
-    assert lanes.ended(EVERYTHING) == {"slow": slow}
+    assert lanes.collect_outcomes(EVERYTHING) == {"slow": slow}
 
 
 def test_a_patient_run_waits_for_all_in_as_many_threads_as_it_may_have() -> None:
@@ -94,7 +98,7 @@ def test_a_patient_run_waits_for_all_in_as_many_threads_as_it_may_have() -> None
         return DomainOutcome()
 
     done = lanes.run([plan(str(n)) for n in range(9)], work, threading.Event())
-    assert len(done) == 9 and most <= 2 and not lanes.busy()
+    assert len(done) == 9 and most <= 2 and not lanes.list_busy()
 
 
 def test_what_is_built_step_by_step_comes_after_the_others() -> None:
@@ -120,7 +124,7 @@ def test_an_interrupt_ends_the_work_and_lets_nothing_begin(monkeypatch: pytest.M
         assert stopped.wait(SECONDS)
         return DomainOutcome()
 
-    monkeypatch.setattr(Lanes, "_wait", interrupting(begun))
+    monkeypatch.setattr(Lanes, "_wait_patiently", interrupting(begun))
     with pytest.raises(KeyboardInterrupt):
         Lanes(1, stopped.set).run([plan("a"), plan("b", "a")], work, broken_off)
     assert broken_off.is_set() and worked == ["a"]
@@ -137,7 +141,7 @@ def test_closing_ends_what_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert found.run([plan("a")], work, broken_off) == {}
     found.close(0.0)
-    assert broken_off.is_set() and not found.busy()
+    assert broken_off.is_set() and not found.list_busy()
 
 
 def make_view(session: Session) -> None:
@@ -156,7 +160,7 @@ def test_leaving_a_session_by_an_interrupt_waits_for_no_slow_view(
     waited: list[bool] = []
 
     def closing(found: Lanes, seconds: float) -> None:
-        waited.append(bool(found.busy()))
+        waited.append(bool(found.list_busy()))
 
     monkeypatch.setattr(Lanes, "close", closing)
     with (
@@ -168,7 +172,7 @@ def test_leaving_a_session_by_an_interrupt_waits_for_no_slow_view(
         assert executor.begun.wait(SECONDS) and driving.epochs.busy
         raise KeyboardInterrupt
     assert executor.stopped.is_set() and waited == [False]
-    assert not failures(session.store.refresh())
+    assert not list_failures(session.store.refresh())
 
 
 class Endless:
@@ -179,7 +183,7 @@ class Endless:
     def __init__(self) -> None:
         self.begun, self.stopped = threading.Event(), threading.Event()
 
-    def compute(self, task: FragmentTask) -> Computed:
+    def compute(self, task: FragmentTask) -> TaskResult:
         """Wait for the end."""
         self.begun.set()
         assert self.stopped.wait(SECONDS)
@@ -195,11 +199,11 @@ def test_a_run_that_is_interrupted_leaves_no_failure_of_a_view(
 ) -> None:
     make_view(session)
     executor = Endless()
-    monkeypatch.setattr(Lanes, "_wait", interrupting(executor.begun))
+    monkeypatch.setattr(Lanes, "_wait_patiently", interrupting(executor.begun))
     with Hummock.open(session.url) as store:
         with pytest.raises(KeyboardInterrupt):
             FlushRun(store, executor).run()  # type: ignore[arg-type]
-        assert not failures(store.refresh())
+        assert not list_failures(store.refresh())
     monkeypatch.undo()
     session.flush().raise_for_errors()
     found = session.sql("SELECT * FROM v")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.meta.partitions import quarantined
+from engine.meta.domains.quarantine import read_quarantine
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
 from tests.crash.views_in_memory import ViewsInMemory
@@ -27,6 +27,6 @@ def test_the_view_in_which_a_row_fails_is_the_one_that_is_left_behind(tmp_path: 
     views.flusher.run().raise_for_errors()
     for view in ("first", "second"):
         left = ["2"] if view == poisoned else []
-        assert list(quarantined(views.store.version, view)) == left
+        assert list(read_quarantine(views.store.version, view)) == left
         healthy = [{"g": 1, "s": 5}] + ([] if left else [{"g": 2, "s": 3}])
         assert views.rows(view) == healthy

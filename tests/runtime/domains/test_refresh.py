@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EpochExpired
-from engine.meta.catalog_store import load
-from engine.meta.policy import epochs_of, global_epoch
-from engine.meta.waits import Wait, waits
-from engine.runtime.epoch.mutation_run import ask
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.epochs.query_policy import choose_epochs, find_global_epoch
+from engine.meta.status.waits import DomainWait, list_waits
+from engine.runtime.epoch.mutation_run import request_mutation
 from tests.crash.views_in_memory import ViewsInMemory
 
 TOTAL = "SELECT count(*) AS n, sum(x) AS s FROM t"
@@ -27,9 +27,9 @@ def views(tmp_path: Path) -> ViewsInMemory:
     return made
 
 
-def told(views: ViewsInMemory) -> Mapping[str, Wait]:
+def told(views: ViewsInMemory) -> Mapping[str, DomainWait]:
     version = views.store.refresh()
-    return {wait.domain: wait for wait in waits(version, load(version), views.clock())}
+    return {wait.domain: wait for wait in list_waits(version, load_catalog(version), views.clock())}
 
 
 def total(views: ViewsInMemory, name: str = "v") -> tuple[int, int]:
@@ -138,7 +138,7 @@ def test_a_mutation_is_taken_and_the_view_rests_on(views: ViewsInMemory) -> None
     views.view("v", TOTAL, refresh="manual")
     views.flusher.run().raise_for_errors()
     views.put("t", id=2, x=2)
-    ask(views.store, "v", "update", 4, views.clock())
+    request_mutation(views.store, "v", "update", 4, views.clock())
     report = views.flusher.run()
     assert len(report["v"].mutations) == 1
     assert total(views) == (1, 1) and told(views)["v"].kind == "refresh"
@@ -151,10 +151,10 @@ def test_a_read_of_it_and_its_input_is_one_epoch_until_the_past_is_let_go_and_th
     views.flusher.run().raise_for_errors()
     change = views.put("t", id=2, x=2)
     version = views.store.refresh()
-    stored = load(version)
-    read = epochs_of(version, stored, ["v", "t"])
+    stored = load_catalog(version)
+    read = choose_epochs(version, stored, ["v", "t"])
     assert read["v"] == read["t"] == change - 1
-    assert epochs_of(version, stored, ["t"])["t"] == version.epoch
+    assert choose_epochs(version, stored, ["t"])["t"] == version.epoch
     views.clock.sleep(8 * DAYS)
     views.put("t", id=3, x=3)
     views.flusher.run(eager=False)
@@ -163,7 +163,7 @@ def test_a_read_of_it_and_its_input_is_one_epoch_until_the_past_is_let_go_and_th
     views.store.gc(grace_seconds=0)
     version = views.store.refresh()
     with pytest.raises(EpochExpired, match="run REFRESH MATERIALIZED VIEW v, or read each at its own newest"):
-        epochs_of(version, load(version), ["v", "t"])
+        choose_epochs(version, load_catalog(version), ["v", "t"])
     report = views.flusher.run(["v"])
     report.raise_for_errors()
     assert report["v"].rebuilt is not None and total(views) == (3, 6)
@@ -177,4 +177,4 @@ def test_the_epoch_of_all_views_leaves_those_out_that_rest(views: ViewsInMemory)
     views.put("t", id=2, x=2)
     views.flusher.run().raise_for_errors()
     version = views.store.refresh()
-    assert global_epoch(version, load(version)) == version.epoch
+    assert find_global_epoch(version, load_catalog(version)) == version.epoch

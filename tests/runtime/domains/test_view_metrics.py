@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from engine.hummock import Commit, Put
-from engine.hummock.prometheus import text
-from engine.meta.catalog_store import load
-from engine.meta.partitions import Quarantined, entry
-from engine.meta.waits import Kind, waits
+from engine.hummock.monitoring.prometheus import render_metrics
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.domains.quarantine import QuarantinedPartition, encode_quarantine
+from engine.meta.status.waits import Kind, list_waits
 from engine.runtime.domains.view_metrics import ViewCollector
 from tests.crash.program.steps import Program
 
@@ -35,7 +35,7 @@ def put_row(program: Program, number: int) -> None:
 
 def told(program: Program) -> dict[str, float]:
     views = ViewCollector(lambda: program.store.refresh(), program.clock)
-    lines = text(program.store.metrics, views).splitlines()
+    lines = render_metrics(program.store.metrics, views).splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
 
@@ -66,8 +66,8 @@ def test_rows_are_counted_by_phase_and_lag_by_view(program: Program) -> None:
 def test_partitions_in_quarantine_are_counted_beside_the_domains_that_wait(program: Program) -> None:
     pytest.importorskip("prometheus_client")
     program._commit_view("v", BY_G, {})
-    behind = {key: Quarantined(None, "no", 1, 1, 0.0, 0.0) for key in ("1", "2")}
-    program.store.commit(Commit(catalog=entry("v", behind)))
+    behind = {key: QuarantinedPartition(None, "no", 1, 1, 0.0, 0.0) for key in ("1", "2")}
+    program.store.commit(Commit(catalog=encode_quarantine("v", behind)))
     found = told(program)
     assert {kind: found[f'tideline_waiting_domains{{kind="{kind}"}}'] for kind in get_args(Kind)} == {
         **dict.fromkeys(get_args(Kind), 0),
@@ -83,7 +83,7 @@ def test_epochs_are_sealed_until_a_checkpoint_is_due_by_number_or_by_time(progra
 
     def kinds() -> list[str]:
         version = program.store.refresh()
-        return [wait.kind for wait in waits(version, load(version), program.clock())]
+        return [wait.kind for wait in list_waits(version, load_catalog(version), program.clock())]
 
     for n in range(4):
         put_row(program, n)

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import EpochFailed, SqlError
-from engine.meta.barrier import Barrier, open_barrier
-from engine.meta.mutation import control_of
+from engine.meta.domains.mutation import read_control
+from engine.meta.epochs.barrier import Barrier, find_open_barrier
 from engine.session import Session
 
 ALTER = "ALTER MATERIALIZED VIEW"
@@ -50,10 +50,10 @@ def test_mutations_are_taken_in_their_order_each_by_a_barrier_of_its_own(shop: S
     for verb in ("PAUSE", "RESUME", "PAUSE", "RESUME"):
         shop.sql(f"{ALTER} total {verb}")
     before = shop.store.refresh().number
-    assert [asked.number for asked in control_of(shop.store.version, "total").asked] == [1, 2, 3, 4]
+    assert [asked.number for asked in read_control(shop.store.version, "total").asked] == [1, 2, 3, 4]
     report = shop.flush()
     assert report["total"].mutations == ("pause total", "resume total", "pause total", "resume total")
-    control, epoch = control_of(shop.store.version, "total"), report["total"].epoch
+    control, epoch = read_control(shop.store.version, "total"), report["total"].epoch
     assert control.taken == 4 and not control.asked and not control.paused and epoch is not None
     assert control.barrier == Barrier(epoch, epoch, "checkpoint", "resume")
     assert shop.store.version.number >= before + 4
@@ -78,7 +78,7 @@ def test_a_pause_holds_for_all_views_of_a_domain_and_outlives_the_one_it_was_ask
     report = shop.flush()
     assert report["two"].waits_for == report["one"].waits_for is not None
     shop.sql("DROP MATERIALIZED VIEW one")
-    assert control_of(shop.store.refresh(), "both").paused == "two"
+    assert read_control(shop.store.refresh(), "both").paused == "two"
     shop.resume("two")
     assert not shop.flush().failed and shop.waits() == ()
     shop.sql("DROP MATERIALIZED VIEW two")
@@ -90,7 +90,7 @@ def test_an_epoch_is_opened_by_a_barrier_and_closed_by_its_checkpoint(shop: Sess
     compute = shop._runner.executor.compute
 
     def watched(task):  # type: ignore[no-untyped-def]
-        seen.append(open_barrier(shop.store.refresh(), "total"))
+        seen.append(find_open_barrier(shop.store.refresh(), "total"))
         return compute(task)
 
     shop._runner.executor.compute = watched  # type: ignore[method-assign]
@@ -100,14 +100,14 @@ def test_an_epoch_is_opened_by_a_barrier_and_closed_by_its_checkpoint(shop: Sess
     (opened,) = seen
     assert opened is not None and opened.barrier == Barrier(prev, report["total"].epoch)  # type: ignore[arg-type]
     assert report["total"].barrier == opened.barrier.text
-    assert open_barrier(shop.store.refresh(), "total") is None
+    assert find_open_barrier(shop.store.refresh(), "total") is None
 
 
 def test_a_new_name_takes_a_pause_along(shop: Session) -> None:
     shop.pause("total")
     shop.flush()
     shop.sql(f"{ALTER} total RENAME TO everything")
-    assert control_of(shop.store.refresh(), "everything").paused == "everything"
+    assert read_control(shop.store.refresh(), "everything").paused == "everything"
     assert "control/total" not in shop.store.version.catalog
     shop.resume("everything")
     shop.write("sale", sales([8]))

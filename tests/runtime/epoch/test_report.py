@@ -28,4 +28,4 @@ LEFT_ALONE = ViewReport("v", 1, 1, skipped=True, waits_for="it is tried again la
 def test_of_two_runs_the_one_is_told_that_says_how_a_view_stands(
     before: ViewReport, after: ViewReport, told: ViewReport
 ) -> None:
-    assert FlushReport((before,)).followed_by(FlushReport((after,))) == FlushReport((told,))
+    assert FlushReport((before,)).merge(FlushReport((after,))) == FlushReport((told,))

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed, SqlError
-from engine.runtime.epoch.row_checks import _broken
+from engine.runtime.epoch.row_checks import _find_broken_rows
 from engine.session import Session
 
 Positive = pdr.DataFrameSchema(
@@ -106,9 +106,9 @@ def test_rows_with_times_of_far_years_are_checked_and_told(kind: pa.DataType) ->
         at = pa.compute.multiply(at, 86_400_000_000).cast(kind)
     rows = pa.table({"at": at, "n": pa.array([1, None, 3], pa.int32())})
     right = pdr.DataFrameSchema({"at": pdr.Column(nullable=True), "n": pdr.Column(nullable=True)})
-    assert _broken(right, rows) == (0, [])
+    assert _find_broken_rows(right, rows) == (0, [])
     wrong = pdr.DataFrameSchema(
         {"at": pdr.Column(nullable=False, checks=pdr.Check(lambda one: False, element_wise=True))}
     )
-    count, told = _broken(wrong, rows)
+    count, told = _find_broken_rows(wrong, rows)
     assert count >= 2 and "column at" in " ".join(told) and "10183" in " ".join(told)

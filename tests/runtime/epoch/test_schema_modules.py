@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SqlError
-from engine.runtime.epoch.row_checks import schema_of
+from engine.runtime.epoch.row_checks import import_schema
 
 SCHEMA = """
     import pathlib
@@ -48,7 +48,7 @@ def module(folder: Path, name: str) -> Path:
 
 def test_a_module_of_the_project_is_imported(home: Path) -> None:
     traces = [module(home, "own_rows"), module(home, "own_package.inner.rows")]
-    assert schema_of("own_rows:Rows") and schema_of("own_package.inner.rows:Rows")
+    assert import_schema("own_rows:Rows") and import_schema("own_package.inner.rows:Rows")
     assert all(trace.exists() for trace in traces)
 
 
@@ -58,9 +58,9 @@ def test_without_a_home_the_project_is_the_working_folder(
     monkeypatch.delenv("TIDELINE_HOME")
     module(home, "folder_rows")
     with pytest.raises(SqlError, match="not one of the project"):
-        schema_of("folder_rows:Rows")
+        import_schema("folder_rows:Rows")
     monkeypatch.chdir(home)
-    assert schema_of("folder_rows:Rows")
+    assert import_schema("folder_rows:Rows")
 
 
 @pytest.mark.parametrize("name", ["strange_rows", "strange_package.inner.rows"])
@@ -70,13 +70,13 @@ def test_a_module_from_elsewhere_is_refused_before_it_runs(
     monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
     trace = module(tmp_path / "elsewhere", name)
     with pytest.raises(SqlError, match=r"not one of the project.*\n.*TIDELINE_ALLOWED_MODULES"):
-        schema_of(f"{name}:Rows")
+        import_schema(f"{name}:Rows")
     assert not trace.exists() and name.partition(".")[0] not in sys.modules
     monkeypatch.setenv("TIDELINE_ALLOWED_MODULES", f"other, {name.partition('.')[0]}")
-    assert schema_of(f"{name}:Rows") and trace.exists()
+    assert import_schema(f"{name}:Rows") and trace.exists()
     monkeypatch.delenv("TIDELINE_ALLOWED_MODULES")
     with pytest.raises(SqlError, match="not one of the project"):  # nor is what was imported already
-        schema_of(f"{name}:Rows")
+        import_schema(f"{name}:Rows")
 
 
 def test_a_prefix_names_whole_names_of_modules(
@@ -86,7 +86,7 @@ def test_a_prefix_names_whole_names_of_modules(
     trace = module(tmp_path / "elsewhere", "widerows")
     monkeypatch.setenv("TIDELINE_ALLOWED_MODULES", "wide")
     with pytest.raises(SqlError, match="not one of the project"):
-        schema_of("widerows:Rows")
+        import_schema("widerows:Rows")
     assert not trace.exists()
 
 
@@ -98,18 +98,18 @@ def test_what_is_installed_is_not_of_the_project_even_where_it_lies_in_its_folde
 ) -> None:
     monkeypatch.setenv("TIDELINE_HOME", "/")
     with pytest.raises(SqlError, match="not one of the project"):
-        schema_of(name)
+        import_schema(name)
 
 
 def test_a_link_out_of_the_home_leads_out_of_the_project(home: Path, tmp_path: Path) -> None:
     trace = module(tmp_path / "elsewhere", "linked_rows")
     (home / "linked_rows.py").symlink_to(tmp_path / "elsewhere" / "linked_rows.py")
     with pytest.raises(SqlError, match="not one of the project"):
-        schema_of("linked_rows:Rows")
+        import_schema("linked_rows:Rows")
     assert not trace.exists()
 
 
 @pytest.mark.parametrize("name", ["no_such_module:Rows", "__main__:Rows", ".rows:Rows"])
 def test_a_module_that_is_not_there_is_an_error(home: Path, name: str) -> None:
     with pytest.raises(SqlError):
-        schema_of(name)
+        import_schema(name)

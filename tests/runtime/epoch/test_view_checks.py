@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.claims import CHECK_STANDS
+from engine.assumptions import CHECK_STANDS
 from engine.errors import EpochFailed, StorageError
 from engine.hummock import Commit, Version
-from engine.meta.check_results import CheckResult, checked
+from engine.meta.status.check_results import CheckResult, find_check_results
 from engine.runtime.domains import domain_run
 from engine.runtime.epoch.spark_executor import SparkExecutor
-from engine.runtime.epoch.view_checks import Staged
-from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.epoch.view_checks import StagedEpoch
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
 from tests.runtime.clock.worlds import START, VIEWS, create_tables, moving
@@ -159,14 +159,14 @@ def test_what_stops_an_epoch_is_told_with_what_is_seen_until_then(session: Sessi
     assert "it stays as of" in error and "correct the rows that it reads" in error
     assert report.checks["dear"].rows == 4 and not report.checks["dear"].passed
     assert not report.checks["check_2"].passed and report.checks["check_2"].severity == "warn"
-    found = checked(session.store.refresh(), "v")
+    found = find_check_results(session.store.refresh(), "v")
     assert found is not None and found.stopped is not None
     assert found.stopped > session.store.version.tables["v"].committed_epoch
     session.sql("UPDATE sale SET price = 1 WHERE id > 2")
     report = session.flush()["v"]
     assert report.error is None and report.checks["dear"] == CheckResult(True)
     assert report.checks["check_2"].rows == 2
-    found = checked(session.store.refresh(), "v")
+    found = find_check_results(session.store.refresh(), "v")
     assert found is not None and found.stopped is None
 
 
@@ -220,7 +220,7 @@ def test_a_commit_that_is_lost_between_is_made_again_with_the_same_outcome(
     session.sql("INSERT INTO sale VALUES (3, 'a', 20)")
     monkeypatch.setattr(session.store, "commit", losing)
     assert "the process ends here" in (session.flush()["v"].error or "")
-    known = checked(session.store.refresh(), "v")
+    known = find_check_results(session.store.refresh(), "v")
     assert known is not None and known.results["check_2"].passed
     monkeypatch.undo()
     with Session(session.url, session.computing) as other:
@@ -242,7 +242,7 @@ def test_a_check_costs_what_changes_and_a_view_without_any_nothing(
     done: list[tuple[str, int]] = []
     compute = SparkExecutor.compute
 
-    def noting(self: SparkExecutor, task: FragmentTask) -> Computed:
+    def noting(self: SparkExecutor, task: FragmentTask) -> TaskResult:
         done.append((task.table.name, task.rows))
         return compute(self, task)
 
@@ -344,11 +344,11 @@ def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
     session.sql("INSERT INTO sale VALUES (3, 'a', 300)")
     session.sql("DELETE FROM sale WHERE shop = 'b'")
 
-    def forgetful(before: Version, after: Version, brought: set[str], *rest: Any) -> Staged:
-        return Staged(before, after, {name for name in brought if not name.startswith("_c")}, *rest)
+    def forgetful(before: Version, after: Version, brought: set[str], *rest: Any) -> StagedEpoch:
+        return StagedEpoch(before, after, {name for name in brought if not name.startswith("_c")}, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(domain_run, "Staged", forgetful)
+        patch.setattr(domain_run, "StagedEpoch", forgetful)
         error = session.flush()["v"].error or ""
     assert CHECK_STANDS.name in error and re.search(told, error), error
     before = session.store.version.tables["v"].committed_epoch

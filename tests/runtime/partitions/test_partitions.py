@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import EpochFailed, UnsupportedSql
-from engine.meta.partitions import quarantined
+from engine.meta.domains.quarantine import read_quarantine
 from engine.session import Session
 from tests.runtime.writes.test_dml import rows
 
@@ -186,7 +186,7 @@ def test_a_poison_row_that_comes_and_goes_while_another_partition_waits_is_seen_
         session.flush()
     session.sql("INSERT INTO t VALUES (10, 1, 1, 0)")
     assert set(session.flush(eager=False)["v"].quarantined) == {"1", "2"}
-    tried = {key: one.tried for key, one in quarantined(session.store.refresh(), "v").items()}
+    tried = {key: one.tried for key, one in read_quarantine(session.store.refresh(), "v").items()}
     assert tried["2"] < tried["1"]
     session.sql("DELETE FROM t WHERE id = 10")
     assert set(session.flush()["v"].quarantined) == {"2"}

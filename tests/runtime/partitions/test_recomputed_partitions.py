@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.meta.barrier import open_barrier, recomputed_from
-from engine.meta.partitions import quarantined
+from engine.meta.domains.quarantine import read_quarantine
+from engine.meta.epochs.barrier import find_open_barrier, find_recompute_epochs
 from engine.runtime.domains import flush_planning
 from engine.runtime.domains.flush import FlushRun
-from engine.runtime.executor import Computed, FragmentTask
+from engine.runtime.executor import FragmentTask, TaskResult
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
 from tests.crash.views_in_memory import ViewsInMemory
@@ -31,7 +31,7 @@ def views(tmp_path: Path) -> ViewsInMemory:
     made.put("u", id=1, g=1, x=1)
     made.put("u", id=2, g=2, x=POISONOUS)
     made.flusher.run().raise_for_errors()
-    assert list(quarantined(made.store.version, "cut")) == ["2"]
+    assert list(read_quarantine(made.store.version, "cut")) == ["2"]
     made.put("u", id=2, g=2, x=3)
     return made
 
@@ -44,7 +44,7 @@ def die_computing_again(run: FlushRun) -> None:
     """Bring `cut` on, and die in the middle of computing its partition again."""
     compute = run.executor.compute
 
-    def broken(task: FragmentTask) -> Computed:
+    def broken(task: FragmentTask) -> TaskResult:
         if task.again is not None:
             raise Died
         return compute(task)
@@ -58,16 +58,16 @@ def test_what_reads_a_view_meanwhile_sees_the_partitions_that_are_computed_again
     views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = views.process()
-    monkeypatch.setattr(other, "_retry", lambda *what: None)  # it finds nothing due
+    monkeypatch.setattr(other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
 
     def read_on() -> None:
         views.put("t", id=1, x=10)
         other.run(["below"]).raise_for_errors()
-        assert list(quarantined(views.store.refresh(), "cut")) == ["2"]
+        assert list(read_quarantine(views.store.refresh(), "cut")) == ["2"]
 
     before_barrier(2, views.flusher, monkeypatch, read_on)
     views.flusher.run(["cut"]).raise_for_errors()
-    assert not quarantined(views.store.refresh(), "cut")
+    assert not read_quarantine(views.store.refresh(), "cut")
     other.run().raise_for_errors()
     assert views.rows("below") == [{"n": 3, "s": 14}]
 
@@ -76,11 +76,11 @@ def test_while_partitions_are_computed_again_a_view_has_no_content_from_there_on
     views: ViewsInMemory,
 ) -> None:
     die_computing_again(views.flusher)
-    left = open_barrier(views.store.refresh(), "cut")
-    assert left is not None and recomputed_from(views.store.version)["cut"] == left.barrier.curr
+    left = find_open_barrier(views.store.refresh(), "cut")
+    assert left is not None and find_recompute_epochs(views.store.version)["cut"] == left.barrier.curr
     views.put("t", id=1, x=10)
-    assert views.content().newest("cut", views.store.version.epoch) == left.barrier.curr - 1
-    assert views.content().newest("t", views.store.version.epoch) == views.store.version.epoch
+    assert views.content().find_newest("cut", views.store.version.epoch) == left.barrier.curr - 1
+    assert views.content().find_newest("t", views.store.version.epoch) == views.store.version.epoch
 
 
 def test_a_recomputation_that_was_broken_off_is_made_above_all_that_was_read_since(
@@ -89,10 +89,10 @@ def test_a_recomputation_that_was_broken_off_is_made_above_all_that_was_read_sin
     die_computing_again(views.flusher)
     views.put("t", id=1, x=10)
     other = views.process()
-    monkeypatch.setattr(other, "_retry", lambda *what: None)  # it finds nothing due
+    monkeypatch.setattr(other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
     other.run(["below"]).raise_for_errors()
     views.process().run().raise_for_errors()
-    assert views.rows("below") == [{"n": 3, "s": 14}] and not recomputed_from(views.store.refresh())
+    assert views.rows("below") == [{"n": 3, "s": 14}] and not find_recompute_epochs(views.store.refresh())
 
 
 def test_a_broken_off_recomputation_does_not_hold_back_what_reads_the_view(
@@ -100,8 +100,10 @@ def test_a_broken_off_recomputation_does_not_hold_back_what_reads_the_view(
 ) -> None:
     die_computing_again(views.flusher)
     written = views.put("t", id=1, x=10)
-    monkeypatch.setattr(flush_planning, "to_retry", lambda *what, **named: frozenset())  # it is not due yet
+    monkeypatch.setattr(
+        flush_planning, "find_due_partitions", lambda *what, **named: frozenset()
+    )  # it is not due yet
     views.process().run(["below"]).raise_for_errors()
-    assert list(quarantined(views.store.refresh(), "cut")) == ["2"]
-    assert views.content().common(["below", "t"], views.store.version.epoch) == views.store.version.epoch
+    assert list(read_quarantine(views.store.refresh(), "cut")) == ["2"]
+    assert views.content().find_common(["below", "t"], views.store.version.epoch) == views.store.version.epoch
     assert views.store.version.tables["below"].committed_epoch >= written

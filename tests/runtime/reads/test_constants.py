@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.runtime.reads.constants import constants
+from engine.runtime.reads.constants import evaluate_constants
 from engine.session import Session
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 
 CONSTANTS = [
     "SELECT 1",
@@ -37,9 +37,9 @@ NOT_CONSTANTS = [
 
 
 def _folded(text: str) -> pa.Table | None:
-    statement = parse(text, "spark")
+    statement = parse_statement(text, "spark")
     assert isinstance(statement, Select)
-    return constants(statement.query, statement.sql)
+    return evaluate_constants(statement.query, statement.sql)
 
 
 @pytest.mark.parametrize("text", CONSTANTS)

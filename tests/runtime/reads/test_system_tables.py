@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SqlError
-from engine.runtime.reads.system_read import named_system_tables, system_rows
+from engine.runtime.reads.system_read import build_system_rows, resolve_system_tables
 from engine.session import Session
 from engine.sql.batch.system_tables import TABLES
 from engine.sql.statements import reader as st
@@ -36,7 +36,7 @@ def alone(tmp_path: Path) -> Iterator[Session]:
 
 
 def _told(session: Session, table: str, *columns: str) -> list[tuple]:
-    rows = system_rows(session.catalog, table, session.dialect).to_pylist()
+    rows = build_system_rows(session.catalog, table, session.dialect).to_pylist()
     return [tuple(row[column] for column in columns) for row in rows]
 
 
@@ -121,7 +121,7 @@ def test_numbers_of_pg_catalog_lead_from_one_table_to_the_next(alone: Session) -
 @pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_has_rows_of_its_columns(alone: Session, name: str, dialect: str) -> None:
-    found = system_rows(alone.catalog, name, dialect)
+    found = build_system_rows(alone.catalog, name, dialect)
     assert found.column_names == [column for column, _ in TABLES[name].columns]
     assert found.num_rows or name in ("pg_catalog.pg_matviews",)
 
@@ -134,9 +134,9 @@ def test_a_relation_of_a_user_hides_one_of_pg_catalog_and_a_with_item_does_so_to
         ("SELECT * FROM pg_type", ("pg_catalog.pg_type",)),
         ("WITH pg_type AS (SELECT 1 AS a) SELECT * FROM pg_type", ()),
     ):
-        statement = st.parse(text, "postgres")
+        statement = st.parse_statement(text, "postgres")
         assert isinstance(statement, st.Select)
-        assert named_system_tables(statement.query, alone.catalog)[1] == expected
+        assert resolve_system_tables(statement.query, alone.catalog)[1] == expected
 
 
 def test_what_a_client_asks_of_its_database_is_answered_without_spark(alone: Session) -> None:

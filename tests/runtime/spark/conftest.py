@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dagster_tideline.services import Services
-from engine.runtime.spark.connect import find
+from engine.runtime.spark.connect import find_server
 from tests.own_process import printed
 
 
@@ -26,8 +26,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv("TIDELINE_VERIFY", "1")
         home = tmp_path_factory.mktemp("server")
         with Services(home, {"TIDELINE_STORE": home.as_uri()}) as services:
-            services.spark_connect()
-            warm = find(home / ".tideline")
+            services.start_spark_connect()
+            warm = find_server(home / ".tideline")
             assert warm is not None
             yield warm.address
 

@@ -15,4 +15,6 @@ def apart_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def on_another_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no task find a file as it is here."""
     apart_from_here(monkeypatch)
-    monkeypatch.setattr(shared_folders, "digest_of", lambda _: "another file")  # in this process alone
+    monkeypatch.setattr(
+        shared_folders, "compute_file_digest", lambda _: "another file"
+    )  # in this process alone

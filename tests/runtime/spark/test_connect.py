@@ -14,7 +14,14 @@ import pytest
 from pyspark import SparkContext
 
 from engine.errors import EnvironmentNotReady
-from engine.runtime.spark.connect import LOOPBACK, WarmSpark, announce, connect_to, find, without_token
+from engine.runtime.spark.connect import (
+    LOOPBACK,
+    WarmSpark,
+    announce_server,
+    connect_to,
+    find_server,
+    hide_token,
+)
 
 
 @pytest.fixture
@@ -31,28 +38,28 @@ def _warm(port: int, process: int | None = None) -> WarmSpark:
 
 
 def test_a_server_that_runs_is_found_by_its_file(tmp_path: Path, port: int) -> None:
-    announce(tmp_path, _warm(port))
-    assert find(tmp_path) == _warm(port)
+    announce_server(tmp_path, _warm(port))
+    assert find_server(tmp_path) == _warm(port)
 
 
 def test_the_file_is_for_this_user_alone_whatever_stood_there(tmp_path: Path, port: int) -> None:
     (tmp_path / "spark.json").write_text("old")
     (tmp_path / "spark.json").chmod(0o644)
-    path = announce(tmp_path, _warm(port))
+    path = announce_server(tmp_path, _warm(port))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_where_nothing_was_announced_nothing_is_found(tmp_path: Path) -> None:
-    assert find(tmp_path) is None
+    assert find_server(tmp_path) is None
 
 
 def test_a_server_whose_port_is_closed_is_told_to_be_gone(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         closed = probe.getsockname()[1]
-    announce(tmp_path, _warm(closed))
+    announce_server(tmp_path, _warm(closed))
     with pytest.raises(EnvironmentNotReady, match="is gone"):
-        find(tmp_path)
+        find_server(tmp_path)
 
 
 def test_a_server_whose_process_has_ended_is_told_to_be_gone_though_another_has_its_port(
@@ -60,30 +67,30 @@ def test_a_server_whose_process_has_ended_is_told_to_be_gone_though_another_has_
 ) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    announce(tmp_path, _warm(port, ended.pid))
+    announce_server(tmp_path, _warm(port, ended.pid))
     with pytest.raises(EnvironmentNotReady, match="is gone"):
-        find(tmp_path)
+        find_server(tmp_path)
 
 
 def test_a_file_that_others_may_read_or_write_is_not_believed(tmp_path: Path, port: int) -> None:
-    announce(tmp_path, _warm(port)).chmod(0o620)
+    announce_server(tmp_path, _warm(port)).chmod(0o620)
     with pytest.raises(EnvironmentNotReady, match="open to other users"):
-        find(tmp_path)
+        find_server(tmp_path)
 
 
 def test_a_link_to_a_file_elsewhere_is_not_followed(tmp_path: Path, port: int) -> None:
     (tmp_path / "else").mkdir()
-    announce(tmp_path / "else", _warm(port))
+    announce_server(tmp_path / "else", _warm(port))
     (tmp_path / "spark.json").symlink_to(tmp_path / "else" / "spark.json")
     with pytest.raises(EnvironmentNotReady, match="cannot be read"):
-        find(tmp_path)
+        find_server(tmp_path)
 
 
 def test_the_token_is_not_in_what_is_shown() -> None:
     warm = _warm(7)
     assert "secret-token" in warm.address
-    assert "secret-token" not in repr(warm) + without_token(warm.address)
-    assert without_token(warm.address) == "sc://localhost:7/;session_id=session"
+    assert "secret-token" not in repr(warm) + hide_token(warm.address)
+    assert hide_token(warm.address) == "sc://localhost:7/;session_id=session"
 
 
 def test_a_bucket_is_computed_only_where_its_credentials_are() -> None:

@@ -25,7 +25,7 @@ FOLLOWS = (
     CLIENT
     + """
 import engine.spark_internals as internals
-from engine.runtime.epoch.prepared import PreparedFrames
+from engine.runtime.epoch.prepared_frames import PreparedFrames
 from pyspark.sql.connect.dataframe import DataFrame
 
 asked = Counter()
@@ -78,7 +78,7 @@ print("fine", *(kept[known] > 8 for known in (True, False)))
 WRONG_SCHEMA = (
     CLIENT
     + """
-import engine.operators.in_arrow as in_arrow
+import engine.operators.arrow.map_in_arrow as in_arrow
 from pyspark.sql.types import IntegerType
 
 in_arrow.LongType = IntegerType

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EnvironmentNotReady
-from engine.jars import jar_paths
-from engine.runtime.spark.masters import check_answers, is_local, refused_by, started_with
+from engine.jars import find_jar_paths
+from engine.runtime.spark.masters import build_start_error, build_start_settings, check_answers, is_local
 
 ELSEWHERE = "spark://10.1.2.3:7077"
 
@@ -27,7 +27,7 @@ def test_a_local_spark_stays_on_loopback_whatever_is_said(
 ) -> None:
     monkeypatch.setenv("TIDELINE_DRIVER_HOST", "10.9.9.9")
     monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
-    found = started_with(master)
+    found = build_start_settings(master)
     assert is_local(master)
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.authenticate"] == "true"
@@ -41,27 +41,27 @@ def test_a_local_spark_stays_on_loopback_whatever_is_said(
 def test_a_cluster_wants_to_know_where_its_executors_reach_the_driver(master: str) -> None:
     assert not is_local(master)
     with pytest.raises(EnvironmentNotReady, match=r"executors of .* set TIDELINE_DRIVER_HOST to an address"):
-        started_with(master)
+        build_start_settings(master)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_cluster_on_loopback_needs_nothing(host: str) -> None:
-    found = started_with(f"spark://{host}:7077")
+    found = build_start_settings(f"spark://{host}:7077")
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
 
 
 def test_one_master_of_several_beyond_loopback_is_beyond_loopback() -> None:
     with pytest.raises(EnvironmentNotReady, match="TIDELINE_DRIVER_HOST"):
-        started_with("spark://localhost:7077,10.1.2.3:7077")
+        build_start_settings("spark://localhost:7077,10.1.2.3:7077")
 
 
 def test_the_driver_binds_where_it_is_reached_or_where_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
-    found = started_with(ELSEWHERE)
+    found = build_start_settings(ELSEWHERE)
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "driver.example"
-    assert found["spark.jars"] == ",".join(jar_paths()) and "spark.authenticate" not in found
+    assert found["spark.jars"] == ",".join(find_jar_paths()) and "spark.authenticate" not in found
     monkeypatch.setenv("TIDELINE_DRIVER_BIND", "0.0.0.0")
-    found = started_with(ELSEWHERE)
+    found = build_start_settings(ELSEWHERE)
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("driver.example", "0.0.0.0")
 
 
@@ -69,7 +69,7 @@ def test_the_java_of_a_clusters_driver_optimises_late_and_has_no_archive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
-    options = started_with(ELSEWHERE)["spark.driver.defaultJavaOptions"]
+    options = build_start_settings(ELSEWHERE)["spark.driver.defaultJavaOptions"]
     assert "-XX:Tier4InvocationThreshold=" in options and "Archive" not in options
 
 
@@ -77,7 +77,7 @@ def test_kubernetes_hands_on_the_secret_that_it_makes_and_the_python(monkeypatch
     monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
     monkeypatch.setenv("TIDELINE_VERIFY", "0.5")
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/tideline/bin/python")
-    found = started_with("k8s://https://10.1.2.3:6443")
+    found = build_start_settings("k8s://https://10.1.2.3:6443")
     assert found["spark.authenticate"] == "true"
     assert found["spark.sql.execution.pyspark.python"] == "/opt/tideline/bin/python"
     assert found["spark.executorEnv.TIDELINE_VERIFY"] == "0.5"
@@ -88,20 +88,20 @@ def test_the_python_of_an_archive_is_beside_the_executors(
 ) -> None:
     monkeypatch.setenv("TIDELINE_DRIVER_HOST", "driver.example")
     setting = "spark.sql.execution.pyspark.python"
-    assert started_with(ELSEWHERE)[setting] == sys.executable
+    assert build_start_settings(ELSEWHERE)[setting] == sys.executable
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
-    assert started_with(ELSEWHERE)[setting] == "/opt/python"
+    assert build_start_settings(ELSEWHERE)[setting] == "/opt/python"
     packed = tmp_path / "environment.tar.gz"
     monkeypatch.setenv("TIDELINE_PACKED", str(packed))
     with pytest.raises(EnvironmentNotReady, match="tideline cluster pack"):
-        started_with(ELSEWHERE)
+        build_start_settings(ELSEWHERE)
     packed.touch()
-    found = started_with(ELSEWHERE)
+    found = build_start_settings(ELSEWHERE)
     assert found["spark.archives"] == f"{packed}#environment"
     assert found[setting] == "./environment/bin/python"
-    assert started_with(ELSEWHERE, serves=True)[setting] == "../environment/bin/python"
+    assert build_start_settings(ELSEWHERE, serves=True)[setting] == "../environment/bin/python"
     monkeypatch.setenv("TIDELINE_PACKED", "s3a://bucket/environment.tar.gz")  # Spark fetches it
-    assert started_with(ELSEWHERE)["spark.archives"] == "s3a://bucket/environment.tar.gz#environment"
+    assert build_start_settings(ELSEWHERE)["spark.archives"] == "s3a://bucket/environment.tar.gz#environment"
 
 
 def test_a_master_that_does_not_answer_is_told_before_spark_tries() -> None:
@@ -130,13 +130,13 @@ def test_a_name_that_no_host_has_is_told_as_one_that_does_not_answer(
     with pytest.raises(EnvironmentNotReady, match=f"no Spark master answers at spark://{host}"):
         check_answers(f"spark://{host}:7077")
     with pytest.raises(EnvironmentNotReady, match="set TIDELINE_DRIVER_HOST"):
-        started_with(f"spark://{host}:7077")
+        build_start_settings(f"spark://{host}:7077")
 
 
 def test_what_a_cluster_said_is_told_in_one_line() -> None:
     error = RuntimeError(
         "An error occurred\n: org.apache.SparkException: Not the same version\n\tat a.b(c:1)"
     )
-    told = str(refused_by(ELSEWHERE, error))
+    told = str(build_start_error(ELSEWHERE, error))
     assert told.startswith(f"Spark was not started at {ELSEWHERE} (") and "Not the same version" in told
     assert "\n" not in told

@@ -14,8 +14,8 @@ import pytest
 
 from engine.errors import EnvironmentNotReady
 from engine.runtime.spark import packing
-from engine.runtime.spark.packing import pack
-from engine.runtime.spark.probe import engine_digest
+from engine.runtime.spark.packing import pack_archive
+from engine.runtime.spark.probe import compute_engine_digest
 from engine.runtime.spark.worker_daemon import IMPORTED
 
 BODIES = (
@@ -24,8 +24,8 @@ BODIES = (
     "engine.runtime.spark.probe",
     "engine.runtime.writes.change_tasks",
     "engine.runtime.writes.write_tasks",
-    "engine.connectors.delta_read",
-    "engine.connectors.sinks.delta",
+    "engine.connectors.delta.frames",
+    "engine.connectors.delta.sink.target",
     "engine.hummock.object_store.s3",
 )
 """Modules of bodies that run in tasks."""
@@ -42,7 +42,7 @@ print(json.dumps([engine_digest(), files]))
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("packed") / "environment.tar.gz"
-    assert pack(path) == path.stat().st_size
+    assert pack_archive(path) == path.stat().st_size
     return path
 
 
@@ -59,7 +59,7 @@ def test_tasks_find_all_that_they_import_in_the_unpacked_archive(packed: Path, t
     done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     digest, files = json.loads(done.stdout)
-    assert digest == engine_digest()
+    assert digest == compute_engine_digest()
     base = Path(sys.base_prefix).resolve()
     strange = [
         file
@@ -72,8 +72,8 @@ def test_tasks_find_all_that_they_import_in_the_unpacked_archive(packed: Path, t
 
 
 def test_another_place_of_python_on_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "_files", lambda: iter(()))
-    pack(tmp_path / "e.tar.gz", "/opt/python/bin/python3")
+    monkeypatch.setattr(packing, "_list_files", lambda: iter(()))
+    pack_archive(tmp_path / "e.tar.gz", "/opt/python/bin/python3")
     with tarfile.open(tmp_path / "e.tar.gz") as archive:
         assert archive.getmember("bin/python").linkname == "/opt/python/bin/python3"
         config = archive.extractfile("pyvenv.cfg")
@@ -82,7 +82,7 @@ def test_another_place_of_python_on_the_workers(tmp_path: Path, monkeypatch: pyt
 
 def test_a_name_that_spark_would_not_unpack_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentNotReady, match=r"end it with \.tar\.gz"):
-        pack(tmp_path / "environment.7z")
+        pack_archive(tmp_path / "environment.7z")
 
 
 def test_a_package_that_is_not_there_is_told_and_leaves_no_half_archive(
@@ -90,5 +90,5 @@ def test_a_package_that_is_not_there_is_told_and_leaves_no_half_archive(
 ) -> None:
     monkeypatch.setattr(packing, "NEEDED", ("boto3", "no-such-package"))
     with pytest.raises(EnvironmentNotReady, match="no-such-package is not installed here"):
-        pack(tmp_path / "environment.tar.gz")
+        pack_archive(tmp_path / "environment.tar.gz")
     assert not list(tmp_path.iterdir())

@@ -10,7 +10,13 @@ from pyspark.sql import SparkSession
 
 from engine.errors import EnvironmentNotReady
 from engine.runtime.spark import probe
-from engine.runtime.spark.probe import Seen, _failed, check_cluster, check_seen, engine_digest
+from engine.runtime.spark.probe import (
+    MachineFindings,
+    _format_failure,
+    check_cluster,
+    check_findings,
+    compute_engine_digest,
+)
 from engine.session import Session
 
 MASTER = "spark://10.1.2.3:7077"
@@ -25,12 +31,12 @@ def test_a_local_spark_is_not_asked(
 
 
 def test_each_task_tells_what_its_machine_has(session: Session, spark: SparkSession, tmp_path: Path) -> None:
-    with probe._object_of(session.store) as made:  # the store is empty yet
+    with probe._provide_object(session.store) as made:  # the store is empty yet
         probe._check_executors(spark, MASTER, session.url, made)
         assert session.store.objects.head(made) is not None
     assert session.store.objects.head(made) is None
     session.sql("CREATE TABLE t (id BIGINT)")
-    with probe._object_of(session.store) as newest:
+    with probe._provide_object(session.store) as newest:
         probe._check_executors(spark, MASTER, session.url, newest)
         with pytest.raises(EnvironmentNotReady, match="a folder of this machine: take a bucket"):
             probe._check_executors(spark, MASTER, (tmp_path / "elsewhere").as_uri(), newest)
@@ -42,7 +48,7 @@ def test_a_cluster_is_asked_once_for_each_store(
     asked: list[str] = []
     monkeypatch.setattr(probe, "is_local", lambda _: False)
     monkeypatch.setattr(probe, "_check_executors", lambda _spark, _master, store, _path: asked.append(store))
-    monkeypatch.setattr(probe, "parallelism", lambda _: 7)
+    monkeypatch.setattr(probe, "count_parallel_tasks", lambda _: 7)
     own = spark.newSession()
     for _ in range(2):
         check_cluster(own, session.store)
@@ -53,17 +59,20 @@ def test_a_cluster_is_asked_once_for_each_store(
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        (Seen("w1", "3.9", engine_digest()), "executor on w1 of .* runs Python 3.9, and this process"),
-        (Seen("w1", PYTHON, "0"), "another version of `engine` .*`tideline cluster pack"),
         (
-            Seen("w1", PYTHON, engine_digest(), "Unable to locate credentials"),
+            MachineFindings("w1", "3.9", compute_engine_digest()),
+            "executor on w1 of .* runs Python 3.9, and this process",
+        ),
+        (MachineFindings("w1", PYTHON, "0"), "another version of `engine` .*`tideline cluster pack"),
+        (
+            MachineFindings("w1", PYTHON, compute_engine_digest(), "Unable to locate credentials"),
             "cannot read the store s3://b/p",
         ),
     ],
 )
-def test_what_differs_is_told(seen: Seen, told: str) -> None:
+def test_what_differs_is_told(seen: MachineFindings, told: str) -> None:
     with pytest.raises(EnvironmentNotReady, match=told):
-        check_seen(seen, MASTER, "s3://b/p")
+        check_findings(seen, MASTER, "s3://b/p")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +91,7 @@ def test_what_differs_is_told(seen: Seen, told: str) -> None:
 )
 def test_what_spark_says_is_told_as_what_is_missing(said: str, told: str) -> None:
     error = type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})(said)
-    text = _failed(error, MASTER, 9.0)
+    text = _format_failure(error, MASTER, 9.0)
     assert MASTER in text
     with pytest.raises(EnvironmentNotReady, match=told):
         raise EnvironmentNotReady(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.runtime.spark.errors import was_stopped
+from engine.runtime.spark.errors import is_job_cancelled
 from engine.runtime.spark.masters import CLASS_CACHE, CLASSES
 from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
 from engine.session import Session
@@ -155,8 +155,8 @@ def test_jobs_with_a_mark_are_ended_and_no_others(spark: SparkSession) -> None:
     stop_jobs(spark, "ended")
     thread.join(60)
     (error,) = ended
-    assert was_stopped(error)
-    assert not was_stopped(ValueError("[SPARK_JOB_CANCELLED]"))
+    assert is_job_cancelled(error)
+    assert not is_job_cancelled(ValueError("[SPARK_JOB_CANCELLED]"))
 
 
 @pytest.mark.long

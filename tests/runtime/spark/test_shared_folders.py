@@ -8,16 +8,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.runtime.spark import shared_folders
-from engine.runtime.spark.shared_folders import runs_here, unseen, unshared
+from engine.runtime.spark.shared_folders import find_sharing_fault, find_visibility_fault, is_in_this_process
 from tests.runtime.spark.elsewhere import apart_from_here, on_another_disk
 
 
 def test_a_spark_of_this_process_is_not_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_folders, "answers_of", lambda *_: pytest.fail("asked"))
-    assert runs_here(spark)
-    assert unseen(spark, tmp_path, "nothing") is None and unshared(spark, tmp_path) is None
+    monkeypatch.setattr(shared_folders, "collect_task_answers", lambda *_: pytest.fail("asked"))
+    assert is_in_this_process(spark)
+    assert (
+        find_visibility_fault(spark, tmp_path, "nothing") is None
+        and find_sharing_fault(spark, tmp_path) is None
+    )
 
 
 def test_tasks_that_see_a_folder_find_what_is_in_it_and_nothing_stays(
@@ -25,8 +28,11 @@ def test_tasks_that_see_a_folder_find_what_is_in_it_and_nothing_stays(
 ) -> None:
     apart_from_here(monkeypatch)
     (tmp_path / "there").write_text("x" * 100_000)
-    assert unseen(spark, tmp_path, "there") is None
-    assert unshared(spark, tmp_path) is None and unshared(spark, tmp_path / "not/yet/there") is None
+    assert find_visibility_fault(spark, tmp_path, "there") is None
+    assert (
+        find_sharing_fault(spark, tmp_path) is None
+        and find_sharing_fault(spark, tmp_path / "not/yet/there") is None
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
@@ -35,7 +41,7 @@ def test_tasks_that_find_another_file_do_not_see_the_folder(
 ) -> None:
     on_another_disk(monkeypatch)
     (tmp_path / "there").write_text("x")
-    for fault in (unseen(spark, tmp_path, "there"), unshared(spark, tmp_path)):
+    for fault in (find_visibility_fault(spark, tmp_path, "there"), find_sharing_fault(spark, tmp_path)):
         assert fault is not None and fault.what.endswith(f"does not see {tmp_path}, a folder of this machine")
         assert "s3://bucket/prefix" in fault.now
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
@@ -45,12 +51,12 @@ def test_tasks_that_may_not_write_are_told_apart(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apart_from_here(monkeypatch)
-    seen = shared_folders.Sight("w1", sees=True, writes=False)
-    told = [shared_folders.answer(seen).column(0)[0].as_py()]
-    monkeypatch.setattr(shared_folders, "answers_of", lambda *_: told)
+    seen = shared_folders.FolderFindings("w1", sees=True, writes=False)
+    told = [shared_folders.encode_findings(seen).column(0)[0].as_py()]
+    monkeypatch.setattr(shared_folders, "collect_task_answers", lambda *_: told)
     (tmp_path / "there").write_text("x")
-    assert unseen(spark, tmp_path, "there") is None
-    fault = unshared(spark, tmp_path)
+    assert find_visibility_fault(spark, tmp_path, "there") is None
+    fault = find_sharing_fault(spark, tmp_path)
     assert fault is not None and f"the executor on w1 of local[2] may not write to {tmp_path}" in fault.what
 
 
@@ -59,5 +65,5 @@ def test_a_folder_that_this_process_cannot_write_is_told(
 ) -> None:
     apart_from_here(monkeypatch)
     (tmp_path / "file").write_text("")
-    fault = unshared(spark, tmp_path / "file" / "in")
+    fault = find_sharing_fault(spark, tmp_path / "file" / "in")
     assert fault is not None and "can't be written" in fault.what

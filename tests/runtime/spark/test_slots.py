@@ -7,9 +7,9 @@ from engine.runtime.spark.slots import Slots
 
 def test_only_epochs_of_running_views_make_slots_busy() -> None:
     slots = Slots(2)
-    with slots.taken(alone=True, building=True):
+    with slots.hold(alone=True, building=True):
         assert not slots.busy
-    with slots.taken(alone=False):
+    with slots.hold(alone=False):
         assert slots.busy
         with slots.taken(alone=False, building=True):
             assert slots.busy

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.meta.catalog_store import load
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
 from engine.sql.expression.nodes import Call, Expr, Lambda, Named, Variable, Word, children
-from engine.sql.expression.spark_sql import spark_sql
-from engine.sql.plan import Node
-from engine.sql.plan import children as inputs_of
-from engine.sql.rewrites.free import node_expressions
+from engine.sql.expression.spark_sql import render_spark_sql
+from engine.sql.plan import Node, list_children
+from engine.sql.rewrites.binding.free_columns import list_node_expressions
 
 QUERIES = {
     "rows": "SELECT id, upper(note) AS shown, price DIV 2 + 1L AS half, CASE WHEN price > 1.5 THEN d ELSE NULL END AS day, "
@@ -37,8 +36,8 @@ def views(session: Session) -> Session:
 
 
 def _expressions(node: Node) -> Iterator[Expr]:
-    yield from node_expressions(node)
-    for child in inputs_of(node):
+    yield from list_node_expressions(node)
+    for child in list_children(node):
         yield from _expressions(child)
 
 
@@ -52,7 +51,7 @@ def _parts(expr: Expr) -> Iterator[Expr]:
 
 
 def _stored(session: Session, view: str) -> list[Expr]:
-    plan = load(session.store.refresh()).plans[view]
+    plan = load_catalog(session.store.refresh()).plans[view]
     return [expr for fragment in plan.fragments for expr in _expressions(fragment.plan)]
 
 
@@ -60,22 +59,29 @@ def test_every_part_has_a_type_and_says_whether_it_can_be_null(views: Session) -
     for view in QUERIES:
         parts = [part for expr in _stored(views, view) for part in _parts(expr)]
         assert parts
-        assert [spark_sql(part) for part in parts if part.type is None or part.nullable is None] == [], view
+        assert [
+            render_spark_sql(part) for part in parts if part.type is None or part.nullable is None
+        ] == [], view
 
 
 def test_the_types_are_those_of_spark(views: Session) -> None:
-    found = {spark_sql(part): part.type for expr in _stored(views, "rows") for part in _parts(expr)}
+    found = {render_spark_sql(part): part.type for expr in _stored(views, "rows") for part in _parts(expr)}
     assert found["`t:price` DIV 2"] == "bigint"
     assert found["transform(`t:xs`, x -> x + `t:price`)"] == "array<int>"
     assert found["`t:s`.`a`"] == "int"
     assert found["NULL"] == "void"
     average = [e for e in _stored(views, "groups") if isinstance(e, Call) and e.function == "avg"]
-    assert [part.type for e in _stored(views, "groups") for part in _parts(e) if spark_sql(part) == "`t:fee`"]
+    assert [
+        part.type
+        for e in _stored(views, "groups")
+        for part in _parts(e)
+        if render_spark_sql(part) == "`t:fee`"
+    ]
     assert all(e.type == "decimal(14,6)" for e in average)
 
 
 def test_what_certainly_has_a_value_is_said_so(session: Session) -> None:
     session.sql("CREATE TABLE u (id BIGINT PRIMARY KEY, n INT)")
     session.sql("CREATE MATERIALIZED VIEW filled AS SELECT id, coalesce(n, 0) AS n FROM u", build=False)
-    found = {spark_sql(expr): expr.nullable for expr in _stored(session, "filled")}
+    found = {render_spark_sql(expr): expr.nullable for expr in _stored(session, "filled")}
     assert found["coalesce(`u:n`, 0)"] is False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.spark.ui import VARIABLE, ui_settings
+from engine.runtime.spark.ui import VARIABLE, build_ui_settings
 from tests.own_process import printed
 
 LOCAL = """
@@ -32,7 +32,7 @@ def test_a_local_spark_shows_its_page_on_loopback_where_it_is_asked_to(tmp_path:
 
 
 def test_it_is_not_shown_where_spark_would_listen_to_other_machines() -> None:
-    assert ui_settings({VARIABLE: "1"}, 4040)["spark.ui.port"] == "4040"
-    assert ui_settings({VARIABLE: "1", "SPARK_LOCAL_IP": "127.0.0.1"})
-    assert ui_settings({VARIABLE: "1", "SPARK_LOCAL_IP": "10.0.0.5"}) == {}
-    assert ui_settings({}) == {}
+    assert build_ui_settings({VARIABLE: "1"}, 4040)["spark.ui.port"] == "4040"
+    assert build_ui_settings({VARIABLE: "1", "SPARK_LOCAL_IP": "127.0.0.1"})
+    assert build_ui_settings({VARIABLE: "1", "SPARK_LOCAL_IP": "10.0.0.5"}) == {}
+    assert build_ui_settings({}) == {}

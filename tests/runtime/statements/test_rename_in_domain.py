@@ -9,8 +9,8 @@ import pytest
 
 from engine.errors import SqlError
 from engine.hummock import Put
-from engine.meta.creation import computed
-from engine.runtime.statements.alter import alter
+from engine.meta.domains.creation import find_computed_table
+from engine.runtime.statements.alter.alter import run_alter
 from engine.sql.statements import reader as st
 from tests.crash.program.view_verbs import _no_spark
 from tests.crash.views_in_memory import ViewsInMemory
@@ -29,23 +29,25 @@ def views(tmp_path: Path) -> ViewsInMemory:
 
 
 def rename(views: ViewsInMemory) -> None:
-    alter(views.store, _no_spark, st.parse("ALTER MATERIALIZED VIEW v RENAME TO other", "spark"))
+    run_alter(
+        views.store, _no_spark, st.parse_statement("ALTER MATERIALIZED VIEW v RENAME TO other", "spark")
+    )
 
 
 def test_a_view_whose_domain_is_being_created_cannot_be_renamed(
     views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = views.flusher.backfill._step
+    step = views.flusher.backfill._run_step
 
     def slow(*what):  # type: ignore[no-untyped-def]
         views.clock.sleep(10.0)
         return step(*what)
 
-    monkeypatch.setattr(views.flusher.backfill, "_step", slow)
+    monkeypatch.setattr(views.flusher.backfill, "_run_step", slow)
     views.flusher.run(background_seconds=5.0)
     with pytest.raises(SqlError, match="v is still being created"):
         rename(views)
-    assert computed(views.store.refresh(), "v") is None
+    assert find_computed_table(views.store.refresh(), "v") is None
     views.flusher.run(background_seconds=10_000.0).raise_for_errors()
     assert len(views.rows("v")) == 60
 
@@ -56,7 +58,9 @@ def test_steps_of_a_backfill_cannot_be_read_under_a_new_name(views: ViewsInMemor
     assert len(steps) > 1, "the view was built in steps"
     rename(views)
     content = views.content()
-    assert not content.has("other", steps[0]) and content.has("other", views.store.version.epoch)
+    assert not content.has_content("other", steps[0]) and content.has_content(
+        "other", views.store.version.epoch
+    )
     views.put("t", id=99, x=1)
     views.flusher.run().raise_for_errors()
     assert len(views.rows("other")) == 61

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import SqlError
 from engine.session import Session
 from engine.sql.statements import reader as st
-from engine.sql.statements.session_statements import Refresh, Taken
+from engine.sql.statements.session.session_statements import IgnoredStatement, Refresh
 from engine.sql.statements.statement_types import Alter, CreateIndex, CreateView, Select, Several
 
 DIALECTS = ("spark", "postgres", "risingwave")
@@ -52,14 +52,14 @@ def _rows(session: Session, text: str) -> list[tuple]:
     ],
 )
 def test_what_means_nothing_here_is_taken(dialect: str, text: str) -> None:
-    assert isinstance(st.parse(text, dialect), Taken)
+    assert isinstance(st.parse_statement(text, dialect), IgnoredStatement)
 
 
 @pytest.mark.parametrize("text", ["ROLLBACK", "GRANT SELECT ON t TO u", "LOCK TABLE t", "SAVEPOINT s"])
 def test_what_would_promise_something_is_refused(text: str) -> None:
     for dialect in DIALECTS:
         with pytest.raises(SqlError, match=r"is not offered|is no statement"):
-            st.parse(text, dialect)
+            st.parse_statement(text, dialect)
 
 
 def test_a_notice_says_that_a_transaction_takes_nothing_back(alone: Session) -> None:
@@ -98,7 +98,7 @@ def test_discard_all_brings_settings_back(alone: Session) -> None:
 
 
 def test_a_view_that_nothing_reads_can_be_replaced(alone: Session) -> None:
-    found = st.parse("CREATE OR REPLACE VIEW v AS SELECT id FROM a", "postgres")
+    found = st.parse_statement("CREATE OR REPLACE VIEW v AS SELECT id FROM a", "postgres")
     assert isinstance(found, CreateView) and found.replaces
     alone.sql(
         "CREATE OR REPLACE VIEW v AS SELECT id FROM a; CREATE OR REPLACE VIEW v AS SELECT id AS n FROM b"
@@ -118,16 +118,16 @@ def test_a_view_that_nothing_reads_can_be_replaced(alone: Session) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_short_forms_mean_their_long_ones(dialect: str) -> None:
-    found = st.parse("CREATE INDEX ON s.t USING btree (a, b)", dialect)
+    found = st.parse_statement("CREATE INDEX ON s.t USING btree (a, b)", dialect)
     assert isinstance(found, CreateIndex)
     assert (found.name, found.table, found.columns) == ("s.t_a_b_idx", "s.t", ("a", "b"))
-    assert isinstance(st.parse("TABLE t", dialect), Select)
-    assert isinstance(st.parse("DROP TABLE a, b", dialect), Several)
-    refreshed = st.parse("REFRESH MATERIALIZED VIEW CONCURRENTLY s.v", dialect)
+    assert isinstance(st.parse_statement("TABLE t", dialect), Select)
+    assert isinstance(st.parse_statement("DROP TABLE a, b", dialect), Several)
+    refreshed = st.parse_statement("REFRESH MATERIALIZED VIEW CONCURRENTLY s.v", dialect)
     assert isinstance(refreshed, Refresh) and refreshed.name == "s.v"
-    altered = st.parse("ALTER TABLE ONLY t ADD COLUMN b INT", dialect)
+    altered = st.parse_statement("ALTER TABLE ONLY t ADD COLUMN b INT", dialect)
     assert isinstance(altered, Alter) and (altered.kind, altered.name) == ("table", "t")
-    only = st.parse("ALTER TABLE only RENAME TO t", dialect)
+    only = st.parse_statement("ALTER TABLE only RENAME TO t", dialect)
     assert isinstance(only, Alter) and only.name == "only"
 
 

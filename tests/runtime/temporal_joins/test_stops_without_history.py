@@ -60,7 +60,7 @@ def test_a_join_whose_input_was_brought_past_a_stop_fails_and_says_why(
     lagging.sql("INSERT INTO s VALUES (1, 1)")
     lagging.sql("UPDATE r SET x = 1 WHERE id = 1")
     with monkeypatch.context() as unaware:
-        unaware.setattr("engine.meta.cut.arrival_stops", lambda *_: [])
+        unaware.setattr("engine.meta.epochs.target_epoch.list_arrival_stops", lambda *_: [])
         lagging.flush(["v"])
     lagging.resume("j")
     (failed,) = lagging.flush().failed

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed
-from engine.meta.checkpoint import Checkpoint
+from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.operators import context
 from engine.runtime import executor
 from engine.runtime.backfill import run as backfill_run
@@ -99,7 +99,7 @@ def fails_once(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Checkpoint, "commit", fail)
+        patched.setattr(StagedCheckpoint, "commit", fail)
         with contextlib.suppress(KeyboardInterrupt):
             lake.flush()
 
@@ -124,7 +124,7 @@ def test_a_view_that_is_built_step_by_step_finds_what_its_states_let_go_of_later
     names = ("near", "kept")
     for name in names:
         lake.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}", build=False)
-        lake._runner.backfill.pace(name).rows = 15
+        lake._runner.backfill.get_pace(name).rows = 15
     for step in range(4):
         lake.flush().raise_for_errors()
         for name in names:
@@ -235,7 +235,7 @@ def test_a_join_that_lost_its_history_fails_and_keeps_its_rows(lake: Session) ->
 
 
 def test_a_side_that_lets_go_too_early_is_told(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered_joins.Limit, "below", lambda limit, other: other)  # without the distance
+    monkeypatch.setattr(ordered_joins.PairLimit, "below", lambda limit, other: other)  # without the distance
     for name in ("t", "u"):
         lake.sql(
             f"CREATE TABLE {name} (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '30' MINUTE) APPEND ONLY"

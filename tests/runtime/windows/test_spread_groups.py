@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from engine.operators import context
-from engine.runtime.epoch import prepared
+from engine.runtime.epoch import prepared_frames
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
@@ -35,7 +35,7 @@ NUMBERS = (0.0, -0.0, float("nan"), 1.5, None, *map(float, range(2, 12)))
 @pytest.fixture
 def spread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every small epoch spread."""
-    for module in (context, prepared):
+    for module in (context, prepared_frames):
         monkeypatch.setattr(module, "SPREAD_ROWS", 1)
 
 

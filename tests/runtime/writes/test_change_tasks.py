@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from engine.hummock import Commit, Hummock, Put
-from engine.hummock.hash import xxhash64
+from engine.hummock.rows.row_hash import xxhash64
 from engine.runtime.writes import change_tasks
-from engine.runtime.writes.change_tasks import Changed, WriteChanges
-from engine.runtime.writes.spilled import PLACE
+from engine.runtime.writes.change_tasks import ChangeResult, WriteChanges
+from engine.runtime.writes.spill import PLACE
 from engine.session import Session
 
 SCHEMA = pa.schema(
@@ -67,10 +67,10 @@ def ordered(rows: list[Row]) -> pa.Table:
     return keyed.sort_by([(name, "ascending") for name in ("_h", "a", "b", PLACE)]).drop_columns("_h")
 
 
-def run(lake: Session, body: WriteChanges, rows: pa.Table, size: int) -> Changed:
+def run(lake: Session, body: WriteChanges, rows: pa.Table, size: int) -> ChangeResult:
     """Run a task over batches of a size, commit what it has written, and return what it says."""
     (answer,) = body(iter(rows.to_batches(size)))
-    done = msgspec.msgpack.decode(answer.column(0)[0].as_py(), type=Changed)
+    done = msgspec.msgpack.decode(answer.column(0)[0].as_py(), type=ChangeResult)
     if done.rows:
         few = pa.ipc.open_stream(done.rows).read_all()
         done.ssts += tuple(lake.store.reader.write_run(body.table, few))
@@ -180,7 +180,7 @@ def test_few_rows_in_any_order_give_the_same(lake: Session) -> None:
         (1, "x", 1.0, None, 2, False),
         (7, "z", 3.0, None, 3, False),
     ]
-    done = body_of(lake).of_rows(placed(rows), lake.store.reader)
+    done = body_of(lake).write_rows(placed(rows), lake.store.reader)
     assert (done.puts, done.deletes) == (1, 1)
     lake.store.commit(Commit(writes={"t": done.ssts}))
     assert held(lake.store) == {(1, "x"): shown((2.0, None))}

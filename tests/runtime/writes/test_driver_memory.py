@@ -13,25 +13,25 @@ import pandera.pandas as pdr
 import pyarrow as pa
 import pytest
 
-import engine.hummock.files
+import engine.hummock.sorted_files.file_set
 from engine.errors import EnvironmentNotReady, RowFailed
 from engine.hummock import Commit, Hummock, Put, SstInfo, Table
-from engine.hummock.hash import xxhash64
-from engine.meta.catalog_store import entries
+from engine.hummock.rows.row_hash import xxhash64
+from engine.meta.catalog.stored_catalog import encode_entries
 from engine.runtime.epoch import row_checks
 from engine.runtime.partitions import values as partition_values
-from engine.runtime.writes.driver_rows import SETTING, driver_bytes, surely_few
-from engine.runtime.writes.spilled import ANSWER, Gathered, Spill, answered
-from engine.runtime.writes.write_tasks import WriteRows, Written
-from engine.sql.batch.ad_hoc import Reading, SparkQuery
-from engine.sql.catalog import Column, Relation
+from engine.runtime.writes.driver_rows import SETTING, is_surely_small, read_driver_limit
+from engine.runtime.writes.spill import ANSWER, SpillTask, TaskRows, encode_answer
+from engine.runtime.writes.write_tasks import WriteResult, WriteRows
+from engine.sql.batch.ad_hoc import SparkQuery, TableRead
+from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression import nodes
 from engine.sql.incremental.partitions import Partitioning
 
 KEYED = Relation(
     name="t",
     kind="table",
-    columns=(Column("id", "bigint", False), Column("v", "bigint")),
+    columns=(RelationColumn("id", "bigint", False), RelationColumn("v", "bigint")),
     primary_key=("id",),
     distribution_key=("id",),
 )
@@ -64,24 +64,24 @@ def forget_decoded(store: Hummock, tmp_path: Path) -> None:
 def test_a_task_that_spills_holds_no_more_than_a_spill_file(
     store: Hummock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runtime.writes.spilled.SPILL_BYTES", 100 * 24)
+    monkeypatch.setattr("engine.runtime.writes.spill.SPILL_BYTES", 100 * 24)
     schema = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("p", pa.int64())])
-    (answer,) = Spill(store.url, store.options, schema, 50 * 24)(batches(1_000, 10))
+    (answer,) = SpillTask(store.url, store.options, schema, 50 * 24)(batches(1_000, 10))
     assert answer.schema.names == [ANSWER]
-    gathered = msgspec.msgpack.decode(answer.column(0)[0].as_py(), type=Gathered)
+    gathered = msgspec.msgpack.decode(answer.column(0)[0].as_py(), type=TaskRows)
     assert sum(file.rows for file in gathered.files) == 1_000 and not gathered.rows
     assert max(file.rows for file in gathered.files) <= 110
-    (few,) = Spill(store.url, store.options, schema, 50 * 24)(batches(50, 10))
-    assert few.equals(answered(msgspec.msgpack.decode(few.column(0)[0].as_py(), type=Gathered)))
-    assert not msgspec.msgpack.decode(few.column(0)[0].as_py(), type=Gathered).files
+    (few,) = SpillTask(store.url, store.options, schema, 50 * 24)(batches(50, 10))
+    assert few.equals(encode_answer(msgspec.msgpack.decode(few.column(0)[0].as_py(), type=TaskRows)))
+    assert not msgspec.msgpack.decode(few.column(0)[0].as_py(), type=TaskRows).files
 
 
-def written_by(store: Hummock, rule: Any, rows: Iterator[pa.RecordBatch], **given: Any) -> Written:
+def written_by(store: Hummock, rule: Any, rows: Iterator[pa.RecordBatch], **given: Any) -> WriteResult:
     """Return what one writing task answers."""
     version = store.version.tables.get("t")
     body = WriteRows(store.url, store.options, KEYED, TABLE, rule, version, **given)
     (answer,) = body(rows)
-    return msgspec.msgpack.decode(answer.column(0)[0].as_py(), type=Written)
+    return msgspec.msgpack.decode(answer.column(0)[0].as_py(), type=WriteResult)
 
 
 def test_a_task_that_writes_holds_no_more_than_a_file_and_a_key_is_never_in_two(
@@ -102,13 +102,13 @@ def test_a_task_that_writes_holds_no_more_than_a_file_and_a_key_is_never_in_two(
 def test_the_setting_is_a_size() -> None:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(SETTING, "0.5")
-        assert driver_bytes() == 1 << 19
+        assert read_driver_limit() == 1 << 19
         for wrong in ("many", "-1", "inf", "nan"):
             environment.setenv(SETTING, wrong)
             with pytest.raises(EnvironmentNotReady, match=f'{SETTING} is "{wrong}"'):
-                driver_bytes()
+                read_driver_limit()
         environment.delenv(SETTING)
-        assert driver_bytes() == 64 << 20
+        assert read_driver_limit() == 64 << 20
 
 
 def test_few_rows_are_told_from_what_tables_hold(store: Hummock) -> None:
@@ -116,13 +116,13 @@ def test_few_rows_are_told_from_what_tables_hold(store: Hummock) -> None:
     store.ingest_batch({"t": [_put(range(1_000))]})
     version = store.refresh()
     size = sum(sst.size for sst in version.tables["t"].live_ssts)
-    t = (Reading("_q1_t", "t", None),)
-    assert surely_few(version, SparkQuery("SELECT id FROM _q1_t", t), size)
-    assert not surely_few(version, SparkQuery("SELECT id FROM _q1_t", t), size - 1)
-    assert not surely_few(version, SparkQuery("SELECT a.id FROM _q1_t a, _q1_t b", t), 100 * size)
-    assert surely_few(version, SparkQuery("SELECT a.id FROM _q1_t a, _q1_t b", t), size, only="t")
+    t = (TableRead("_q1_t", "t", None),)
+    assert is_surely_small(version, SparkQuery("SELECT id FROM _q1_t", t), size)
+    assert not is_surely_small(version, SparkQuery("SELECT id FROM _q1_t", t), size - 1)
+    assert not is_surely_small(version, SparkQuery("SELECT a.id FROM _q1_t a, _q1_t b", t), 100 * size)
+    assert is_surely_small(version, SparkQuery("SELECT a.id FROM _q1_t a, _q1_t b", t), size, only="t")
     for text in ("SELECT explode(sequence(1, id)) FROM _q1_t", "SELECT repeat('x', id) FROM _q1_t"):
-        assert not surely_few(version, SparkQuery(text, t), 100 * size)
+        assert not is_surely_small(version, SparkQuery(text, t), 100 * size)
 
 
 def _put(ids: Any) -> Any:
@@ -134,7 +134,7 @@ def checked(store: Hummock) -> None:
     """Make t a table whose rows are checked by a schema."""
     option = {"pandera": "tests.runtime.writes.test_driver_memory:Small"}
     relation = msgspec.structs.replace(KEYED, options=option)
-    store.commit(Commit(create=(TABLE,), catalog=entries({"t": relation}, {})))
+    store.commit(Commit(create=(TABLE,), catalog=encode_entries({"t": relation}, {})))
 
 
 def test_rows_are_checked_without_reading_a_file_as_a_whole(
@@ -151,17 +151,17 @@ def test_rows_are_checked_without_reading_a_file_as_a_whole(
     monkeypatch.setattr(row_checks, "CHECKED_AT_ONCE", 100_000)
     monkeypatch.setattr(
         row_checks,
-        "schema_of",
+        "import_schema",
         lambda _: SimpleNamespace(validate=lambda f, **k: seen.append(len(f)) or validate(f, **k)),
     )
 
-    read = engine.hummock.files.read_sst
+    read = engine.hummock.sorted_files.file_set.read_sst
 
     def whole(objects: Any, info: SstInfo, *columns: Any) -> pa.Table:
         assert info.rows < rows, "a large file was read as a whole"
         return read(objects, info, *columns)
 
-    monkeypatch.setattr(engine.hummock.files, "read_sst", whole)
+    monkeypatch.setattr(engine.hummock.sorted_files.file_set, "read_sst", whole)
     row_checks.check_rows(store, store.version, TABLE, ssts, 1)
     assert sum(seen) == rows * 9 // 10 and max(seen) <= 100_000
     wrong = pa.table({"id": [rows], "v": [1_000_000], "_op": pa.array([0], pa.uint8())})
@@ -186,12 +186,12 @@ def test_the_partitions_of_rows_are_named_without_holding_the_rows(
             del days
             held.append(pa.total_allocated_bytes() - start)
 
-    monkeypatch.setattr(store.reader, "changes", changes)
-    monkeypatch.setattr(partition_values, "_partitioned", lambda *_: (how, store.version.tables["t"]))
+    monkeypatch.setattr(store.reader, "read_changes", changes)
+    monkeypatch.setattr(partition_values, "_find_partitioning", lambda *_: (how, store.version.tables["t"]))
 
     def no_spark() -> Any:
         raise AssertionError("no Spark is needed for whole numbers")
 
-    found = partition_values.changed_partitions(store, no_spark, "t", 0)
+    found = partition_values.list_changed_partitions(store, no_spark, "t", 0)
     assert found == tuple(sorted([*map(str, range(10)), "null"]))
     assert max(held) < 4 * 2 * 8 * each  # four batches of two columns

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.hummock.hash import xxhash64
+from engine.hummock.rows.row_hash import xxhash64
 from engine.runtime.writes import key_order
-from engine.runtime.writes.key_order import HASH, RANGE, ROWS, Packed, Unpacked, in_key_order
-from engine.runtime.writes.spilled import PLACE
+from engine.runtime.writes.key_order import HASH, RANGE, ROWS, PackRows, UnpackRows, sort_by_key
+from engine.runtime.writes.spill import PLACE
 from engine.session import Session
 
 KINDS = {
@@ -47,7 +47,7 @@ def ordered(rows: pa.Table, ranges: int, size: int) -> pa.Table:
     packed = [
         (number, stream)
         for task in (rows.slice(0, rows.num_rows // 3), rows.slice(rows.num_rows // 3))
-        for batch in Packed(ranges)(iter(task.to_batches(size)))
+        for batch in PackRows(ranges)(iter(task.to_batches(size)))
         for number, stream in zip(
             batch.column(RANGE).to_pylist(), batch.column(ROWS).to_pylist(), strict=True
         )
@@ -62,7 +62,7 @@ def ordered(rows: pa.Table, ranges: int, size: int) -> pa.Table:
         )
         for some in chunks
     ]
-    return pa.Table.from_batches(Unpacked(("k", "also", PLACE), Handed())(iter(batches)))
+    return pa.Table.from_batches(UnpackRows(("k", "also", PLACE), Handed())(iter(batches)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,7 +96,7 @@ def test_a_task_holds_a_range_at_a_time_and_hands_on_bounded_parts(monkeypatch: 
     monkeypatch.setattr(key_order, "PACK_ROWS", 100)
     rows = rows_of("numbers", 3_000, 1)
     (packed,) = [
-        pa.Table.from_batches(list(Packed(4)(iter(rows.to_batches(100))))).sort_by(RANGE).combine_chunks()
+        pa.Table.from_batches(list(PackRows(4)(iter(rows.to_batches(100))))).sort_by(RANGE).combine_chunks()
     ]
     taken = 0
 
@@ -107,7 +107,7 @@ def test_a_task_holds_a_range_at_a_time_and_hands_on_bounded_parts(monkeypatch: 
             yield from packed.slice(at, 1).to_batches()
 
     last = packed.column(RANGE).to_pylist()
-    for batch in Unpacked(("k", "also", PLACE), Handed())(streams()):
+    for batch in UnpackRows(("k", "also", PLACE), Handed())(streams()):
         assert batch.num_rows <= 100
         assert last[taken] - last[0] <= 3
         if taken < packed.num_rows - 1:  # rows come as soon as the next range begins
@@ -131,15 +131,15 @@ def test_rows_are_packed_where_a_hash_tells_the_key_as_it_is_kept(
     relation, spark = session.catalog.get("t"), session.computing
     names = ", ".join(f"'x' AS {column.name}" for column in relation.columns)
     rows = spark.range(10).selectExpr(*names.split(", "), f"0L AS {PLACE}")
-    many = in_key_order(relation, rows, key_order.PACKED_FROM + 1, spark)
-    few = in_key_order(relation, rows, key_order.PACKED_FROM, spark)
+    many = sort_by_key(relation, rows, key_order.PACKED_FROM + 1, spark)
+    few = sort_by_key(relation, rows, key_order.PACKED_FROM, spark)
     assert few.key == ()
-    by_source = {column.source: column.name for column in relation.columns}
+    by_source = {column.storage_name: column.name for column in relation.columns}
     assert many.key == ((*(by_source[name] for name in relation.primary_key), PLACE) if packs else ())
 
 
 def test_hashes_at_the_ends_fall_into_the_first_and_the_last_range() -> None:
     ends = np.array([-(1 << 63), -1, 0, (1 << 63) - 1], np.int64)
     rows = pa.table({"v": [1, 2, 3, 4], HASH: ends})
-    (batch,) = Packed(10)(iter(rows.to_batches()))
+    (batch,) = PackRows(10)(iter(rows.to_batches()))
     assert batch.column(RANGE).to_pylist() == [0, 4, 5, 9]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors.landing import LandingSource
+from engine.connectors.landing.source import LandingSource
 from engine.errors import DuplicateKey, InvalidRow, SqlError
 from engine.runtime.writes.driver_rows import SETTING
 from engine.session import Session

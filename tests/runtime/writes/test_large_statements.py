@@ -50,9 +50,9 @@ def several_tasks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReques
     way = getattr(request, "param", "packed")
     monkeypatch.setattr(key_order, "PACKED_FROM", 0 if way == "packed" else 1 << 60)
     monkeypatch.setattr(key_order, "RANGE_ROWS", 500)
-    monkeypatch.setattr("engine.runtime.reads.spark_read.partitions_for", lambda rows, cores: 2)
-    monkeypatch.setattr("engine.runtime.writes.spilled.partitions_for", lambda rows, cores: 2)
-    monkeypatch.setattr("engine.runtime.writes.key_order.partitions_for", lambda rows, cores: 3)
+    monkeypatch.setattr("engine.runtime.reads.spark_read.count_partitions", lambda rows, cores: 2)
+    monkeypatch.setattr("engine.runtime.writes.spill.count_partitions", lambda rows, cores: 2)
+    monkeypatch.setattr("engine.runtime.writes.key_order.count_partitions", lambda rows, cores: 3)
 
 
 @pytest.fixture

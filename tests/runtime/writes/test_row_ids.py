@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.connectors.landing import LandingSource
+from engine.connectors.landing.source import LandingSource
 from engine.errors import InvalidRow
 from engine.session import Session
 

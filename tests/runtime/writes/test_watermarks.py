@@ -15,8 +15,8 @@ from engine.arrow import as_rows
 from engine.connectors.sources import poll_all
 from engine.errors import SqlError, UnsupportedSql
 from engine.hummock import Hummock, Put, Version
-from engine.meta.dead_letters import DEAD_LETTER
-from engine.meta.watermarks import shown_number, watermark_at
+from engine.meta.status.dead_letters import DEAD_LETTER
+from engine.meta.status.watermarks import convert_watermark, read_watermark
 from engine.session import Session
 
 TABLE = "CREATE TABLE t (ts TIMESTAMP, n INT, WATERMARK FOR ts AS ts - INTERVAL '5' MINUTE) APPEND ONLY"
@@ -390,12 +390,12 @@ def test_a_watermark_stays_within_the_type_of_its_column(
     lake.sql(
         f"CREATE TABLE t (n0 {kind}, n INT, WATERMARK FOR n0 AS {clause}) APPEND ONLY WITH (late_rows = 'keep')"
     )
-    times = shown_number(number, lake.store.table("t").schema.field("n0").type)
+    times = convert_watermark(number, lake.store.table("t").schema.field("n0").type)
     for n in (1, 2):
         lake.write("t", pa.table({"n0": times, "n": pa.array([n], pa.int32())}), mode="insert")
-        assert watermark_at(lake.store.reader, lake.store.refresh().tables["_watermark_t"]) == (reached, 0)
+        assert read_watermark(lake.store.reader, lake.store.refresh().tables["_watermark_t"]) == (reached, 0)
     lake.write(
-        "t", pa.table({"n0": shown_number(0, times.type), "n": pa.array([3], pa.int32())}), mode="insert"
+        "t", pa.table({"n0": convert_watermark(0, times.type), "n": pa.array([3], pa.int32())}), mode="insert"
     )
     assert numbers(lake) == ([1, 2, 3] if number < 0 else [1, 2])  # below the greatest number all are late
     told = lake.sql("SHOW WATERMARKS")
@@ -406,7 +406,7 @@ def test_a_watermark_stays_within_the_type_of_its_column(
 def test_late_rows_of_far_years_are_told_as_texts(lake: Session) -> None:
     lake.sql("CREATE TABLE t (n0 DATE, WATERMARK FOR n0 AS n0) APPEND ONLY WITH (late_rows = 'keep')")
     for days in (3_000_000, 2_999_999):
-        lake.write("t", pa.table({"n0": shown_number(days, pa.date32())}), mode="insert")
+        lake.write("t", pa.table({"n0": convert_watermark(days, pa.date32())}), mode="insert")
     (letter,) = rows(lake, DEAD_LETTER)
     assert letter["reason"] == "late: n0 = +10183-09-20 is below the watermark +10183-09-21"
     assert json.loads(letter["raw"]) == {"n0": "+10183-09-20"}

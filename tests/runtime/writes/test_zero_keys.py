@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors.sources import source_of
+from engine.connectors.sources import open_source
 from engine.errors import DuplicateKey
 from engine.session import Session
 from tests.runtime.writes.test_large_statements import all_by_tasks, several_tasks
@@ -131,5 +131,5 @@ def test_of_a_key_the_last_row_of_a_file_counts_where_tasks_read_it(
     with Session((tmp_path / "store").as_uri(), spark) as session:
         options = f"WITH (connector = 'landing', path = '{tmp_path}/in')"
         session.sql(f"CREATE TABLE t (d DOUBLE PRIMARY KEY, v INT) {options}")
-        source_of(session.store, session.catalog.get("t")).poll(lambda: session.computing)
+        open_source(session.store, session.catalog.get("t")).poll(lambda: session.computing)
         assert sorted(_read(session)) == [(4,), (5,)]

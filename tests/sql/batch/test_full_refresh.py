@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from engine.sql.batch.full_refresh import whole_query
-from engine.sql.statements.reader import Select, parse
+from engine.sql.batch.full_refresh import build_whole_query
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog
 
 
 def _text(query: str, null_on_error: bool = False) -> str:
-    statement = parse(query, "spark")
+    statement = parse_statement(query, "spark")
     assert isinstance(statement, Select)
-    return whole_query(statement.query, small_catalog(), "spark", query, null_on_error).text
+    return build_whole_query(statement.query, small_catalog(), "spark", query, null_on_error).text
 
 
 @pytest.mark.parametrize("null_on_error", [False, True])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlglot.expressions as exp
 
-from engine.sql.batch.time_travel import moment_of
-from engine.sql.parsing.parsed import parsed
+from engine.sql.batch.time_travel import parse_moment
+from engine.sql.parsing.tree_parser import parse_tree
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from engine.sql.parsing.parsed import parsed
 )
 def test_a_time_before_now_may_leave_interval_out(written: str, ago: float) -> None:
     text = f"SELECT * FROM t FOR SYSTEM_TIME AS OF {written}"
-    table = parsed(text, "risingwave").find(exp.Table)
+    table = parse_tree(text, "risingwave").find(exp.Table)
     assert table is not None
-    moment = moment_of(table, text)
+    moment = parse_moment(table, text)
     assert moment is not None and moment.ago == ago

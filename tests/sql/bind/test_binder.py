@@ -7,19 +7,19 @@ import pytest
 from engine.sql.batch.point_read import point_read, query_tables, to_spark
 from engine.sql.bind.binder import bind
 from engine.sql.explain import explain
-from engine.sql.plan import Aggregate, Filter, Join, Project, Scan, UnionAll, scans
-from engine.sql.statements.reader import Select, parse
+from engine.sql.plan import Aggregate, Filter, Join, Project, Scan, UnionAll, list_scans
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog
 
 
 def plan_of(query: str, dialect: str = "spark"):
-    statement = parse(query, dialect)
+    statement = parse_statement(query, dialect)
     assert isinstance(statement, Select)
     return bind(statement.query, small_catalog(), dialect=dialect, sql=query)
 
 
 def test_columns_that_nobody_reads_are_pruned_but_the_key_stays() -> None:
-    (scan,) = scans(plan_of("SELECT price FROM bid").plan)
+    (scan,) = list_scans(plan_of("SELECT price FROM bid").plan)
     assert [column for _, column in scan.items] == ["id", "price"]
 
 
@@ -98,7 +98,7 @@ def test_union_all_flattens_and_keeps_the_branch_in_the_key() -> None:
 
 def test_plain_views_and_ctes_are_written_out() -> None:
     bound = plan_of("WITH d AS (SELECT id FROM dear) SELECT d.id FROM d JOIN bid b ON d.id = b.id").plan
-    assert [scan.table for scan in scans(bound)] == ["bid", "bid"]
+    assert [scan.table for scan in list_scans(bound)] == ["bid", "bid"]
 
 
 def test_only_append_only_inputs_give_append_only_plans() -> None:
@@ -109,7 +109,7 @@ def test_only_append_only_inputs_give_append_only_plans() -> None:
 
 def test_simple_reads_need_no_spark() -> None:
     query = "SELECT id AS i, price FROM bid WHERE auction = 3 AND price IN (1, 2) AND note IS NOT NULL ORDER BY price DESC LIMIT 5"
-    statement = parse(query, "spark")
+    statement = parse_statement(query, "spark")
     assert isinstance(statement, Select)
     found = point_read(statement.query, small_catalog(), "spark")
     assert found is not None
@@ -126,12 +126,12 @@ def test_simple_reads_need_no_spark() -> None:
     "query", ["SELECT id + 1 FROM bid", "SELECT max(id) FROM bid", "SELECT id FROM bid WHERE id = price"]
 )
 def test_other_reads_are_left_to_spark(query: str) -> None:
-    statement = parse(query, "spark")
+    statement = parse_statement(query, "spark")
     assert isinstance(statement, Select) and point_read(statement.query, small_catalog(), "spark") is None
 
 
 def test_the_tables_of_a_query_are_found_behind_plain_views() -> None:
-    statement = parse("SELECT d.id FROM dear d JOIN auction a ON d.id = a.id", "spark")
+    statement = parse_statement("SELECT d.id FROM dear d JOIN auction a ON d.id = a.id", "spark")
     assert isinstance(statement, Select)
     assert query_tables(statement.query, small_catalog()) == ("bid", "auction")
     assert "WHERE price > 50" in to_spark(statement.query, small_catalog())

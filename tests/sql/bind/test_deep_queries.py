@@ -6,12 +6,12 @@ import pytest
 
 from engine.errors import UnsupportedSql
 from engine.sql.bind.binder import BoundQuery, bind
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog
 
 
 def _bound(sql: str, dialect: str = "postgres") -> BoundQuery:
-    statement = parse(sql, dialect)
+    statement = parse_statement(sql, dialect)
     assert isinstance(statement, Select)
     return bind(statement.query, small_catalog(), dialect=dialect, sql=sql)
 

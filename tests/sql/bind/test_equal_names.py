@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.sql.bind.binder import bind
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog
 from tests.sql.test_plans import bound_plan
 
@@ -61,7 +61,7 @@ def test_who_has_to_choose_is_told(query: str, says: str | None, at: str) -> Non
 
 
 def test_a_list_of_names_beside_a_query_makes_equal_names_good() -> None:
-    statement = parse("SELECT price AS k, auction AS k FROM bid ORDER BY 2", "spark")
+    statement = parse_statement("SELECT price AS k, auction AS k FROM bid ORDER BY 2", "spark")
     assert isinstance(statement, Select)
     bound = bind(statement.query, small_catalog(), dialect="spark", sql="", named=True)
     assert [name for name, _ in bound.columns] == ["k", "k"]

@@ -8,7 +8,7 @@ from engine.errors import SqlError
 from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog
 from engine.sql.dialect import Dialect
-from engine.sql.statements.reader import CreateMaterializedView, parse
+from engine.sql.statements.reader import CreateMaterializedView, parse_statement
 from tests.sql.catalog import table
 
 COLUMNS = {"id": "int", "v": "string", "f": "boolean", "i": "int", "d": "date", "x": "double"}
@@ -50,7 +50,7 @@ ALIKE = (
 def bound(query: str, dialect: Dialect) -> None:
     """Bind a view's query."""
     catalog = Catalog({"t": table("t", COLUMNS, "id")})
-    statement = parse(f"CREATE MATERIALIZED VIEW w AS {query}", dialect)
+    statement = parse_statement(f"CREATE MATERIALIZED VIEW w AS {query}", dialect)
     assert isinstance(statement, CreateMaterializedView)
     bind(statement.query, catalog, dialect=dialect, sql=statement.sql)
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.sql.bind.binder import bind
 from engine.sql.dialect import Dialect
-from engine.sql.statements.reader import CreateMaterializedView, parse
+from engine.sql.statements.reader import CreateMaterializedView, parse_statement
 from tests.sql.bind.test_wrong_windows import check
 from tests.sql.catalog import small_catalog
 
@@ -97,7 +97,7 @@ def test_a_wrong_temporal_join_is_refused_with_its_place_and_a_remedy(
 
 
 def _plan(query: str, dialect: Dialect) -> object:
-    statement = parse(f"CREATE MATERIALIZED VIEW v AS SELECT {query}", dialect)
+    statement = parse_statement(f"CREATE MATERIALIZED VIEW v AS SELECT {query}", dialect)
     assert isinstance(statement, CreateMaterializedView)
     bound = bind(statement.query, small_catalog(), dialect=dialect, sql="")
     return bound.plan

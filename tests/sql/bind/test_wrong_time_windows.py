@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import SqlError
-from engine.sql.batch.ad_hoc import spark_query
+from engine.sql.batch.ad_hoc import build_spark_query
 from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
-from engine.sql.statements.reader import CreateMaterializedView, Select, parse
+from engine.sql.statements.reader import CreateMaterializedView, Select, parse_statement
 from tests.sql.catalog import table
 
 COLUMNS = {"id": "bigint", "g": "bigint", "ts": "timestamp_ntz", "d": "date", "x": "bigint", "note": "string"}
@@ -172,11 +172,11 @@ def refused(sql: str, dialect: Dialect, *, once: bool = False) -> SqlError:
     """Return the error for a view's query, or for one that is answered once."""
     with pytest.raises(SqlError) as caught:
         if once:
-            asked = parse(sql, dialect)
+            asked = parse_statement(sql, dialect)
             assert isinstance(asked, Select)
-            spark_query(asked.query, catalog(), dialect, "v_", asked.sql)
+            build_spark_query(asked.query, catalog(), dialect, "v_", asked.sql)
         else:
-            created = parse(f"CREATE MATERIALIZED VIEW v AS\n{sql}", dialect)
+            created = parse_statement(f"CREATE MATERIALIZED VIEW v AS\n{sql}", dialect)
             assert isinstance(created, CreateMaterializedView)
             bind(created.query, catalog(), dialect=dialect, sql=created.sql)
     return caught.value
@@ -219,7 +219,7 @@ def test_a_wrong_window_of_sparks_functions_is_refused(
 def test_windows_stand_inside_each_other() -> None:
     inner = "SELECT id, window_start AS first, ts FROM HOP(t, ts, INTERVAL '1' HOUR, INTERVAL '2' HOUR)"
     query = f"SELECT id, first, window_start FROM TUMBLE(({inner}), first, INTERVAL '1' DAY)"
-    created = parse(f"CREATE MATERIALIZED VIEW v AS {query}", "risingwave")
+    created = parse_statement(f"CREATE MATERIALIZED VIEW v AS {query}", "risingwave")
     assert isinstance(created, CreateMaterializedView)
     bound = bind(created.query, catalog(), dialect="risingwave", sql=created.sql)
     assert [name for name, _ in bound.columns] == ["id", "first", "window_start"]

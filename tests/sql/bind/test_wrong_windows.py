@@ -7,7 +7,7 @@ import pytest
 from engine.errors import SqlError
 from engine.sql.bind.binder import bind
 from engine.sql.dialect import Dialect
-from engine.sql.statements.reader import CreateMaterializedView, parse
+from engine.sql.statements.reader import CreateMaterializedView, parse_statement
 from tests.sql.catalog import small_catalog
 
 # (what stands after SELECT, what the message says, the text that the caret stands under, a word of the remedy)
@@ -212,7 +212,7 @@ FRAMES = (
 
 def refused(text: str, dialect: Dialect) -> SqlError:
     """Return the error with which the query of a view is refused."""
-    statement = parse(f"CREATE MATERIALIZED VIEW v AS\n{text}", dialect)
+    statement = parse_statement(f"CREATE MATERIALIZED VIEW v AS\n{text}", dialect)
     assert isinstance(statement, CreateMaterializedView)
     with pytest.raises(SqlError) as caught:
         bind(statement.query, small_catalog(), dialect=dialect, sql=statement.sql)
@@ -256,7 +256,7 @@ def check(text: str, says: str, under: str, remedy: str) -> None:
 def test_a_frame_that_ends_before_it_starts_is_refused_in_spark_and_has_no_rows_in_postgres() -> None:
     text = "SELECT id, sum(price) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING) AS s FROM bid"
     assert "a frame that ends before it starts" in refused(text, "spark").message
-    statement = parse(f"CREATE MATERIALIZED VIEW v AS {text}", "postgres")
+    statement = parse_statement(f"CREATE MATERIALIZED VIEW v AS {text}", "postgres")
     assert isinstance(statement, CreateMaterializedView)
     assert bind(statement.query, small_catalog(), dialect="postgres", sql=statement.sql).columns
 
@@ -264,6 +264,6 @@ def test_a_frame_that_ends_before_it_starts_is_refused_in_spark_and_has_no_rows_
 def test_a_frame_of_a_function_that_has_none_is_refused_in_spark_and_means_nothing_in_postgres() -> None:
     text = "SELECT id, rank() OVER (ORDER BY id ROWS 1 PRECEDING) AS r FROM bid"
     assert "a frame for rank" in refused(text, "spark").message
-    statement = parse(f"CREATE MATERIALIZED VIEW v AS {text}", "postgres")
+    statement = parse_statement(f"CREATE MATERIALIZED VIEW v AS {text}", "postgres")
     assert isinstance(statement, CreateMaterializedView)
     assert bind(statement.query, small_catalog(), dialect="postgres", sql=statement.sql).columns

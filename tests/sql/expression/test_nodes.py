@@ -12,12 +12,12 @@ from engine.sql.expression.nodes import (
     Column,
     Expr,
     Literal,
+    annotate,
     children,
-    known,
+    map_children,
     walk,
-    with_children,
 )
-from engine.sql.expression.read import read
+from engine.sql.expression.parser import parse_expression
 
 A, B = Column("a"), Column("b")
 TEXTS = [
@@ -31,7 +31,10 @@ TEXTS = [
 
 
 def test_what_is_known_of_a_node_tells_no_two_nodes_apart() -> None:
-    one, other = known(Call("f", (A,)), type="int", position=(3, 4)), Call("f", (known(A, nullable=False),))
+    one, other = (
+        annotate(Call("f", (A,)), type="int", position=(3, 4)),
+        Call("f", (annotate(A, nullable=False),)),
+    )
     assert one == other
     assert hash(one) == hash(other)
     assert (one.type, one.position, other.type) == ("int", (3, 4), None)
@@ -51,7 +54,7 @@ def test_a_node_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_tree_is_stored_and_read_again_with_what_is_known(text: str) -> None:
-    tree = known(read(text), type="boolean", position=(1, 7))
+    tree = annotate(parse_expression(text), type="boolean", position=(1, 7))
     found = msgspec.json.decode(msgspec.json.encode(tree), type=Expr)
     assert found == tree
     assert found.known.type == "boolean"
@@ -65,5 +68,5 @@ def test_children_stand_in_the_order_of_the_text() -> None:
 
 
 def test_a_node_of_which_no_child_changes_is_the_same_object() -> None:
-    tree = read(TEXTS[1])
-    assert with_children(tree, lambda part: part) is tree
+    tree = parse_expression(TEXTS[1])
+    assert map_children(tree, lambda part: part) is tree

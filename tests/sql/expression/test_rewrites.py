@@ -4,43 +4,48 @@ from __future__ import annotations
 
 import pytest
 
-from engine.sql.expression.nodes import Column, Literal, known
-from engine.sql.expression.null_on_error import null_where_it_fails
-from engine.sql.expression.null_rejection import strict_columns
-from engine.sql.expression.read import read
-from engine.sql.expression.spark_sql import spark_sql
+from engine.sql.expression.nodes import Column, Literal, annotate
+from engine.sql.expression.null_on_error import guard_expression
+from engine.sql.expression.null_rejection import find_strict_columns
+from engine.sql.expression.parser import parse_expression
+from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.expression.substitute import substitute
-from engine.sql.expression.template import both, conjunction, named_struct, template
+from engine.sql.expression.template import build_struct, combine_conditions, fill_template, join_conditions
 
 
 def test_a_column_is_replaced_by_what_computes_it_but_not_a_text_nor_a_variable() -> None:
-    tree = read("transform(`xs`, x -> x + `y`) || 'it''s `y`'")
-    replaced = substitute(tree, {"x": read("`b`"), "y": read("`a` + 1")})
-    assert spark_sql(replaced) == "transform(`xs`, x -> x + (`a` + 1)) || 'it\\'s `y`'"
+    tree = parse_expression("transform(`xs`, x -> x + `y`) || 'it''s `y`'")
+    replaced = substitute(tree, {"x": parse_expression("`b`"), "y": parse_expression("`a` + 1")})
+    assert render_spark_sql(replaced) == "transform(`xs`, x -> x + (`a` + 1)) || 'it\\'s `y`'"
 
 
 def test_replacing_keeps_what_is_known_of_the_whole() -> None:
-    tree = known(read("`x` + 1"), type="int", position=(2, 5))
+    tree = annotate(parse_expression("`x` + 1"), type="int", position=(2, 5))
     found = substitute(tree, {"x": Column("y")})
     assert (found.type, found.position) == ("int", (2, 5))
 
 
 def test_a_template_is_filled_with_trees() -> None:
-    found = template(":x * :y > :x", x=read("`a` + 1"), y=Literal("2"))
-    assert spark_sql(found) == "(`a` + 1) * 2 > `a` + 1"
+    found = fill_template(":x * :y > :x", x=parse_expression("`a` + 1"), y=Literal("2"))
+    assert render_spark_sql(found) == "(`a` + 1) * 2 > `a` + 1"
 
 
 def test_a_template_with_a_hole_that_nothing_fills_is_a_mistake() -> None:
     with pytest.raises(KeyError):
-        template(":x + :y", x=Column("a"))
+        fill_template(":x + :y", x=Column("a"))
 
 
 def test_conditions_are_joined_to_one() -> None:
     a, b, c = (Column(name) for name in "abc")
-    assert conjunction([]) is None
-    assert spark_sql(both(read("`a` OR `b`"), None, read("`b` AND `c`"))) == "(`a` OR `b`) AND `b` AND `c`"
-    assert both(a, both(b, c)) == both(a, b, c)
-    assert spark_sql(named_struct([("v", a)])) == "named_struct('v', `a`)"
+    assert join_conditions([]) is None
+    assert (
+        render_spark_sql(
+            combine_conditions(parse_expression("`a` OR `b`"), None, parse_expression("`b` AND `c`"))
+        )
+        == "(`a` OR `b`) AND `b` AND `c`"
+    )
+    assert combine_conditions(a, combine_conditions(b, c)) == combine_conditions(a, b, c)
+    assert render_spark_sql(build_struct([("v", a)])) == "named_struct('v', `a`)"
 
 
 FAILING = [
@@ -60,7 +65,7 @@ FAILING = [
 
 @pytest.mark.parametrize(("text", "safe"), FAILING, ids=[text for text, _ in FAILING])
 def test_what_fails_on_a_row_becomes_null_there(text: str, safe: str) -> None:
-    assert spark_sql(null_where_it_fails(read(text))) == safe
+    assert render_spark_sql(guard_expression(parse_expression(text))) == safe
 
 
 STRICT = [
@@ -75,9 +80,9 @@ STRICT = [
 
 @pytest.mark.parametrize(("text", "columns"), STRICT, ids=[text for text, _ in STRICT])
 def test_a_comparison_of_plain_values_needs_all_of_them(text: str, columns: set[str]) -> None:
-    assert strict_columns(read(text)) == columns
+    assert find_strict_columns(parse_expression(text)) == columns
 
 
 def test_an_operand_needs_the_columns_that_arithmetic_reads() -> None:
-    assert strict_columns(read("`a` * (`b` - 1)"), operand=True) == {"a", "b"}
-    assert strict_columns(read("`a` + coalesce(`b`, 0)"), operand=True) == set()
+    assert find_strict_columns(parse_expression("`a` * (`b` - 1)"), operand=True) == {"a", "b"}
+    assert find_strict_columns(parse_expression("`a` + coalesce(`b`, 0)"), operand=True) == set()

@@ -7,7 +7,7 @@ import pytest
 from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog
 from engine.sql.incremental.emptiness import is_empty_over_nothing
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import table
 
 CATALOG = Catalog({name: table(name, {"id": "bigint", "a": "int"}, "id") for name in ("t", "u")})
@@ -41,7 +41,7 @@ NOT_EMPTY = (
     ("query", "expected"), [*((q, True) for q in EMPTY), *((q, False) for q in NOT_EMPTY)]
 )
 def test_rows_of_nothing(query: str, expected: bool) -> None:
-    statement = parse(query, "postgres")
+    statement = parse_statement(query, "postgres")
     assert isinstance(statement, Select)
     assert (
         is_empty_over_nothing(bind(statement.query, CATALOG, dialect="postgres", sql=query).plan) is expected

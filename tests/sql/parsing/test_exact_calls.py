@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.session import Session
-from engine.sql.parsing.exact_calls import parse
+from engine.sql.parsing.exact_calls import parse_exactly
 
 ROWS = "VALUES (1L, 12454, TIMESTAMP '0005-02-03 04:05:06', 'month'), (2L, -7, TIMESTAMP '2024-11-12 13:14:15', 'year')"
 CALLS = (
@@ -67,16 +67,16 @@ def test_a_unit_before_the_moments_stays_where_it_is(dialect: str) -> None:
         "SELECT TIMESTAMPDIFF(SECOND, a, b), DATEDIFF(MONTH, a, b), DATEDIFF(a, b), DATE_ADD(HOUR, 3 + n, a), "
         "TIME_DIFF(unit, a, b), TIME_TRUNC(unit, a)"
     )
-    assert parse(text, dialect).sql(dialect="spark") == text
+    assert parse_exactly(text, dialect).sql(dialect="spark") == text
     same = {"TIMESTAMPADD(DAY, n, a)": "DATE_ADD(DAY, n, a)", "date_diff(day, a, b)": "DATEDIFF(DAY, a, b)"}
     for written, printed in same.items():
-        assert parse(f"SELECT {written}", dialect).sql(dialect="spark") == f"SELECT {printed}"
+        assert parse_exactly(f"SELECT {written}", dialect).sql(dialect="spark") == f"SELECT {printed}"
 
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
 def test_distinct_stands_before_two_arguments(dialect: str) -> None:
     text = "SELECT CORR(DISTINCT y, x), COVAR_SAMP(DISTINCT y, x), REGR_SXX(DISTINCT y, x), REGR_R2(DISTINCT y, x)"
-    assert parse(text, dialect).sql(dialect="spark").upper() == text.upper()
+    assert parse_exactly(text, dialect).sql(dialect="spark").upper() == text.upper()
 
 
 def test_a_denied_pattern_of_an_array_stays_denied(session: Session) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.session import Session
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 
 
 def rows(session: Session, query: str) -> list[tuple[Any, ...]]:
@@ -189,7 +189,7 @@ def test_the_schema_that_a_client_is_in_may_be_named(dialect: str, schema: str) 
         f"ALTER TABLE {schema}.t DROP COLUMN a": "name",
     }
     for text, field in texts.items():
-        assert getattr(parse(text, dialect), field) == "t", text
-    query = parse(f"SELECT {schema}.t.a FROM {schema}.t", dialect)
+        assert getattr(parse_statement(text, dialect), field) == "t", text
+    query = parse_statement(f"SELECT {schema}.t.a FROM {schema}.t", dialect)
     assert isinstance(query, Select)
     assert query.query.sql() == "SELECT t.a FROM t"

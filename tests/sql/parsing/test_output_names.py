@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.sql.parsing.output_names import named_outputs, output_name
-from engine.sql.parsing.parsed import parsed
+from engine.sql.parsing.output_names import assign_output_names, find_output_name
+from engine.sql.parsing.tree_parser import parse_tree
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ from engine.sql.parsing.parsed import parsed
     ],
 )
 def test_the_name_is_that_of_the_column_or_of_the_call(item: str, name: str | None) -> None:
-    assert output_name(parsed(f"SELECT {item} FROM t", "postgres").selects[0], "postgres") == name
+    assert find_output_name(parse_tree(f"SELECT {item} FROM t", "postgres").selects[0], "postgres") == name
 
 
 def test_only_what_others_can_name_is_named() -> None:
     text = """WITH w AS (SELECT upper(a), b FROM t) SELECT count(*), upper FROM
         (SELECT max(b), max(c), a::int FROM w WHERE a IN (SELECT min(a) FROM t) UNION ALL SELECT 1, 2, 3) q"""
-    named = named_outputs(parsed(text, "postgres"), "postgres").sql("postgres")
+    named = assign_output_names(parse_tree(text, "postgres"), "postgres").sql("postgres")
     assert named == (
         'WITH w AS (SELECT UPPER(a) AS "upper", b FROM t) SELECT COUNT(*), upper FROM (SELECT MAX(b) AS "max", MAX(c), '
         'CAST(a AS INT) AS "a" FROM w WHERE a IN (SELECT MIN(a) FROM t) UNION ALL SELECT 1, 2, 3) AS q'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import SqlError
-from engine.sql.parsing.parsed import parsed
-from engine.sql.statements.reader import parse
+from engine.sql.parsing.tree_parser import parse_tree
+from engine.sql.statements.reader import parse_statement
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ from engine.sql.statements.reader import parse
     ],
 )
 def test_it_is_a_call_with_the_array_of_the_values(call: str, meant: str) -> None:
-    found = parsed(f"SELECT {call} FROM t", "risingwave").selects[0]
+    found = parse_tree(f"SELECT {call} FROM t", "risingwave").selects[0]
     assert found.sql("postgres").lower() == meant.lower()
 
 
 def test_without_a_call_it_is_no_statement() -> None:
     with pytest.raises(SqlError, match=":f has no value"):
-        parse("SELECT aggregate:f FROM t", "risingwave")
+        parse_statement("SELECT aggregate:f FROM t", "risingwave")

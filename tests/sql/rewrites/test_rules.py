@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import sqlglot.expressions as exp
 
-from engine.sql.bind.binder import BoundQuery, bind, bound_as_written
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.bind.binder import BoundQuery, bind, bind_without_rewrites
+from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.dialect import Dialect
 from engine.sql.explain import explain
 from engine.sql.rewrites import rules
@@ -26,8 +26,8 @@ from engine.sql.rewrites.contract import (
     QueryText,
 )
 from engine.sql.rewrites.rules import BINDING_RULES, PARSED_RULES, RULES
-from engine.sql.statements.macros import Macro
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.ddl.macros import Macro
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog
 
 FOLDER = Path(rules.__file__).parent
@@ -41,19 +41,22 @@ def _catalog() -> Catalog:
     stay = Relation(
         name="stay",
         kind="table",
-        columns=(Column(name="since", type="timestamp_ntz"), Column(name="guests", type="int")),
+        columns=(
+            RelationColumn(name="since", type="timestamp_ntz"),
+            RelationColumn(name="guests", type="int"),
+        ),
     )
     return Catalog({**small_catalog().relations, "stay": stay, "twice": twice})
 
 
 def _parsed(query: str, dialect: Dialect) -> exp.Query:
-    statement = parse(query, dialect)
+    statement = parse_statement(query, dialect)
     assert isinstance(statement, Select)
     return statement.query
 
 
 def _bound(query: str, dialect: Dialect) -> BoundQuery:
-    return bound_as_written(_parsed(query, dialect), _catalog(), dialect=dialect, sql=query)
+    return bind_without_rewrites(_parsed(query, dialect), _catalog(), dialect=dialect, sql=query)
 
 
 def _example(rule: Callable[..., Any]) -> Any:

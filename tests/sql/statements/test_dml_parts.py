@@ -44,24 +44,26 @@ from engine.sql.statements.statement_types import DeleteFrom, Insert, Update
 )
 def test_a_part_that_is_not_offered_is_refused(dialect: str, text: str, says: str) -> None:
     with pytest.raises(SqlError) as caught:
-        st.parse(text, dialect)
+        st.parse_statement(text, dialect)
     assert caught.value.message == says
     assert caught.value.line is not None and caught.value.hint
 
 
 def test_columns_of_the_table_itself_may_be_set_by_its_name_or_alias() -> None:
     for text in ("UPDATE T SET t.x = 1", "UPDATE t AS q SET Q.x = 1", "UPDATE s.t SET t.x = 1"):
-        found = st.parse(text, "spark")
+        found = st.parse_statement(text, "spark")
         assert isinstance(found, Update) and found.assignments[0][0] == "x"
 
 
 def test_insert_by_name_finds_its_columns_by_those_of_the_query() -> None:
-    found = st.parse("INSERT INTO t BY NAME SELECT 1 AS b, u.a FROM u UNION ALL SELECT 2, 3", "spark")
+    found = st.parse_statement(
+        "INSERT INTO t BY NAME SELECT 1 AS b, u.a FROM u UNION ALL SELECT 2, 3", "spark"
+    )
     assert isinstance(found, Insert) and found.columns == ("b", "a")
 
 
 def test_only_and_aliases_are_read() -> None:
-    found = st.parse("DELETE FROM ONLY t AS q WHERE q.a = 1", "postgres")
+    found = st.parse_statement("DELETE FROM ONLY t AS q WHERE q.a = 1", "postgres")
     assert isinstance(found, DeleteFrom) and (found.table, found.alias) == ("t", "q")
 
 
@@ -86,7 +88,7 @@ def test_only_and_aliases_are_read() -> None:
 )
 def test_what_is_said_of_a_column_or_parameter_is_not_read_over(text: str, says: str) -> None:
     with pytest.raises(SqlError) as caught:
-        st.parse(text, "spark" if "ALTER" in text else "postgres")
+        st.parse_statement(text, "spark" if "ALTER" in text else "postgres")
     assert caught.value.message == says
 
 
@@ -95,4 +97,4 @@ def test_parameters_may_be_said_to_be_given() -> None:
         "CREATE FUNCTION f(IN a int) RETURNS int LANGUAGE SQL AS 'SELECT a'",
         "CREATE FUNCTION f(a int COMMENT 'one') RETURNS int RETURN a",
     ):
-        st.parse(text, "postgres" if "IN a" in text else "spark")
+        st.parse_statement(text, "postgres" if "IN a" in text else "spark")

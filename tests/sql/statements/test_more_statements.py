@@ -7,7 +7,7 @@ import sqlglot.expressions as exp
 
 from engine.errors import SqlError
 from engine.sql.statements import reader as st
-from engine.sql.statements.session_statements import CancelJobs, ShowJobs
+from engine.sql.statements.session.session_statements import CancelJobs, ShowJobs
 from engine.sql.statements.statement_types import Alter, AlterColumn, Explain, Insert, NoMeaning, RenameTo
 
 DIALECTS = ("spark", "postgres", "risingwave")
@@ -32,7 +32,7 @@ DIALECTS = ("spark", "postgres", "risingwave")
     ],
 )
 def test_explain_takes_the_options_of_all_dialects(dialect: str, text: str, incremental: bool) -> None:
-    found = st.parse(text, dialect)
+    found = st.parse_statement(text, dialect)
     assert isinstance(found, Explain)
     assert found.incremental == incremental
     assert isinstance(found.target, exp.Query)
@@ -59,14 +59,14 @@ def test_explain_takes_the_options_of_all_dialects(dialect: str, text: str, incr
 def test_what_is_not_offered_is_told_with_its_place(text: str, says: str, place: tuple[int, int]) -> None:
     for dialect in DIALECTS:
         with pytest.raises(SqlError) as caught:
-            st.parse(text, dialect)
+            st.parse_statement(text, dialect)
         assert says in caught.value.message
         assert (caught.value.line, caught.value.column) == place
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_insert_takes_default_values_and_overriding(dialect: str) -> None:
-    found = st.parse("INSERT INTO t DEFAULT VALUES", dialect)
+    found = st.parse_statement("INSERT INTO t DEFAULT VALUES", dialect)
     assert isinstance(found, Insert)
     assert [row.expressions for row in found.rows.expressions] == [[]]
     for text in (
@@ -74,7 +74,7 @@ def test_insert_takes_default_values_and_overriding(dialect: str) -> None:
         "INSERT INTO t OVERRIDING USER VALUE SELECT 1",
         "INSERT INTO s.t (a, b) OVERRIDING USER VALUE VALUES ('overriding user value', 2)",
     ):
-        assert isinstance(st.parse(text, dialect), Insert)
+        assert isinstance(st.parse_statement(text, dialect), Insert)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -90,7 +90,7 @@ def test_insert_takes_default_values_and_overriding(dialect: str) -> None:
     ],
 )
 def test_alter_of_columns_and_schemas(dialect: str, text: str, action: object) -> None:
-    found = st.parse(text, dialect)
+    found = st.parse_statement(text, dialect)
     assert isinstance(found, Alter)
     assert found.action == action
 
@@ -103,14 +103,14 @@ def test_what_means_nothing_here_is_taken() -> None:
         "ALTER TABLE t SET source_rate_limit TO 100",
         "ALTER INDEX i SET PARALLELISM TO ADAPTIVE",
     ):
-        found = st.parse(text, "risingwave")
+        found = st.parse_statement(text, "risingwave")
         assert isinstance(found, Alter)
         assert isinstance(found.action, NoMeaning)
 
 
 def test_jobs_are_shown_and_cancelled_by_number() -> None:
     for dialect in DIALECTS:
-        assert isinstance(st.parse("SHOW JOBS", dialect), ShowJobs)
-        found = st.parse("CANCEL JOBS 1, 22", dialect)
+        assert isinstance(st.parse_statement("SHOW JOBS", dialect), ShowJobs)
+        found = st.parse_statement("CANCEL JOBS 1, 22", dialect)
         assert isinstance(found, CancelJobs)
         assert found.numbers == (1, 22)

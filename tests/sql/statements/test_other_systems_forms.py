@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import UnsupportedSql
-from engine.sql.statements.reader import parse
+from engine.sql.statements.reader import parse_statement
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from engine.sql.statements.reader import parse
 )
 def test_what_to_do_instead_is_said_at_the_word(text: str, column: int, remedy: str) -> None:
     with pytest.raises(UnsupportedSql, match="is not offered") as raised:
-        parse(text, "risingwave")
+        parse_statement(text, "risingwave")
     assert (raised.value.line, raised.value.column) == (1, column)
     assert remedy in raised.value.hint
 
@@ -26,6 +26,6 @@ def test_what_to_do_instead_is_said_at_the_word(text: str, column: int, remedy: 
 )
 def test_columns_that_count_by_themselves_are_refused_with_what_to_do(column: str) -> None:
     with pytest.raises(UnsupportedSql, match="column id") as raised:
-        parse(f"CREATE TABLE t ({column}, v INT)", "postgres")
+        parse_statement(f"CREATE TABLE t ({column}, v INT)", "postgres")
     assert (raised.value.line, raised.value.column) == (1, 17)
     assert "without a PRIMARY KEY" in raised.value.hint

@@ -27,7 +27,7 @@ OWN = {"spark": "default", "postgres": "public", "risingwave": "public"}
     ],
 )
 def test_an_inner_with_hides_an_outer_item_from_its_own_on(text: str, rows: str) -> None:
-    found = st.parse(text, "postgres")
+    found = st.parse_statement(text, "postgres")
     assert isinstance(found, Insert) and found.rows.sql() == rows
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.sql.bind.binder import bind
-from engine.sql.statements.reader import Explain, parse
+from engine.sql.statements.reader import Explain, parse_statement
 from tests.sql.catalog import small_catalog
 
 # (text, what the message says, the text that the caret stands under, a word of the remedy)
@@ -198,7 +198,7 @@ def test_a_wrong_statement_is_refused_where_it_is_wrong(
     text: str, says: str, under: str, remedy: str, before: str
 ) -> None:
     with pytest.raises(SqlError) as caught:
-        parse(before + text, "spark")
+        parse_statement(before + text, "spark")
     error = caught.value
     assert says in error.message
     assert remedy in error.hint
@@ -212,12 +212,12 @@ def test_a_wrong_statement_is_refused_where_it_is_wrong(
 )
 def test_one_statement_is_taken_at_a_time(text: str, says: str) -> None:
     with pytest.raises(SqlError, match=says):
-        parse(text, "spark")
+        parse_statement(text, "spark")
 
 
 def test_the_place_of_an_error_in_an_explained_query_is_that_in_the_text() -> None:
     text = "EXPLAIN INCREMENTAL\nSELECT prize FROM bid"
-    statement = parse(text, "spark")
+    statement = parse_statement(text, "spark")
     assert isinstance(statement, Explain)
     with pytest.raises(SqlError) as caught:
         bind(statement.target, small_catalog(), dialect="spark", sql=statement.sql)  # type: ignore[arg-type]

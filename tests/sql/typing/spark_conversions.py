@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.arrow import as_values
-from engine.runtime.rows import frame_of
-from engine.sql.typing.conversions import Verdict, verdict
-from engine.sql.typing.converted import convert
+from engine.runtime.rows import create_frame
+from engine.sql.typing.column_conversion import convert_to_type
+from engine.sql.typing.conversions import ConversionVerdict, classify_conversion
 from engine.sql.typing.types import to_arrow
-from tools.conversions import reason_of
+from tools.conversions import find_reason
 
 DAY = 86_400_000_000
 _LAST_YEAR = 2_932_896
@@ -148,7 +148,7 @@ class Compared:
 
     def differs(self, given: str, wanted: str, what: str, told: str) -> None:
         """Note a difference of a kind."""
-        reason = reason_of(given, wanted, what)
+        reason = find_reason(given, wanted, what)
         if reason:
             self.differences[(f"{given} -> {wanted}", what)] += 1
         else:
@@ -182,15 +182,15 @@ def compare(session: SparkSession, kinds: Sequence[str]) -> Compared:
     taken = {pair: spark_takes(session, *pair) for pair in pairs}
     asked = [pair for pair in pairs if taken[pair]]
     items = [f"try_cast(v{numbers[one]} AS {other}) AS r{n}" for n, (one, other) in enumerate(asked)]
-    answer = frame_of(session, table).selectExpr("place", *items).toArrow().sort_by("place")
+    answer = create_frame(session, table).selectExpr("place", *items).toArrow().sort_by("place")
     answers = {pair: answer.column(f"r{n}") for n, pair in enumerate(asked)}
     for given, wanted in pairs:
         found.pairs += 1
-        column, ours = columns[given], verdict(column_of(given).type, to_arrow(wanted))
-        if not taken[given, wanted] or ours is Verdict.REFUSED:
+        column, ours = columns[given], classify_conversion(column_of(given).type, to_arrow(wanted))
+        if not taken[given, wanted] or ours is ConversionVerdict.REFUSED:
             if taken[given, wanted]:
                 found.differs(given, wanted, "refused", "Spark takes it")
-            elif ours is not Verdict.REFUSED:
+            elif ours is not ConversionVerdict.REFUSED:
                 found.differs(given, wanted, "taken", "Spark refuses it")
             continue
         _values(found, given, wanted, column, answers[given, wanted])
@@ -198,7 +198,7 @@ def compare(session: SparkSession, kinds: Sequence[str]) -> Compared:
 
 
 def _values(found: Compared, given: str, wanted: str, column: pa.Array[Any], theirs: Any) -> None:
-    done = convert(column, to_arrow(wanted))
+    done = convert_to_type(column, to_arrow(wanted))
     bits = _bits(done.values), _bits(theirs.combine_chunks().slice(0, len(column)).cast(to_arrow(wanted)))
     for at, (mine, other) in enumerate(zip(*bits, strict=True)):
         found.values += 1

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from engine.sql.typing.intervals import calendar_interval, interval_of
+from engine.sql.typing.intervals import parse_calendar_interval, parse_interval
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,6 @@ from engine.sql.typing.intervals import calendar_interval, interval_of
 def test_the_sign_before_days_is_theirs_to_postgresql(
     text: str, postgres: timedelta, standard: timedelta
 ) -> None:
-    assert interval_of(text) == postgres
-    assert interval_of(text, standard=True) == standard
-    assert calendar_interval(text) == (0, postgres)
+    assert parse_interval(text) == postgres
+    assert parse_interval(text, standard=True) == standard
+    assert parse_calendar_interval(text) == (0, postgres)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.sql.typing.converted import convert
+from engine.sql.typing.column_conversion import convert_to_type
 from engine.sql.typing.types import to_arrow
 
 KIND = to_arrow(
@@ -34,7 +34,7 @@ KIND = to_arrow(
     ],
 )
 def test_parts_are_read_by_their_types(text: str, found: Any) -> None:
-    converted = convert(pa.array([text, None]), KIND)
+    converted = convert_to_type(pa.array([text, None]), KIND)
     assert not converted.faults
     value = converted.values[0].as_py()
     if found == "null":
@@ -65,16 +65,16 @@ def test_parts_are_read_by_their_types(text: str, found: Any) -> None:
     ],
 )
 def test_what_does_not_fit_is_told_with_its_path(text: str, told: str) -> None:
-    converted = convert(pa.array(['{"a": 1}', text, None, '{"a": 2}']), KIND)
+    converted = convert_to_type(pa.array(['{"a": 1}', text, None, '{"a": 2}']), KIND)
     assert list(converted.faults) == converted.bad.tolist() == ([1] if told else [])
     if told:
-        assert converted.faults[1].told("v").startswith(f"column v{told}")
+        assert converted.faults[1].describe("v").startswith(f"column v{told}")
         values = [None if value is None else value["a"] for value in converted.values.to_pylist()]
         assert values == [1, None, None, 2]
 
 
 def test_a_field_that_is_named_twice_but_for_case_is_told() -> None:
-    converted = convert(
+    converted = convert_to_type(
         pa.array(['{"B": 1, "b ": 2}', '{"B": 1, "b": 2}', '{"AB": 1, "Ab": 2}']),
         pa.struct({"ab": pa.int32()}),
     )
@@ -83,5 +83,5 @@ def test_a_field_that_is_named_twice_but_for_case_is_told() -> None:
 
 def test_texts_of_documents_are_json() -> None:
     texts = ['["a", 5, {"b": 1.10}, null, true]', None, "[]"]
-    converted = convert(pa.array(texts), pa.list_(pa.string()), documents=True)
+    converted = convert_to_type(pa.array(texts), pa.list_(pa.string()), documents=True)
     assert converted.values.to_pylist() == [['"a"', "5", '{"b": 1.10}', None, "true"], None, []]

@@ -17,7 +17,7 @@ from engine.sql.plan import (
     UnionAll,
     Unnest,
 )
-from engine.sql.typing.nullability import never_null
+from engine.sql.typing.nullability import is_never_null
 from engine.sql.window_calls import WindowCall
 
 LEFT = Scan("t", (("l:id", "id"), ("l:v", "v")), ("id",), ("id",))
@@ -52,4 +52,4 @@ ON = (("l:id", "r:id"),)
 def test_a_column_is_certain_only_where_no_operator_adds_nulls(
     node: Node, column: str, expected: bool
 ) -> None:
-    assert never_null(node, column, KNOWN) is expected
+    assert is_never_null(node, column, KNOWN) is expected

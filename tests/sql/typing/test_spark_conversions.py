@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.sql.typing.spark_conversions import NESTED, VALUES, compare, report
-from tools.conversions import DIFFERENCES, reason_of
+from tools.conversions import DIFFERENCES, find_reason
 
 SAMPLE = ("boolean", "int", "bigint", "float", "double", "decimal(10,2)", "string", "date", "timestamp")
 
@@ -27,6 +27,6 @@ def test_all_pairs_are_converted_as_spark_does_but_for_what_the_page_lists(
         print(f"\n{report(found).splitlines()[0]}, {sum(found.differences.values())} that the page lists")
     assert found.unexplained == []
     seen = {
-        reason_of(*pair.split(" -> "), what) for (pair, what) in found.differences if what != "value"
+        find_reason(*pair.split(" -> "), what) for (pair, what) in found.differences if what != "value"
     }  # digits depend on the Java
     assert seen == {reason for (_, _, what), reason in DIFFERENCES.items() if what != "value"}

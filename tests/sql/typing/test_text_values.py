@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.sql.typing.text_values import read
+from engine.sql.typing.text_values import parse_texts
 
 DIGITS = st.text(alphabet="0123456789", max_size=40)
 NUMBERS = st.builds(
@@ -46,14 +46,17 @@ def exactly(text: str, digits: int, scale: int) -> Decimal | None:
 def test_a_decimal_is_the_number_that_stands_there_or_is_set_aside(
     texts: list[str], kind: tuple[int, int]
 ) -> None:
-    found = read(pa.array(texts), pa.decimal128(*kind))
+    found = parse_texts(pa.array(texts), pa.decimal128(*kind))
     assert found.values.to_pylist() == [exactly(text, *kind) for text in texts]
     assert found.bad.tolist() == [at for at, text in enumerate(texts) if exactly(text, *kind) is None]
 
 
 @pytest.mark.parametrize("text", [".0", "-.00", "+.0", ".0e3", "0.", "00.0"])
 def test_zero_is_a_whole_number_however_it_is_written(text: str) -> None:
-    assert read(pa.array([text, "7"]), pa.decimal128(1, 0)).values.to_pylist() == [Decimal(0), Decimal(7)]
+    assert parse_texts(pa.array([text, "7"]), pa.decimal128(1, 0)).values.to_pylist() == [
+        Decimal(0),
+        Decimal(7),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,7 @@ def test_zero_is_a_whole_number_however_it_is_written(text: str) -> None:
     ["9" * 39, "9" * 300, "1e-999999999", "1e999999999", "0e999999999", "1_0e1", "NaN", "Infinity", "", "."],
 )
 def test_what_no_decimal_holds_is_set_aside(text: str) -> None:
-    assert read(pa.array(["1.5", text]), pa.decimal128(10, 2)).values.to_pylist() == [
+    assert parse_texts(pa.array(["1.5", text]), pa.decimal128(10, 2)).values.to_pylist() == [
         Decimal("1.50"),
         None,
     ]

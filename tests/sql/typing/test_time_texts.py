@@ -7,7 +7,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from engine.sql.typing.converted import convert
+from engine.sql.typing.column_conversion import convert_to_type
 
 MOMENT = dt.datetime(2024, 2, 3, 10, 0, 0, 123456, tzinfo=dt.UTC)
 ZONED = {
@@ -40,7 +40,7 @@ NONE = (
 
 
 def converted(texts: list[str], kind: pa.DataType) -> tuple[list[object], list[int]]:
-    found = convert(pa.array(texts), kind)
+    found = convert_to_type(pa.array(texts), kind)
     return found.values.to_pylist(), found.bad.tolist()
 
 

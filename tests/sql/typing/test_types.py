@@ -9,15 +9,15 @@ from pyspark.sql import SparkSession
 
 from engine.errors import UnsupportedSql
 from engine.sql.bind.binder import BoundQuery, bind
-from engine.sql.bind.expressions import Expressions
-from engine.sql.bind.scope import Scope, Source
-from engine.sql.bind.subqueries import Subqueries
-from engine.sql.catalog import Catalog, Column, Relation
+from engine.sql.bind.expressions import ExpressionBinder
+from engine.sql.bind.scope import FromSource, Scope
+from engine.sql.bind.subqueries import ExpressionSubqueries
+from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.plan import Node
-from engine.sql.rewrites.equalities import Equalities
-from engine.sql.rewrites.join_keys import JoinKeys
-from engine.sql.statements.reader import CreateTable, Select, parse
-from engine.sql.typing.expression_types import kind_of, wider
+from engine.sql.rewrites.binding.equalities import Equalities
+from engine.sql.rewrites.binding.join_keys import JoinKeys
+from engine.sql.statements.reader import CreateTable, Select, parse_statement
+from engine.sql.typing.expression_types import find_wider_type, get_expr_type
 from engine.sql.typing.types import from_arrow, to_arrow
 from tests.sql.catalog import table
 
@@ -51,7 +51,7 @@ WRITTEN = [
 @pytest.mark.parametrize("dialect", ["spark", "postgres", "risingwave"])
 @pytest.mark.parametrize(("written", "spark", "other"), WRITTEN)
 def test_a_written_type_is_the_dialects_own(written: str, spark: str, other: str, dialect: str) -> None:
-    statement = parse(f"CREATE TABLE t (id INT PRIMARY KEY, x {written})", dialect)
+    statement = parse_statement(f"CREATE TABLE t (id INT PRIMARY KEY, x {written})", dialect)
     assert isinstance(statement, CreateTable)
     assert statement.columns[1].type == (spark if dialect == "spark" else other)
 
@@ -59,7 +59,7 @@ def test_a_written_type_is_the_dialects_own(written: str, spark: str, other: str
 @pytest.mark.parametrize("written", ["INTERVAL YEAR", "TIMETZ", "VARIANT", "DECIMAL(40, 2)"])
 def test_a_type_that_no_column_can_have_is_refused(written: str) -> None:
     with pytest.raises(UnsupportedSql, match=r"column x: .*not offered"):
-        parse(f"CREATE TABLE t (id INT PRIMARY KEY, x {written})", "spark")
+        parse_statement(f"CREATE TABLE t (id INT PRIMARY KEY, x {written})", "spark")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_arrow_types_that_hold_the_same_values_have_one_sql_type() -> None:
     ],
 )
 def test_two_types_meet_in_the_one_that_loses_nothing(one: str, other: str, common: str | None) -> None:
-    assert wider(one, other) == wider(other, one) == common
+    assert find_wider_type(one, other) == find_wider_type(other, one) == common
 
 
 COLUMNS = {
@@ -136,26 +136,28 @@ def test_the_types_that_are_told_are_those_of_spark(spark: SparkSession) -> None
 
 def _told(text: str) -> str | None:
     """Return the type that the front end is certain of."""
-    statement = parse(f"SELECT {text} AS x FROM t", "spark")
+    statement = parse_statement(f"SELECT {text} AS x FROM t", "spark")
     assert isinstance(statement, Select)
     item = statement.query.expressions[0].this
-    scope = Scope("", [Source("t", some_plan(), tuple((name, name) for name in COLUMNS))])
+    scope = Scope("", [FromSource("t", some_plan(), tuple((name, name) for name in COLUMNS))])
     types = dict(COLUMNS)
     keys = JoinKeys(types, lambda base: base, "", [])
-    subqueries = Subqueries(
+    subqueries = ExpressionSubqueries(
         scope, keys, Equalities(), set(), lambda query, outer: BoundQuery(some_plan(), ())
     )
     refuse = lambda what, node, hint: UnsupportedSql(what)  # noqa: E731
-    return kind_of(Expressions(scope, refuse, types, "spark", subqueries).printed(item), types)
+    return get_expr_type(ExpressionBinder(scope, refuse, types, "spark", subqueries).build_tree(item), types)
 
 
 def some_plan() -> Node:
     """Return some plan; the scope asks for its column names only."""
     catalog = Catalog({"t": table("t", {"id": "int"}, "id")})
-    query = parse("SELECT id FROM t", "spark").query  # type: ignore[union-attr]
+    query = parse_statement("SELECT id FROM t", "spark").query  # type: ignore[union-attr]
     return bind(query, catalog, dialect="spark", sql="").plan
 
 
 def test_a_relation_survives_json() -> None:
-    relation = Relation(name="t", kind="table", columns=(Column("id", "bigint", False),), primary_key=("id",))
+    relation = Relation(
+        name="t", kind="table", columns=(RelationColumn("id", "bigint", False),), primary_key=("id",)
+    )
     assert msgspec.json.decode(msgspec.json.encode(relation), type=Relation) == relation

@@ -1,6 +1,6 @@
 """The pickers, one decision a file."""
 
-from engine.hummock.compaction.pickers.expired import Ttl, Watermark, hidden_at
+from engine.hummock.compaction.pickers.expired import BelowWatermark, PastTtl, choose_hidden_epoch
 from engine.hummock.compaction.pickers.full import Full
 from engine.hummock.compaction.pickers.level import Level
 from engine.hummock.compaction.pickers.space_reclaim import SpaceReclaim
@@ -11,15 +11,15 @@ from engine.hummock.compaction.pickers.trivial_move import TrivialMove
 from engine.hummock.compaction.pickers.vnode import VnodeAlignment
 
 __all__ = [
+    "BelowWatermark",
     "Full",
     "Level",
+    "PastTtl",
     "SpaceReclaim",
     "Tier",
     "ToBase",
     "Tombstone",
     "TrivialMove",
-    "Ttl",
     "VnodeAlignment",
-    "Watermark",
-    "hidden_at",
+    "choose_hidden_epoch",
 ]

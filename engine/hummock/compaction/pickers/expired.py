@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
-from engine.hummock.expiry import Expiry, expiry_at, named_ms
+from engine.hummock.compaction.task import CompactionTask, count_run_rows, list_live_runs
+from engine.hummock.rows.expiry import RowExpiry, expiry_at, parse_birth_ms
 from engine.hummock.version import SstInfo, TableVersion
 
 EXPIRED_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class Ttl:
+class PastTtl:
     """Pick everything when more than `share` of the rows are past the time to live, judged by the files' row epochs.
 
     A row goes when it is hidden at every epoch that is retained: `retained_from` and later, and those that consumers and
@@ -27,11 +27,11 @@ class Ttl:
         """Return the merge of everything."""
         if table.table.options.ttl_seconds is None:
             return None
-        return _pick(table, self.retained_from, self.share, _past_ttl, "ttl")
+        return _pick_expired(table, self.retained_from, self.share, _estimate_past_ttl, "ttl")
 
 
 @dataclass(frozen=True)
-class Watermark:
+class BelowWatermark:
     """Pick everything when more than `share` of the rows lie below the watermark, judged by the files' range of its column."""
 
     retained_from: int = 0
@@ -41,54 +41,56 @@ class Watermark:
         """Return the merge of everything."""
         if not table.watermarks:
             return None
-        return _pick(table, self.retained_from, self.share, _below_watermark, "watermark")
+        return _pick_expired(table, self.retained_from, self.share, _estimate_below_watermark, "watermark")
 
 
-def hidden_at(table: TableVersion, retained_from: int) -> int:
+def choose_hidden_epoch(table: TableVersion, retained_from: int) -> int:
     """Return the epoch such that what is hidden there is hidden to every reader of what is compacted now."""
-    return max(table.last_change, table.held_from(retained_from))
+    return max(table.last_change, table.clamp_truncation(retained_from))
 
 
-def hides_some(table: TableVersion) -> bool:
+def has_hidden_rows(table: TableVersion) -> bool:
     """Whether a file of the table may hold rows that are hidden by now."""
     expiry = expiry_at(table, table.last_change)
-    ssts = [sst for run in live_runs(table) for sst in run]
-    return expiry is not None and any(_may_hide(sst, expiry) for sst in ssts)
+    ssts = [sst for run in list_live_runs(table) for sst in run]
+    return expiry is not None and any(_can_hide_rows(sst, expiry) for sst in ssts)
 
 
-def _may_hide(sst: SstInfo, expiry: Expiry) -> bool:
+def _can_hide_rows(sst: SstInfo, expiry: RowExpiry) -> bool:
     below = expiry.least is not None and (sst.spread is None or sst.spread[0] < expiry.least)
-    return below or _past_ttl(sst, expiry) > 0
+    return below or _estimate_past_ttl(sst, expiry) > 0
 
 
-def _pick(
+def _pick_expired(
     table: TableVersion,
     retained_from: int,
     share: float,
-    expired: Callable[[SstInfo, Expiry], float],
+    expired: Callable[[SstInfo, RowExpiry], float],
     name: str,
 ) -> CompactionTask | None:
-    runs, at = live_runs(table), hidden_at(table, retained_from)
+    runs, at = list_live_runs(table), choose_hidden_epoch(table, retained_from)
     expiry = expiry_at(table, at)
-    rows = sum(rows_of(run) for run in runs)
+    rows = sum(count_run_rows(run) for run in runs)
     gone = sum(sst.rows * expired(sst, expiry) for run in runs for sst in run) if expiry else 0
     if not gone or gone <= share * rows:
         return None
     return CompactionTask(table, runs, (), picker=name, hidden_at=at)
 
 
-def _past_ttl(sst: SstInfo, expiry: Expiry) -> float:
+def _estimate_past_ttl(sst: SstInfo, expiry: RowExpiry) -> float:
     """The share of a file's rows that are past their time to live: their births lie evenly between the first and its naming."""
     if expiry.born_upto_ms is None:
         return 0.0
-    last = named_ms(sst.path)
-    return _share(last if sst.oldest is None else sst.oldest, last, expiry.born_upto_ms + 1)
+    last = parse_birth_ms(sst.path)
+    return _interpolate_share(last if sst.oldest is None else sst.oldest, last, expiry.born_upto_ms + 1)
 
 
-def _below_watermark(sst: SstInfo, expiry: Expiry) -> float:
+def _estimate_below_watermark(sst: SstInfo, expiry: RowExpiry) -> float:
     """The share of a compacted file's rows that lie below the watermark; of a fresh one, which is compacted soon, none."""
-    return 0.0 if sst.spread is None or expiry.least is None else _share(*sst.spread, expiry.least)
+    return (
+        0.0 if sst.spread is None or expiry.least is None else _interpolate_share(*sst.spread, expiry.least)
+    )
 
 
-def _share(low: int, high: int, bound: int) -> float:
+def _interpolate_share(low: int, high: int, bound: int) -> float:
     return min(1.0, max(0.0, (bound - low) / (high - low + 1)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.hummock.compaction.pickers.expired import hides_some
-from engine.hummock.compaction.task import TARGET_BYTES, TARGET_ROWS, CompactionTask, live_runs
+from engine.hummock.compaction.pickers.expired import has_hidden_rows
+from engine.hummock.compaction.task import TARGET_BYTES, TARGET_ROWS, CompactionTask, list_live_runs
 from engine.hummock.version import SstInfo, TableVersion
 
 
@@ -16,13 +16,13 @@ class Full:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of everything."""
-        runs = live_runs(table)
+        runs = list_live_runs(table)
         files = [sst for run in runs for sst in run]
-        mergeable = len(runs) > 1 or any(sst.tombstones for sst in files) or _fragmented(files)
-        mergeable = mergeable or hides_some(table)
+        mergeable = len(runs) > 1 or any(sst.tombstones for sst in files) or _is_fragmented(files)
+        mergeable = mergeable or has_hidden_rows(table)
         return CompactionTask(table, runs, (), picker="full") if mergeable else None
 
 
-def _fragmented(files: Sequence[SstInfo]) -> bool:
+def _is_fragmented(files: Sequence[SstInfo]) -> bool:
     small = sum(1 for sst in files if sst.length < TARGET_BYTES // 4 and sst.rows < TARGET_ROWS // 4)
     return small > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.compaction.task import CompactionTask, count_run_rows, list_live_runs
 from engine.hummock.version import TableVersion
 
 
@@ -17,8 +17,8 @@ class Level:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of two runs."""
-        runs = live_runs(table)
-        sizes = [rows_of(run) for run in runs]
+        runs = list_live_runs(table)
+        sizes = [count_run_rows(run) for run in runs]
         pairs = [i for i in range(len(runs) - 1) if sizes[i + 1] <= self.ratio * sizes[i]]
         pairs = [i for i in pairs if self.max_rows is None or sizes[i] + sizes[i + 1] <= self.max_rows]
         if not pairs:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs
-from engine.hummock.sst import BUNDLE
+from engine.hummock.compaction.task import CompactionTask, list_live_runs
+from engine.hummock.sorted_files.sst import BUNDLE
 from engine.hummock.version import SstInfo, TableVersion, Version
 
 
@@ -20,22 +20,22 @@ class SpaceReclaim:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of everything."""
-        runs = live_runs(table)
+        runs = list_live_runs(table)
         ssts = [sst for run in runs for sst in run]
         bundles = {sst.path for sst in ssts if sst.path.endswith(BUNDLE)}
-        dead = sum(dead_bytes(self.version, bundles).values()) if bundles else 0
+        dead = sum(count_dead_bytes(self.version, bundles).values()) if bundles else 0
         if not dead or dead <= self.share * sum(sst.length for sst in ssts):
             return None
         return CompactionTask(table, runs, (), picker="space reclaim")
 
 
-def dead_bytes(version: Version, bundles: set[str]) -> dict[str, int]:
+def count_dead_bytes(version: Version, bundles: set[str]) -> dict[str, int]:
     """Return the bytes of each bundle before and between the parts that tables of the version have, where that is half of
     what is known of it or more.
     """
     parts: dict[str, set[SstInfo]] = {path: set() for path in bundles}
     for table in version.tables.values():
-        for sst in table.every_sst():
+        for sst in table.iterate_ssts():
             if sst.path in parts:
                 parts[sst.path].add(sst)
     found = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.compaction.task import CompactionTask, count_run_rows, list_live_runs
 from engine.hummock.version import TableVersion
 
 FLOOR_ROWS = 10_000
@@ -21,10 +21,10 @@ class Tier:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of the newest runs."""
-        runs = live_runs(table)
+        runs = list_live_runs(table)
         taken, rows = 0, 0
         for count, run in enumerate(runs, start=1):
-            more = rows_of(run)
+            more = count_run_rows(run)
             if self.max_rows is not None and rows + more > self.max_rows:
                 break
             if count == 1 or more <= max(rows, FLOOR_ROWS):

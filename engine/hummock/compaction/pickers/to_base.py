@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.compaction.task import CompactionTask, count_run_rows, list_live_runs
 from engine.hummock.version import TableVersion
 
 
@@ -20,9 +20,9 @@ class ToBase:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of everything."""
-        runs = live_runs(table)
-        if len(runs) < 2 or sum(map(rows_of, runs[:-1])) <= self.share * rows_of(runs[-1]):
+        runs = list_live_runs(table)
+        if len(runs) < 2 or sum(map(count_run_rows, runs[:-1])) <= self.share * count_run_rows(runs[-1]):
             return None
-        if self.max_rows is not None and sum(map(rows_of, runs)) > self.max_rows:
+        if self.max_rows is not None and sum(map(count_run_rows, runs)) > self.max_rows:
             return None
         return CompactionTask(table, runs, (), picker="to-base")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.compaction.task import CompactionTask, count_run_rows, list_live_runs
 from engine.hummock.version import TableVersion
 
 
@@ -18,12 +18,12 @@ class Tombstone:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of that run and all older ones."""
-        runs = live_runs(table)
+        runs = list_live_runs(table)
         for at, run in enumerate(runs):
-            rows = rows_of(run)
+            rows = count_run_rows(run)
             deleted = sum(sst.tombstones for sst in run)
             if rows >= self.least_rows and deleted > self.ratio * rows:
-                if self.max_rows is not None and sum(map(rows_of, runs[at:])) > self.max_rows:
+                if self.max_rows is not None and sum(map(count_run_rows, runs[at:])) > self.max_rows:
                     continue
                 return CompactionTask(table, runs[at:], (), runs[:at], picker="tombstone")
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.compaction.task import CompactionTask, count_run_rows, list_live_runs
 from engine.hummock.version import Run, TableVersion
 
 
@@ -17,16 +17,16 @@ class TrivialMove:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the move."""
-        runs = live_runs(table)
+        runs = list_live_runs(table)
         for at in range(len(runs) - 1):
-            large = min(rows_of(runs[at]), rows_of(runs[at + 1])) >= self.least_rows
-            if large and _apart(runs[at], runs[at + 1]):
+            large = min(count_run_rows(runs[at]), count_run_rows(runs[at + 1])) >= self.least_rows
+            if large and _is_disjoint(runs[at], runs[at + 1]):
                 return CompactionTask(
                     table, runs[at : at + 2], runs[at + 2 :], runs[:at], move=True, picker="trivial move"
                 )
         return None
 
 
-def _apart(newer: Run, older: Run) -> bool:
+def _is_disjoint(newer: Run, older: Run) -> bool:
     files = sorted((*newer, *older), key=lambda sst: sst.min_hash)
     return all(a.max_hash < b.min_hash for a, b in itertools.pairwise(files))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from engine.hummock.compaction.task import CompactionTask, live_runs, rows_of
+from engine.hummock.compaction.task import CompactionTask, count_run_rows, list_live_runs
 from engine.hummock.version import SstInfo, TableVersion
 
 VNODES = 256
@@ -21,25 +21,25 @@ class VnodeAlignment:
 
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the rewriting of that run."""
-        runs = live_runs(table)
+        runs = list_live_runs(table)
         for at in range(len(runs) - 1, -1, -1):
-            if rows_of(runs[at]) < self.least_rows:
+            if count_run_rows(runs[at]) < self.least_rows:
                 continue
-            if any(group_of(sst.min_hash, self.groups) != self._last(sst) for sst in runs[at]):
+            if any(find_group(sst.min_hash, self.groups) != self._last_group(sst) for sst in runs[at]):
                 task = CompactionTask(table, runs[at : at + 1], runs[at + 1 :], runs[:at], groups=self.groups)
                 return task
         return None
 
-    def _last(self, sst: SstInfo) -> int:
-        return group_of(sst.max_hash, self.groups)
+    def _last_group(self, sst: SstInfo) -> int:
+        return find_group(sst.max_hash, self.groups)
 
 
-def group_of(value: int, groups: int) -> int:
+def find_group(value: int, groups: int) -> int:
     """Return which of `groups` ranges of vnodes a hash lies in, the one that a writing task of so many has, too."""
     return ((value >> _VNODE_SHIFT) + VNODES // 2) * groups // VNODES
 
 
-def bounds(groups: int) -> list[tuple[int, int]]:
+def list_group_bounds(groups: int) -> list[tuple[int, int]]:
     """Return the inclusive ranges of hashes of `groups` groups, whole vnodes each."""
     starts = [(-(-i * VNODES // groups) - VNODES // 2) << _VNODE_SHIFT for i in range(groups + 1)]
     return [(low, high - 1) for low, high in itertools.pairwise(starts)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.sql.dialects.postgres.patterns import NotSaid
+from engine.sql.dialects.postgres.strings.patterns import Untranslatable
 from engine.sql.typing.expression_types import is_number
 
 _KIND = exp.DataType.Type
@@ -35,4 +35,4 @@ def refuse_cast(given: str | None, target: exp.DataType) -> None:
     elif given == "boolean" and kind in _NUMBERS and kind != _KIND.INT:
         hint = "CAST it to int first"
     if hint:
-        raise NotSaid(f"a cast of {given} to {target.sql('postgres').lower()}", hint)
+        raise Untranslatable(f"a cast of {given} to {target.sql('postgres').lower()}", hint)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 
 import sqlglot.expressions as exp
 
-from engine.sql.dialects.postgres.calendar import aged
-from engine.sql.dialects.postgres.filled import filled
-from engine.sql.dialects.postgres.json_calls import JSON_CALLS
-from engine.sql.dialects.postgres.moment_formats import shown_moment
-from engine.sql.dialects.postgres.number_formats import is_number_format, shown_number
-from engine.sql.dialects.postgres.patterns import NotSaid
-from engine.sql.dialects.postgres.terms import TypeOf, text
+from engine.sql.dialects.postgres.datetimes.calendar_spans import build_age
+from engine.sql.dialects.postgres.datetimes.datetime_formats import format_moment
+from engine.sql.dialects.postgres.nested.json_calls import JSON_CALLS
+from engine.sql.dialects.postgres.numbers.number_formats import format_number, is_number_format
+from engine.sql.dialects.postgres.strings.patterns import Untranslatable
+from engine.sql.dialects.postgres.templates import fill_tree
+from engine.sql.dialects.postgres.terms import TypeOf, read_text
 from engine.sql.typing.expression_types import INTEGRAL, is_number
-from engine.sql.typing.intervals import interval_of, interval_value
+from engine.sql.typing.intervals import evaluate_interval, parse_interval
 
 Build = Callable[[list[exp.Expr], TypeOf], exp.Expr | None]
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
@@ -26,78 +26,78 @@ _GCD = (
 )
 
 
-def typed_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
+def translate_typed_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     """Return a call of one of these functions as Spark says it, None for any other; raises NotSaid if Spark has no like."""
     if isinstance(node, exp.ArraySum):
-        return _summed([node.this], type_of)
+        return _translate_array_sum([node.this], type_of)
     build = TYPED.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
     return build(list(node.expressions), type_of) if build is not None else None
 
 
-def _whole(name: str, body: str) -> Build:
+def _make_integral_call(name: str, body: str) -> Build:
     def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
         if len(given) != 2:
             return None
         kinds = [type_of(part) for part in given]
         wide = [kind for kind in kinds if kind in INTEGRAL]
         if len(wide) < 2:
-            raise NotSaid(f"{name} of anything but whole numbers", "CAST both to bigint")
+            raise Untranslatable(f"{name} of anything but whole numbers", "CAST both to bigint")
         kind = exp.DataType.build(max(wide, key=INTEGRAL.index), dialect="spark")
-        return exp.Cast(this=filled(body, *given), to=kind)
+        return exp.Cast(this=fill_tree(body, *given), to=kind)
 
     return build
 
 
-def _binned(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+def _translate_date_bin(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     """`date_bin('15 minutes', t, origin)` is the start of the span in which t lies, counted from the origin."""
     if len(given) != 3:
         return None
     stride, moment, origin = given
     hint = "write a length of days and less, as '15 minutes'"
     literal = isinstance(stride, exp.Literal) and stride.is_string
-    span = interval_of(stride.name) if literal else interval_value(stride)
+    span = parse_interval(stride.name) if literal else evaluate_interval(stride)
     if span is None:
-        raise NotSaid("date_bin with a length that is not written out, or has months,", hint)
+        raise Untranslatable("date_bin with a length that is not written out, or has months,", hint)
     if span.total_seconds() <= 0:
-        raise NotSaid("date_bin with a length that is not above zero", hint)
+        raise Untranslatable("date_bin with a length that is not above zero", hint)
     micros = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
     zoned = "timestamp" in (type_of(moment), type_of(origin))
     at, start = (f"unix_micros(CAST({part} AS TIMESTAMP))" for part in ("_p0", "_p1"))
     kind = "TIMESTAMP" if zoned else "TIMESTAMP_NTZ"
     text = f"CAST(timestamp_micros({at} - pmod({at} - {start}, {micros})) AS {kind})"
-    return filled(text, moment, origin)
+    return fill_tree(text, moment, origin)
 
 
-def _to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+def _translate_to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     if len(given) != 2:
         return None
     value, form = given
-    kind, pattern = type_of(value) or "", text(form, "a format")
+    kind, pattern = type_of(value) or "", read_text(form, "a format")
     if isinstance(value.unnest(), exp.Interval) or kind.startswith("interval"):
-        raise NotSaid("to_char of an interval", "take its parts with EXTRACT")
+        raise Untranslatable("to_char of an interval", "take its parts with EXTRACT")
     if is_number(kind):
         if kind in ("float", "double"):
-            raise NotSaid("to_char of a floating number", "CAST it to numeric")
-        return shown_number(value, pattern)
+            raise Untranslatable("to_char of a floating number", "CAST it to numeric")
+        return format_number(value, pattern)
     if kind not in _MOMENTS and is_number_format(pattern):  # else all of it would be plain characters
-        raise NotSaid("to_char of a value whose type is not certain", "CAST it to numeric")
-    return shown_moment(value, pattern, zoned=kind == "timestamp")
+        raise Untranslatable("to_char of a value whose type is not certain", "CAST it to numeric")
+    return format_moment(value, pattern, zoned=kind == "timestamp")
 
 
-def _summed(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+def _translate_array_sum(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     """`array_sum(a)` is the sum of an array's elements, as wide as that of a column; null without any."""
     if len(given) != 1:
         return None
     kind = (type_of(given[0]) or "").removeprefix("array<").removesuffix(">")
     if not is_number(kind):
-        raise NotSaid(
+        raise Untranslatable(
             "array_sum of an array whose elements are not certain to be numbers", "CAST it: a::int[]"
         )
     wide = (
         "bigint" if kind in ("tinyint", "smallint", "int") else "decimal(38,0)" if kind == "bigint" else kind
     )
     zero = f"CAST(0 AS {wide})"
-    return filled(
+    return fill_tree(
         f"aggregate(filter(_p0, _e -> _e IS NOT NULL), CAST(NULL AS {wide}), "
         f"(_s, _e) -> CAST(coalesce(_s, {zero}) + _e AS {wide}))",
         given[0],
@@ -105,12 +105,12 @@ def _summed(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
 
 
 TYPED: Mapping[str, Build] = {
-    "gcd": _whole("gcd", _GCD),
-    "lcm": _whole(
+    "gcd": _make_integral_call("gcd", _GCD),
+    "lcm": _make_integral_call(
         "lcm", f"CASE WHEN _p0 = 0 OR _p1 = 0 THEN 0 ELSE abs((_p0 DIV {_GCD}) * CAST(_p1 AS BIGINT)) END"
     ),
     **JSON_CALLS,
-    "age": aged,
-    "date_bin": _binned,
-    "to_char": _to_char,
+    "age": build_age,
+    "date_bin": _translate_date_bin,
+    "to_char": _translate_to_char,
 }

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors.sinks.copies import copy_beside
+from engine.connectors.delta.sink.view_tables import plan_delta_sink
 from engine.errors import EpochFailed, SqlError, TidelineError
 from engine.hummock import Hummock
-from engine.meta.catalog_store import load
-from engine.runtime.statements import ddl
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.runtime.statements.create import relations
 from engine.session import Session
-from engine.sql.statements.reader import CreateMaterializedView, CreateTable, parse
+from engine.sql.statements.reader import CreateMaterializedView, CreateTable, parse_statement
 from tests.connectors.delta_tables import DeltaTable
 from tests.connectors.sinks.delta.logs import columns, layout, operations, rows, versions
 from tests.connectors.sinks.delta.test_rows import brought, content
@@ -299,8 +299,8 @@ def test_a_process_that_dies_in_the_statement_leaves_both_or_neither(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """Whatever call to the store a process dies at, the view has its sink; repeating the statement makes what is missing."""
-    statement = parse(view(tmp_path).replace("VIEW v", "VIEW IF NOT EXISTS v"), "spark")
-    table = parse(BID, "spark")
+    statement = parse_statement(view(tmp_path).replace("VIEW v", "VIEW IF NOT EXISTS v"), "spark")
+    table = parse_statement(BID, "spark")
     assert isinstance(statement, CreateMaterializedView) and isinstance(table, CreateTable)
     both, outcomes = {"v", "v_delta"}, set()
 
@@ -309,23 +309,23 @@ def test_a_process_that_dies_in_the_statement_leaves_both_or_neither(
         return Hummock.open("memory://", cache_dir=tmp_path / "cache", object_store=client)
 
     def create(store: Hummock) -> bool:
-        beside = copy_beside(store.url, statement, "spark", lambda: spark)
-        return ddl.create_materialized_view(store, lambda: spark, statement, "spark", beside)
+        beside = plan_delta_sink(store.url, statement, "spark", lambda: spark)
+        return relations.create_materialized_view(store, lambda: spark, statement, "spark", beside)
 
     for n in range(60):
         at, after = 1 + n // 2, n % 2 == 1
         memory = MemoryObjectStore()
-        ddl.create_table(opened(memory), lambda: spark, table, "spark")
+        relations.create_table(opened(memory), lambda: spark, table, "spark")
         try:
             create(opened(memory, at, after))
             died = False
         except Crash:
             died = True
-        found = both & load(opened(memory).refresh()).catalog.relations.keys()
+        found = both & load_catalog(opened(memory).refresh()).catalog.relations.keys()
         assert found in (set(), both), (at, after, found)
         outcomes.add((died, bool(found)))
         assert create(opened(memory)) == (not found)
-        assert both <= load(opened(memory).refresh()).catalog.relations.keys()
+        assert both <= load_catalog(opened(memory).refresh()).catalog.relations.keys()
         if not died:
             break
     assert outcomes == {(True, False), (True, True), (False, True)}

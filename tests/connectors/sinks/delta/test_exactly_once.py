@@ -12,17 +12,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors.sinks.contract import Delivered, Portion
+from engine.connectors.delta.sink.target import DeltaSink
+from engine.connectors.sinks.contract import DeliveryResult, SinkBatch
 from engine.connectors.sinks.ddl import alter_sink, create_sink
-from engine.connectors.sinks.delta import DeltaSink
 from engine.connectors.sinks.driver import SinkDriver
 from engine.hummock import Hummock
-from engine.meta.catalog_store import load
-from engine.runtime.statements import ddl
-from engine.runtime.statements.drop import drop
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.runtime.statements.create import relations
+from engine.runtime.statements.drop import drop_relation
 from engine.runtime.writes import dml
-from engine.sql.statements.reader import CreateSink, CreateTable, Drop, parse
-from engine.sql.statements.sink_statements import AlterSink
+from engine.sql.statements.ddl.sink_statements import AlterSink
+from engine.sql.statements.reader import CreateSink, CreateTable, Drop, parse_statement
 from tests.connectors.sinks.delta.logs import operations, rows, versions
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
@@ -37,16 +37,16 @@ class World:
         self.table = folder / "copy"
         self.rows: dict[int, str] = {}
         self.writer = self.open()
-        statement = parse("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)", "spark")
+        statement = parse_statement("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)", "spark")
         assert isinstance(statement, CreateTable)
-        ddl.create_table(self.writer, lambda: spark, statement, "spark")
+        relations.create_table(self.writer, lambda: spark, statement, "spark")
         if given:
             self.write(given)
         self.create(options)
 
     def create(self, options: str = "") -> None:
         text = f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{self.table}' {options})"
-        statement = parse(text, "spark")
+        statement = parse_statement(text, "spark")
         assert isinstance(statement, CreateSink)
         create_sink(self.writer, statement, "spark", spark=lambda: self.spark)
 
@@ -57,13 +57,13 @@ class World:
     def write(self, changes: dict[int, str | None]) -> None:
         new = {key: value for key, value in changes.items() if value is not None}
         gone = [key for key, value in changes.items() if value is None]
-        stored = load(self.writer.refresh())
+        stored = load_catalog(self.writer.refresh())
         if new:
             table = pa.table({"id": pa.array(list(new), pa.int64()), "v": list(new.values())})
-            dml.write(self.writer, stored, lambda: self.spark, "t", table, "upsert")
+            dml.write_rows(self.writer, stored, lambda: self.spark, "t", table, "upsert")
         if gone:
             keys = pa.table({"id": pa.array(gone, pa.int64())})
-            dml.write(self.writer, stored, lambda: self.spark, "t", keys, "delete")
+            dml.write_rows(self.writer, stored, lambda: self.spark, "t", keys, "delete")
         self.rows = {k: v for k, v in {**self.rows, **changes}.items() if v is not None}
 
     def deliver(self, at: int | None = None, after: bool = False) -> None:
@@ -160,10 +160,10 @@ def test_a_range_of_an_old_beginning_that_comes_late_writes_nothing(
     """A process that slept through a RESET, and through DROP and CREATE of the sink, has old rows to bring."""
     world.check()
     world.write({1: "old"})
-    late: list[tuple[DeltaSink, Portion]] = []
+    late: list[tuple[DeltaSink, SinkBatch]] = []
     take = DeltaSink.take
 
-    def asleep(sink: DeltaSink, portion: Portion) -> Delivered:
+    def asleep(sink: DeltaSink, portion: SinkBatch) -> DeliveryResult:
         late.append((sink, portion))
         raise Crash("asleep")
 
@@ -174,7 +174,7 @@ def test_a_range_of_an_old_beginning_that_comes_late_writes_nothing(
     world.write({1: "new"})
     alter_sink(world.writer, AlterSink("s", "reset", ""))
     world.deliver()
-    drop(world.writer, Drop("sink", "s", True, False, ""))
+    drop_relation(world.writer, Drop("sink", "s", True, False, ""))
     world.create()
     world.write({2: None})
     world.check()
@@ -193,7 +193,7 @@ def test_several_that_deliver_at_once_bring_each_range_once(world: World) -> Non
             thread.start()
         for thread in threads:
             thread.join()
-    assert [driver.errors() for driver in drivers] == [{}, {}, {}]
+    assert [driver.collect_errors() for driver in drivers] == [{}, {}, {}]
     for driver in drivers:
         driver.close()
     world.check()

@@ -136,7 +136,7 @@ def test_large_ranges_are_read_by_tasks(
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     session.sql("INSERT INTO t SELECT id, concat('v', id) FROM range(1000)")
     monkeypatch.setenv("TIDELINE_DRIVER_ROWS_MB", "0")
-    monkeypatch.setattr("engine.connectors.sinks.delta_changes.partitions_for", lambda rows, cores: 3)
+    monkeypatch.setattr("engine.connectors.delta.sink.changes.count_partitions", lambda rows, cores: 3)
     monkeypatch.setattr("engine.log_store.sink.read_changes", unread)
     created(session, f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{tmp_path}/t')")
     session.sql("UPDATE t SET v = 'new' WHERE id < 10")

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.connectors.delta.sink.maintenance import maintain_tables
 from engine.connectors.sinks.delivery import Delivery
-from engine.connectors.sinks.delta_upkeep import keep_up
 from engine.errors import StorageError
 from engine.hummock.object_store import open_object_store
-from engine.meta.sinks import sinks
+from engine.meta.status.sinks import list_sinks
 from engine.session import Session
 from tests.connectors.s3a import WITH_S3A, as_spark_has_it
 from tests.connectors.sinks.delta.logs import rows_by_spark
@@ -93,6 +93,6 @@ def test_a_table_in_a_bucket_is_kept_up(session: Session, spark: SparkSession, p
     for n in range(3):
         written(session, range(n, n + 50), x=n)
         assert brought(session) is None
-    done = list(keep_up(sinks(session.stored), lambda: spark, optimize=True, retain_hours=0))
+    done = list(maintain_tables(list_sinks(session.stored), lambda: spark, optimize=True, retain_hours=0))
     assert [one.error for one in done] == [None] and done[0].files_deleted > 0
     assert rows_by_spark(spark, as_spark_has_it(place)) == content(session)

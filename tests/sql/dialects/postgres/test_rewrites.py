@@ -7,7 +7,7 @@ import pytest
 from engine.errors import SqlError
 from engine.session import Session
 from engine.sql.bind.binder import bind
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 from tests.sql.catalog import small_catalog
 
 
@@ -155,7 +155,7 @@ def test_functions_that_give_rows_do_so_in_select_and_in_from(words: Session) ->
     ],
 )
 def test_what_cannot_be_said_is_told_with_its_place(query: str, says: str, place: tuple[int, int]) -> None:
-    statement = parse(query, "postgres")
+    statement = parse_statement(query, "postgres")
     assert isinstance(statement, Select)
     with pytest.raises(SqlError) as caught:
         bind(statement.query, small_catalog(), dialect="postgres", sql=query)

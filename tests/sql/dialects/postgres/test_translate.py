@@ -12,9 +12,9 @@ from engine.errors import SqlError
 from engine.sql.batch.ad_hoc import to_spark
 from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog
-from engine.sql.expression.spark_sql import spark_sql
+from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.plan import Project
-from engine.sql.statements.reader import Select, parse
+from engine.sql.statements.reader import Select, parse_statement
 from tests.oracle.batch import assert_equal, by_duckdb
 from tests.sql.catalog import table
 
@@ -210,11 +210,11 @@ def expression_of(text: str, dialect: str) -> str:
     """Return an expression as the binder prints it."""
     catalog = Catalog({"t": table("t", {name: kind for name, (kind, _) in ROW.items()}, "id")})
     query = f"SELECT {text} AS x FROM t"
-    statement = parse(query, dialect)
+    statement = parse_statement(query, dialect)
     assert isinstance(statement, Select)
     plan = bind(statement.query, catalog, dialect=dialect, sql=query).plan
     assert isinstance(plan, Project)
-    return spark_sql(plan.items[0][1])
+    return render_spark_sql(plan.items[0][1])
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "risingwave"])
@@ -270,7 +270,7 @@ def test_lists_of_a_query_that_is_answered_once_are_those_of_duckdb(spark: Spark
     )
     rows = "(2, 1, 'b'), (NULL, 2, 'a'), (1, 2, NULL), (2, 3, 'a'), (NULL, 2, 'c')"
     query = f"SELECT {', '.join(calls)} FROM (VALUES {rows}) AS t(x, y, s)"
-    parsed = parse(query, "postgres")
+    parsed = parse_statement(query, "postgres")
     assert isinstance(parsed, Select)
     mine = spark.sql(to_spark(parsed.query, Catalog({}), "postgres")).toArrow()
     assert_equal(mine, by_duckdb({}, query), "lists")

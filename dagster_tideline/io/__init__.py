@@ -1,0 +1,1 @@
+"""Resources and the I/O manager: Dagster reads tables and views of a store as frames."""

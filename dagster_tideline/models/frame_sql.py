@@ -1,0 +1,384 @@
+"""The query that a Spark frame is: frames of Spark Connect are trees of operators that nobody has to compute, or even analyse.
+
+Each operator adds to a SELECT as long as SQL's order of clauses allows it, and reads it as a subquery from there on. Tables have
+no columns here, so what needs to know all of a frame's columns is refused unless a select below has named them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from dagster_tideline.models.frame_expressions import (
+    FrameExpressions,
+    build_frame_error,
+    get_last_part,
+    quote_identifier,
+)
+from dagster_tideline.models.frame_scopes import FrameScope
+from engine.errors import SqlError
+from engine.sql.expression.spark_sql import quote
+
+_JOINS = {
+    1: "JOIN",
+    2: "FULL JOIN",
+    3: "LEFT JOIN",
+    4: "RIGHT JOIN",
+    5: "LEFT ANTI JOIN",
+    6: "LEFT SEMI JOIN",
+    7: "CROSS JOIN",
+}
+_LEFT_ALONE = (5, 6)
+_LEFT_STAYS, _RIGHT_STAYS = (1, 3, 5, 6), (1, 4)
+"""Joins USING some columns after which those are the left side's, or the right side's."""
+_SETS = {1: "INTERSECT", 2: "UNION", 3: "EXCEPT"}
+_FROM, _WHERE, _SELECT, _ORDER, _LIMIT = range(5)
+_SELECT_HINT = (
+    "select the columns that you want by their names first: a table's own are not known where models are read"
+)
+
+
+@dataclass(frozen=True)
+class _FrameQuery:
+    """A SELECT under construction; `done` is the last of its clauses that is written.
+
+    `places` says of each frame in it, by Spark's number, where its columns stand. `items` counts what stands in FROM. `columns`
+    are the names of what it gives, None where they are not known. It is `mixed` if it reads what is ordered, without saying how.
+    """
+
+    source: str
+    places: Mapping[int, FrameScope]
+    items: int = 1
+    done: int = _FROM
+    where: tuple[str, ...] = ()
+    select: str = "*"
+    group: str = ""
+    order: str = ""
+    limit: int | None = None
+    offset: int = 0
+    mixed: bool = False
+    columns: tuple[str, ...] | None = None
+    twice: frozenset[int] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """The whole SELECT."""
+        where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
+        limit = f" LIMIT {self.limit}" if self.limit is not None else ""
+        offset = f" OFFSET {self.offset}" if self.offset else ""
+        return f"SELECT {self.select} FROM {self.source}{where}{self.group}{self.order}{limit}{offset}"
+
+
+@dataclass
+class _FrameWriter:
+    names: int = 0
+
+    def build_query(self, relation: Any) -> _FrameQuery:
+        """Return the SELECT that an operator of a frame is."""
+        kind = relation.WhichOneof("rel_type")
+        write: Callable[[Any], _FrameQuery] | None = getattr(self, f"_{kind}", None)
+        if write is None:
+            shown = str(kind).replace("_", " ")
+            hint = "use select, filter, join, groupBy with agg, union, orderBy with limit, distinct, withColumn or drop"
+            raise build_frame_error(f"the operator {shown}, of which no view is made", hint)
+        found = write(getattr(relation, kind))
+        number = relation.common.plan_id
+        if number in found.places:
+            return found
+        called = next(iter(found.places.values())).alias if found.items == 1 else None
+        return replace(found, places={**found.places, number: FrameScope(called)})
+
+    # ---- what stands in FROM ---------------------------------------------------------------------------------
+    def _make_name(self) -> str:
+        self.names += 1
+        return f"frame_{self.names}"
+
+    def _read(self, node: Any) -> _FrameQuery:
+        if node.WhichOneof("read_type") != "named_table" or node.is_streaming or node.named_table.options:
+            raise build_frame_error("a source of its own", "read what the function has as its parameters")
+        name = self._make_name()
+        return _FrameQuery(
+            f"{quote_identifier(node.named_table.unparsed_identifier)} AS {quote(name)}",
+            {-1: FrameScope(name)},
+        )
+
+    def _subquery_alias(self, node: Any) -> _FrameQuery:
+        return self._wrap_query(self.build_query(node.input), node.alias)
+
+    def _wrap_query(self, query: _FrameQuery, name: str) -> _FrameQuery:
+        """Return a query as one item of FROM under a name."""
+        if query.done == _FROM and query.items == 1:
+            source = f"{query.source.rpartition(' AS ')[0]} AS {quote(name)}"
+        else:
+            source = f"({query.text}) AS {quote(name)}"
+        places = {number: place.nest(name) for number, place in query.places.items()}
+        mixed = query.mixed or bool(query.order)
+        return _FrameQuery(source, places, columns=query.columns, twice=query.twice, mixed=mixed)
+
+    def _open_clause(self, relation: Any, clause: int) -> _FrameQuery:
+        """Return an operator's input as a SELECT to which a clause can be added."""
+        query = self.build_query(relation)
+        return query if query.done <= clause else self._wrap_query(query, self._make_name())
+
+    def _join(self, node: Any) -> _FrameQuery:
+        if node.join_type not in _JOINS:
+            raise build_frame_error(
+                "a join of no kind", "name one: inner, left, right, full, semi, anti or cross"
+            )
+        left, right = self._open_clause(node.left, _FROM), self._open_clause(node.right, _FROM)
+        if right.items > 1:
+            right = self._wrap_query(right, self._make_name())
+        shared = {number for number in left.places.keys() & right.places.keys() if number != -1}
+        inner = node.join_type == 1 and not node.using_columns and not node.HasField("join_condition")
+        word = "CROSS JOIN" if inner else _JOINS[node.join_type]
+        places = {**right.places, **left.places}
+        for side, stay in ((left, _LEFT_STAYS), (right, _RIGHT_STAYS)):
+            if node.using_columns and node.join_type not in stay:
+                places |= {n: one.merge_columns(node.using_columns) for n, one in side.places.items()}
+        joined = _FrameQuery("", places, left.items + 1, twice=left.twice | right.twice | shared)
+        on = ""
+        if node.using_columns:
+            on = f" USING ({', '.join(map(quote, node.using_columns))})"
+        elif node.HasField("join_condition"):
+            on = f" ON {self._bind_expressions(joined).render(node.join_condition)}"
+        source = f"{left.source} {word} {right.source}{on}"
+        if node.join_type in _LEFT_ALONE:
+            return replace(left, source=source, items=left.items + 1, mixed=False)
+        return replace(joined, source=source)
+
+    # ---- clauses ---------------------------------------------------------------------------------------------
+    def _bind_expressions(self, query: _FrameQuery) -> FrameExpressions:
+        def resolve(number: int, name: str | None) -> str | None:
+            if number in query.twice:
+                hint = "give each its own name: a = t.alias('a'), and col('a.x') for its column"
+                raise build_frame_error("a column of a frame that is joined with itself", hint)
+            if number not in query.places:
+                hint = "take columns of the frame itself, or by name: col('x')"
+                raise build_frame_error("a column of another frame than those that it is made of", hint)
+            place = query.places[number]
+            if not place.has_column(name):
+                hint = "take it along in the select, or say which one is meant by its name alone: col('x')"
+                told = "all columns" if name is None else f"the column {name}"
+                raise build_frame_error(
+                    f"{told} of a frame from before a select or join that made others of them", hint
+                )
+            if name is None and query.items > 1 and place.alias is None:
+                raise build_frame_error("all columns of a joined frame beside those of another", _SELECT_HINT)
+            return place.alias if query.items > 1 else None
+
+        return FrameExpressions(resolve)
+
+    def _filter(self, node: Any) -> _FrameQuery:
+        query = self._open_clause(node.input, _WHERE)
+        condition = self._bind_expressions(query).render(node.condition)
+        return replace(query, where=(*query.where, condition), done=_WHERE)
+
+    def _project(self, node: Any) -> _FrameQuery:
+        query = self._open_clause(node.input, _WHERE)
+        return self._set_select_list(query, [self._render_item(query, one) for one in node.expressions])
+
+    def _set_select_list(
+        self, query: _FrameQuery, items: Sequence[tuple[str, str | None]], group: str = ""
+    ) -> _FrameQuery:
+        """Return a query with its SELECT list: texts, and names where they are known."""
+        names = [name for _, name in items if name is not None]
+        known = tuple(names) if len(names) == len(items) else None
+        if len(items) == 1 and items[0][0] == "*":
+            known = query.columns
+        places = {number: place.select(items, query.items > 1) for number, place in query.places.items()}
+        select = ", ".join(text for text, _ in items)
+        return replace(query, select=select, places=places, columns=known, group=group, done=_SELECT)
+
+    def _render_item(self, query: _FrameQuery, expr: Any) -> tuple[str, str | None]:
+        """Return an expression of a SELECT list, and what it is called; None for a star."""
+        write, kind = self._bind_expressions(query), expr.WhichOneof("expr_type")
+        match kind:
+            case "unresolved_star":
+                return write.render(expr), None
+            case "unresolved_attribute":
+                return write.render(expr), get_last_part(expr.unresolved_attribute.unparsed_identifier)
+            case "expression_string":
+                return _parse_item(expr.expression_string.expression)
+            case "alias":
+                if len(expr.alias.name) != 1:
+                    raise build_frame_error("a column with several names", "name one: alias('x')")
+                name = expr.alias.name[0]
+                return f"{write.render(expr.alias.expr)} AS {quote(name)}", name
+            case "cast" if expr.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
+                name = get_last_part(expr.cast.expr.unresolved_attribute.unparsed_identifier)
+                return f"{write.render(expr)} AS {quote(name)}", name
+        raise build_frame_error(f"a column without a name, {write.render(expr)}", "name it: alias('x')")
+
+    def _aggregate(self, node: Any) -> _FrameQuery:
+        words = {1: "", 2: "ROLLUP", 3: "CUBE"}
+        if node.group_type not in words:
+            raise build_frame_error(
+                "a pivot, or sets of groups",
+                "use groupBy, rollup or cube; a pivot is one sum(when(…)) a column",
+            )
+        query = self._open_clause(node.input, _WHERE)
+        write = self._bind_expressions(query)
+        keys = []
+        for expr in node.grouping_expressions:
+            plain = expr.alias.expr if expr.WhichOneof("expr_type") == "alias" else expr
+            if plain.WhichOneof("expr_type") == "literal":
+                raise build_frame_error("a group by a constant", "leave it out")
+            keys.append(write.render(plain))
+        items = [
+            self._render_item(query, one) for one in (*node.grouping_expressions, *node.aggregate_expressions)
+        ]
+        listed = ", ".join(keys)
+        group = (
+            f" GROUP BY {words[node.group_type]}({listed})"
+            if words[node.group_type]
+            else f" GROUP BY {listed}"
+        )
+        return replace(self._set_select_list(query, items, group if keys else ""), mixed=False)
+
+    def _with_columns(self, node: Any) -> _FrameQuery:
+        query = self._open_clause(node.input, _WHERE)
+        added = [self._render_item(query, _wrap_alias(alias)) for alias in node.aliases]
+        if query.columns is None:
+            return self._set_select_list(query, [("*", None), *added])
+        new = {name.lower(): (text, name) for text, name in added if name is not None}
+        known = {name.lower() for name in query.columns}
+        items = [new.get(name.lower(), (quote(name), name)) for name in query.columns]
+        return self._set_select_list(
+            query, [*items, *(one for name, one in new.items() if name not in known)]
+        )
+
+    def _with_columns_renamed(self, node: Any) -> _FrameQuery:
+        query = self._open_clause(node.input, _WHERE)
+        if query.columns is None:
+            raise build_frame_error("a renamed column", f"select it by alias, or {_SELECT_HINT}")
+        names = list(query.columns)
+        for one in node.renames:  # one after the other, as Spark does it
+            names = [one.new_col_name if name.lower() == one.col_name.lower() else name for name in names]
+        return self._set_select_list(
+            query, [_render_renamed(*pair) for pair in zip(query.columns, names, strict=True)]
+        )
+
+    def _to_df(self, node: Any) -> _FrameQuery:
+        query = self._open_clause(node.input, _WHERE)
+        if query.columns is None or len(query.columns) != len(node.column_names):
+            raise build_frame_error("new names for all columns", _SELECT_HINT)
+        pairs = zip(query.columns, node.column_names, strict=True)
+        return self._set_select_list(query, [_render_renamed(*pair) for pair in pairs])
+
+    def _drop(self, node: Any) -> _FrameQuery:
+        query = self._open_clause(node.input, _WHERE)
+        gone = {*node.column_names}
+        for expr in node.columns:
+            if expr.WhichOneof("expr_type") != "unresolved_attribute":
+                raise build_frame_error("a dropped expression", "drop columns by their names")
+            self._bind_expressions(query).render(
+                expr
+            )  # of another frame, a column of this name is another one
+            gone.add(get_last_part(expr.unresolved_attribute.unparsed_identifier))
+        if query.columns is None:
+            raise build_frame_error(f"dropped columns, {', '.join(sorted(gone))}", _SELECT_HINT)
+        left = {name.lower() for name in gone}
+        return self._set_select_list(query, [(quote(n), n) for n in query.columns if n.lower() not in left])
+
+    def _deduplicate(self, node: Any) -> _FrameQuery:
+        if not node.all_columns_as_keys or node.within_watermark:
+            hint = "say which row stays: filter row_number() over a window with an order"
+            raise build_frame_error("dropDuplicates of some columns, of whose rows any may stay", hint)
+        query = self._wrap_query(self.build_query(node.input), self._make_name())
+        return replace(query, select="DISTINCT *", done=_SELECT, mixed=False)
+
+    def _set_op(self, node: Any) -> _FrameQuery:
+        if node.by_name:
+            raise build_frame_error(
+                "unionByName", "select the same columns in the same order on both sides, and use union"
+            )
+        left, right = (
+            self._wrap_query(self.build_query(side), self._make_name())
+            for side in (node.left_input, node.right_input)
+        )
+        word = f"{_SETS[node.set_op_type]}{' ALL' if node.is_all else ''}"
+        both = f"({left.text} {word} {right.text})"
+        return _FrameQuery(
+            f"{both} AS {quote(name := self._make_name())}", {-1: FrameScope(name)}, columns=left.columns
+        )
+
+    def _sort(self, node: Any) -> _FrameQuery:
+        if not node.is_global:
+            raise build_frame_error(
+                "sortWithinPartitions", "use orderBy: a view has no partitions of Spark's"
+            )
+        query = self._open_clause(node.input, _WHERE)
+        write = self._bind_expressions(query)
+        orders = []
+        for one in node.order:
+            plain = one.child.WhichOneof("expr_type") == "literal"
+            if plain:
+                raise build_frame_error("an order by a constant", "leave it out")
+            orders.append(write.render_order(one))
+        return replace(query, order=f" ORDER BY {', '.join(orders)}", mixed=False, done=_ORDER)
+
+    def _offset(self, node: Any) -> _FrameQuery:
+        query = self._open_limit(node.input)
+        left = None if query.limit is None else max(query.limit - node.offset, 0)
+        return replace(query, offset=query.offset + node.offset, limit=left)
+
+    def _limit(self, node: Any) -> _FrameQuery:
+        query = self._open_limit(node.input)
+        return replace(query, limit=node.limit if query.limit is None else min(query.limit, node.limit))
+
+    def _open_limit(self, relation: Any) -> _FrameQuery:
+        """Return an operator's input as a SELECT of which the first rows can be taken, or left out."""
+        query = self.build_query(relation)
+        if query.mixed:
+            hint = "put orderBy right before limit or offset, and what selects or filters before orderBy or behind them"
+            raise build_frame_error(
+                "a limit or an offset of what was ordered before it was selected or filtered", hint
+            )
+        return replace(query, done=_LIMIT)
+
+    # ---- what says how, not what -----------------------------------------------------------------------------
+    def _repartition(self, node: Any) -> _FrameQuery:
+        return self.build_query(node.input)
+
+    def _repartition_by_expression(self, node: Any) -> _FrameQuery:
+        return self.build_query(node.input)
+
+    def _hint(self, node: Any) -> _FrameQuery:
+        return self.build_query(node.input)
+
+
+def render_frame_query(relation: Any) -> str:
+    """Return the query that a frame's tree of Spark Connect is, in Spark's SQL; raises SqlError for what no view is made of."""
+    return _FrameWriter().build_query(relation).text
+
+
+def _render_renamed(old: str, new: str) -> tuple[str, str]:
+    """Return a column under another name as an item of a SELECT list."""
+    return (quote(old) if old == new else f"{quote(old)} AS {quote(new)}"), new
+
+
+def _wrap_alias(alias: Any) -> Any:
+    """Return an alias as an expression of its own."""
+    found = type(alias.expr)()
+    found.alias.CopyFrom(alias)
+    return found
+
+
+def _parse_item(text: str) -> tuple[str, str | None]:
+    """Return an item that is written in SQL, and its name."""
+    try:
+        found = sqlglot.parse_one(f"SELECT {text}", read="spark")
+    except sqlglot.errors.ParseError as error:
+        raise SqlError(f"the frame has the expression {text}, which is no SQL", hint="correct it") from error
+    (item,) = (
+        found.expressions if isinstance(found, exp.Select) and len(found.expressions) == 1 else (exp.Null(),)
+    )
+    if isinstance(item, exp.Column | exp.Alias) and not isinstance(item.this, exp.Star):
+        return text, item.alias_or_name
+    if isinstance(item, exp.Cast) and isinstance(item.this, exp.Column):
+        return f"{text} AS {quote(item.this.name)}", item.this.name
+    raise build_frame_error(f"a column without a name, {text}", "name it: expr('… AS x')")

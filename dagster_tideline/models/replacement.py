@@ -1,0 +1,201 @@
+"""Changed models: what they change is one commit with all that reads them, or nothing where one of these cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+from sqlglot import exp
+
+from dagster_tideline.models.loader import Model
+from engine.dispatch import alter_view, commit_together
+from engine.errors import TidelineError
+from engine.hummock import Commit
+from engine.meta.catalog.stored_catalog import encode_entries
+from engine.meta.domains.domain import find_domain_name
+from engine.meta.domains.mutation import read_control
+from engine.meta.status.sinks import KIND as SINK
+from engine.meta.status.sinks import is_delta_copy, list_copies, read_sink_state
+from engine.runtime.statements.create.replace_view import carry_comments
+from engine.sql.catalog import Catalog, Relation
+from engine.sql.statements.options.option_text import render_literal, with_option
+from engine.sql.statements.reader import CreateMaterializedView, parse_statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine.session import Session
+
+VIEWS = ("view", "materialized view")
+
+
+def get_delta_options(relation: Relation) -> Mapping[str, str]:
+    """Return the options of the Delta table that a view keeps."""
+    kept = parse_statement(relation.sql, relation.dialect)
+    return kept.copy if isinstance(kept, CreateMaterializedView) else {}
+
+
+def set_delta_table(session: Session, model: Model) -> None:
+    """Let a view keep the Delta table of its model, or none; the session speaks the model's dialect."""
+    for sink in list_copies(session.stored, model.name):
+        session.sql(f"DROP SINK {exp.to_identifier(sink.name, quoted=True).sql(dialect=model.dialect)}")
+    told = ", ".join(f"{key} = {render_literal(value, model.dialect)}" for key, value in model.copy.items())
+    if told:
+        name = exp.to_identifier(model.name, quoted=True).sql(dialect=model.dialect)
+        session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({told})", build=False)
+
+
+class ReplacementRefused(Exception):
+    """A relation cannot be as a change wants it."""
+
+    def __init__(self, name: str, error: TidelineError) -> None:
+        super().__init__(name)
+        self.name, self.error = name, error
+
+
+def group_changed(catalog: Catalog, changed: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the changed relations, those together that have a reader in common, or read each other."""
+    found: list[tuple[set[str], list[str]]] = []
+    for name in changed:
+        reach, own = {name, *catalog.list_dependents(name)}, [name]
+        for other in [one for one in found if not one[0].isdisjoint(reach)]:
+            found.remove(other)
+            reach, own = reach | other[0], [*other[1], *own]
+        found.append((reach, own))
+    return [tuple(own) for _, own in found]
+
+
+def replace_relations(
+    session: Session, changed: Sequence[str], models: Mapping[str, Model]
+) -> tuple[str, ...]:
+    """Make the store hold these models, which it has with other texts, in one commit; return what was made anew.
+
+    A view whose rows can stay gets its new query, and what follows it stays as it is. One that has to be made anew takes what
+    reads it with it: this comes back as it was, sinks begin anew. Raises Refused, and nothing has changed then.
+    """
+    stored = session.stored
+    reach = {name for one in changed for name in (one, *stored.catalog.list_dependents(one))}
+    with commit_together(session):
+        making = _Replacer(session, models, stored.catalog)
+        for name in stored.catalog.sort_by_dependency():
+            if name in reach:
+                making.replace(stored.catalog.get(name), name in changed)
+    return tuple(making.made)
+
+
+class _Replacer:
+    """Takes relations one after the other, inputs first."""
+
+    def __init__(self, session: Session, models: Mapping[str, Model], before: Catalog) -> None:
+        self.session, self.models, self.before = session, models, before
+        self.dropped: set[str] = set()
+        self.made: list[str] = []
+        self._paused = _find_paused(session, before)
+
+    def replace(self, relation: Relation, is_changed: bool) -> None:
+        """Change a relation, or make it anew if it, or what it reads, has to be."""
+        name = relation.name
+        if relation.kind == "index" and not relation.sql:
+            return  # the system's own: views make those that they need
+        if (
+            relation.kind == "check"
+            or is_delta_copy(relation)
+            or (name.startswith("_") and relation.kind != "index")
+        ):
+            return  # goes and comes with its view or its sink
+        model = self.models.get(name)
+        text = _restore_options(relation) if model is None else model.sql
+        dialect, kind = (
+            (relation.dialect, str(relation.kind)) if model is None else (model.dialect, model.kind)
+        )
+        try:
+            with _switch_dialect(self.session, dialect):
+                if name not in self.dropped:
+                    if relation.kind == kind and kind in VIEWS and alter_view(self.session, text):
+                        if model is not None and model.copy != get_delta_options(relation):
+                            set_delta_table(self.session, model)
+                        return
+                    if relation.kind in (SINK, "index") and not is_changed:
+                        return  # what it reads has stayed
+                    self._drop(relation)
+                self.session.sql(text, build=False)
+            self._restore(relation)
+        except TidelineError as error:
+            raise ReplacementRefused(name, error) from error
+        self.made.append(name)
+
+    def _drop(self, relation: Relation) -> None:
+        quoted = exp.to_identifier(relation.name, quoted=True).sql(dialect=self.session.dialect)
+        self.session.sql(f"DROP {relation.kind.upper()} {quoted} CASCADE")
+        self.dropped |= {relation.name, *self.before.list_dependents(relation.name)}
+
+    def _restore(self, relation: Relation) -> None:
+        """Give a relation that was made anew what no text says: its comments, and that it is paused."""
+        session, name = self.session, relation.name
+        now = session.catalog.get(name)
+        told = msgspec.structs.replace(now, comment=relation.comment, columns=carry_comments(now, relation))
+        if told != now:
+            session.store.commit(Commit(catalog=encode_entries({name: told}, {})))
+        if name not in self._paused:
+            return
+        if relation.kind == SINK:
+            quoted = exp.to_identifier(name, quoted=True).sql(dialect=relation.dialect)
+            with _switch_dialect(session, relation.dialect):
+                session.sql(f"ALTER SINK {quoted} PAUSE")
+        else:
+            session.pause(name)
+
+
+def _find_paused(session: Session, catalog: Catalog) -> set[str]:
+    version, stored = session.store.version, session.stored
+    found = {
+        n for n, one in catalog.relations.items() if one.kind == SINK and read_sink_state(version, n).paused
+    }
+    return found | {n for n in stored.plans if read_control(version, find_domain_name(stored, n)).paused == n}
+
+
+def _restore_options(relation: Relation) -> str:
+    """Return the statement that makes a relation as it is, also with what the session said that made it."""
+    if relation.kind != "materialized view":
+        return relation.sql
+    statement, text = parse_statement(relation.sql, relation.dialect), relation.sql
+    assert isinstance(statement, CreateMaterializedView)
+    for option, value in relation.options.items():
+        if option not in statement.options:
+            text = with_option(text, relation.dialect, option, value)
+    return text
+
+
+def explain_refusal(
+    refused: ReplacementRefused, changed: Iterable[str], models: Mapping[str, Model]
+) -> dict[str, str]:
+    """Return what is wrong, by the changed models that stay as they were because of it."""
+    model, told = models.get(refused.name), {}
+    for name in changed:
+        own = models[name]
+        if name == refused.name:
+            told[name] = f"{own.format_error(refused.error)}\n{name} stays as it was until then"
+        elif model is not None:
+            error = model.format_error(refused.error)
+            told[name] = (
+                f"{own.path}: {name} stays as it was, as {refused.name} could not follow it:\n{error}"
+            )
+        else:
+            hint = f"change it so that {refused.name} can be, or drop that first"
+            told[name] = (
+                f"{own.path}: {name} stays as it was, as {refused.name}, which somebody has made over it by hand, could not "
+                f"follow it:\n{refused.error}\n{hint}"
+            )
+    return told
+
+
+@contextmanager
+def _switch_dialect(session: Session, dialect: str) -> Iterator[None]:
+    before = session.dialect
+    session.dialect = dialect  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        session.dialect = before

@@ -1,0 +1,84 @@
+"""All models as assets of one op, so that a run starts Spark once, and any subset can be materialized by hand."""
+
+import os
+import platform
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+
+import dagster as dg
+
+from dagster_tideline.io.hummock_resource import HummockResource
+from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.models.asset_spec import build_asset_spec, validate_asset_spec
+from dagster_tideline.models.loader import Model
+from dagster_tideline.runs.check_events import build_check_specs
+from dagster_tideline.runs.epoch_events import Event, fetch_reported_tags, list_asset_keys
+from dagster_tideline.runs.epoch_run import run_epoch
+from dagster_tideline.runs.follow_up import run_follow_ups
+from dagster_tideline.runs.partitioned_assets import build_partitioned_asset
+from dagster_tideline.runs.run_log import forward_run_log
+from engine.sql.catalog import Catalog, Relation
+
+OP_NAME = "epoch"
+WORKER_TAG = "tideline/worker"
+
+
+def build_assets(
+    models: Sequence[Model], relations: Mapping[str, Relation], written: Collection[str] = ()
+) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    """Return the assets of the models; `relations` are those that the store holds already.
+
+    Tables in `written` are declared by models, but are assets of somebody else, who writes their rows.
+    """
+    catalog = Catalog(relations)
+    plain = [
+        validate_asset_spec(model, build_asset_spec(model, relations.get(model.name), catalog))[0]
+        for model in models
+        if model.kind == "view"
+    ]
+    ours = list_epoch_models(models) - set(written)
+    own = [model for model in models if model.name in ours]
+    told = [
+        validate_asset_spec(
+            model, build_asset_spec(model, relations.get(model.name), catalog), build_check_specs([model])
+        )
+        for model in own
+    ]
+    specs, checks = [spec for spec, _ in told], [check for _, found in told for check in found]
+    cut = [
+        build_partitioned_asset(model, relations.get(model.name), catalog)
+        for model in models
+        if model.is_partitioned
+    ]
+    if not specs:
+        return [*plain, *cut]
+
+    @dg.multi_asset(name=OP_NAME, specs=specs, check_specs=checks, can_subset=True)
+    def epoch(
+        context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
+    ) -> Iterator[Event]:
+        context.instance.add_run_tags(context.run_id, {WORKER_TAG: get_worker_name()})
+        selected = {key.to_user_string() for key in context.selected_asset_keys}
+        if selected >= ours:  # an epoch of everything, also of what are assets of their own
+            selected |= {model.name for model in models if model.kind != "view"}
+        told = fetch_reported_tags(context.instance, list_asset_keys(models))
+        with forward_run_log(context), hummock.session(spark) as session:
+            epochs = chain(
+                run_epoch(session, models, selected, told, context),
+                run_follow_ups(context, session, models, selected),
+            )
+            for event in epochs:
+                if event.asset_key is None or event.asset_key.to_user_string() not in written:
+                    yield event
+
+    return [epoch, *plain, *cut]
+
+
+def list_epoch_models(models: Sequence[Model]) -> set[str]:
+    """Return the names of the models whose assets an epoch run materializes; views that are cut are told of by partition."""
+    return {model.name for model in models if model.kind != "view" and not model.is_partitioned}
+
+
+def get_worker_name() -> str:
+    """Return host and process of this run's worker, by which a dead one is found out."""
+    return f"{platform.node()}:{os.getpid()}"

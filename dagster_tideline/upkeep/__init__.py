@@ -1,0 +1,1 @@
+"""Scheduled upkeep: compaction, garbage collection, Delta maintenance, freshness and liveness."""

@@ -1,0 +1,1 @@
+"""Delta tables as sources: the log, versions, change data feed and values."""

@@ -1,0 +1,1 @@
+"""Delta tables as sinks: MERGE by key, exactly once, and their maintenance."""

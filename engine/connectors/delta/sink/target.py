@@ -1,0 +1,257 @@
+"""A Delta table as the target of a sink: a range of net changes is one MERGE, or one append, that counts once.
+
+Method: Delta's idempotent writes. The number of the range's promise is the version of the transaction (`txnVersion`) of the sink
+(`txnAppId`), so whoever repeats a range, or comes late with one, finds that the table has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.connectors.delta.sink.changes import (
+    CODE,
+    build_change_frame,
+    build_empty_frame,
+    count_tasks,
+    name_column,
+)
+from engine.connectors.delta.sink.tables import (
+    OWNER,
+    SETTINGS,
+    SHARED,
+    begin_transaction,
+    check_shared,
+    count_committed_rows,
+    find_owner,
+    hold_table_lock,
+    needs_mapping,
+    read_column_types,
+    read_user_properties,
+    render_literal,
+    render_name_list,
+    render_table_name,
+    to_spark_path,
+    translate_errors,
+)
+from engine.connectors.sinks.contract import DeliveryResult, SinkBatch
+from engine.connectors.sinks.options import SinkOptions, list_log_columns
+from engine.errors import SinkError, UnsupportedSql
+from engine.hummock import Hummock
+from engine.hummock.epoch import format_epoch
+from engine.log_store.changes import DELETE
+from engine.runtime.spark.session import configure, create_separate_session, share_fairly
+from engine.spark_internals import activate
+from engine.sql.catalog import Relation, RelationColumn
+from engine.sql.expression.spark_sql import quote
+from engine.sql.typing.types import quote_type, to_arrow
+
+APP = "app"
+"""The option of a sink's relation that names it in the transactions of its table, whatever becomes of the store's address."""
+_VIEW = "delivered"
+"""The temporary view, in the sink's own session, of what it writes."""
+
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows whose partition column is null."""
+
+
+class DeltaSink:
+    """Keeps a Delta table as its view is.
+
+    The rows with which a sink begins take the place of those of its own table, in one commit. Into a table that somebody else has
+    made, or that others have written, they are merged.
+    """
+
+    each_epoch = False
+    promises = True
+
+    def __init__(
+        self, store: Hummock, relation: Relation, start: int, spark: Callable[[], SparkSession]
+    ) -> None:
+        self.start = start
+        self.options = SinkOptions.of(relation.options)
+        self._store, self._relation, self._spark = store, relation, spark
+        self._app = relation.options[APP]
+        self._url, self._name = self.options.url, render_table_name(self.options.url)
+        self._columns = list_log_columns(relation)
+        self._session: SparkSession | None = None
+        self._shared = False
+
+    def take(self, portion: SinkBatch) -> DeliveryResult:
+        """Bring a range to the table, once; durable when it returns. Raises Conflict if another process was faster."""
+        session = self._open_session()
+        activate(session)
+        share_fairly(session, "sinks")
+        configure(session, "spark.sql.shuffle.partitions", str(count_tasks(session, portion)))
+        try:
+            with translate_errors(f"sink {self._relation.name}", self._url), hold_table_lock(self._url):
+                if not self._shared:
+                    check_shared(session, f"sink {self._relation.name}", self._url)
+                    self._shared = True
+                return self._write_batch(session, portion)
+        finally:
+            session.catalog.dropTempView(_VIEW)
+
+    def _open_session(self) -> SparkSession:
+        if self._session is None:
+            self._session = create_separate_session(self._spark(), SETTINGS)
+        return self._session
+
+    def _write_batch(self, session: SparkSession, portion: SinkBatch) -> DeliveryResult:
+        promise = portion.promise
+        assert promise is not None
+        begins = promise.number == promise.first
+        owner = find_owner(session, self._url)
+        if portion.log_range.snapshot and owner in (None, self._app):
+            changes, _ = build_change_frame(session, self._store, portion, self._columns)
+            with self._begin_transaction(session, portion) as told:
+                self._create_table(session, changes)
+            return DeliveryResult(count_committed_rows(session, self._url, told))
+        if owner is None:
+            if not begins:
+                raise SinkError(
+                    f"sink {self._relation.name}: there is no table at {self._url} any more; ALTER SINK {self._relation.name} "
+                    "RESET makes it anew with the rows as they are"
+                )
+            self._create_table(session, build_empty_frame(session, portion.table, self._columns))
+        elif begins:
+            self._adopt_table(session, owner)
+        changes, count = build_change_frame(session, self._store, portion, self._columns)
+        if count == 0:
+            return DeliveryResult(0)
+        with self._begin_transaction(session, portion) as told:
+            with self._explain_missing_columns(session):
+                if self.options.upsert:
+                    return DeliveryResult(self._merge(session, changes))
+                self._append(changes)
+            return DeliveryResult(count_committed_rows(session, self._url, told))
+
+    @contextmanager
+    def _explain_missing_columns(self, session: SparkSession) -> Iterator[None]:
+        """Say that the table's columns are others than the view's, where this is why a write failed: Spark does not."""
+        try:
+            yield
+        except Exception as error:
+            name = self._relation.name
+            lacking = ", ".join(
+                c.name for c in find_missing_columns(self._relation, read_column_types(session, self._url))
+            )
+            if not lacking:
+                raise
+            raise SinkError(
+                f"sink {name}: the table at {self._url} has no column {lacking} any more: give it back, or ALTER SINK {name} "
+                "RESET brings the rows as they are, with all columns"
+            ) from error
+
+    def _begin_transaction(self, session: SparkSession, portion: SinkBatch) -> AbstractContextManager[str]:
+        part, promise = portion.log_range, portion.promise
+        assert promise is not None
+        what = "the rows" if part.snapshot else f"the changes after epoch {format_epoch(part.after)}"
+        told = f"sink {self._relation.name}: {what}, up to epoch {format_epoch(part.upto)}"
+        return begin_transaction(session, self._app, promise.number, told)
+
+    def _create_table(self, session: SparkSession, changes: DataFrame) -> None:
+        """Make the table, or make it anew with the properties that it has got, with these rows, in one commit."""
+        stands = find_owner(session, self._url) is not None
+        properties = {**(read_user_properties(session, self._url) if stands else {}), OWNER: self._app}
+        if any(needs_mapping(to_arrow(column.type), column.name) for column in self._relation.columns):
+            properties["delta.columnMapping.mode"] = "name"
+        rows, laid = self._select_rows(changes), ""
+        if self.options.partition_by:
+            laid = f"PARTITIONED BY ({render_name_list(self.options.partition_by)})"
+            rows = rows.repartition(*(F.col(quote(name)) for name in self.options.partition_by))
+        elif self.options.cluster_by:
+            laid = f"CLUSTER BY ({render_name_list(self.options.cluster_by)})"
+        rows.createOrReplaceTempView(_VIEW)
+        told = ", ".join(
+            f"{render_literal(key)} = {render_literal(value)}" for key, value in properties.items()
+        )
+        session.sql(
+            f"CREATE OR REPLACE TABLE {self._name} USING delta {laid} TBLPROPERTIES ({told}) AS SELECT * FROM {_VIEW}"
+        )
+
+    def _adopt_table(self, session: SparkSession, owner: str) -> None:
+        """Let a table that is there take the sink's rows: say that it is not one sink's, and add the columns that it lacks."""
+        if owner not in ("", self._app, SHARED):
+            session.sql(
+                f"ALTER TABLE {self._name} SET TBLPROPERTIES ({render_literal(OWNER)} = {render_literal(SHARED)})"
+            )
+        lacking = find_missing_columns(self._relation, read_column_types(session, self._url))
+        if lacking:
+            told = ", ".join(f"{quote(column.name)} {quote_type(column.type)}" for column in lacking)
+            session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({told})")
+
+    def _merge(self, session: SparkSession, changes: DataFrame) -> int:
+        names = [column.name for column in self._relation.columns]
+        keys = {
+            n: column
+            for n, column in enumerate(self._relation.columns)
+            if column.name in self._relation.primary_key
+        }
+        meet = " AND ".join(
+            f"t.{quote(key.name)} {'<=>' if key.nullable else '='} s.{name_column(n)}"
+            for n, key in keys.items()
+        )
+        new = ", ".join(f"t.{quote(name)} = s.{name_column(n)}" for n, name in enumerate(names))
+        values = ", ".join(f"s.{name_column(n)}" for n in range(len(names)))
+        changes.selectExpr(CODE, *self._render_values()).createOrReplaceTempView(_VIEW)
+        done = session.sql(
+            f"MERGE INTO {self._name} AS t USING {_VIEW} AS s ON {meet or 'TRUE'} "
+            f"WHEN MATCHED AND s.{CODE} = {DELETE} THEN DELETE WHEN MATCHED THEN UPDATE SET {new} "
+            f"WHEN NOT MATCHED AND s.{CODE} <> {DELETE} THEN INSERT ({render_name_list(names)}) VALUES ({values})"
+        )
+        return sum(row["num_affected_rows"] for row in done.toArrow().to_pylist())
+
+    def _append(self, changes: DataFrame) -> None:
+        rows = self._select_rows(changes.where(f"{CODE} <> {DELETE}"))
+        rows.write.format("delta").mode("append").save(to_spark_path(self._url))
+
+    def _select_rows(self, changes: DataFrame) -> DataFrame:
+        """Return changes as rows of the view; what is a deletion must not be among them."""
+        return changes.selectExpr(*self._render_values()).toDF(
+            *(column.name for column in self._relation.columns)
+        )
+
+    def _render_values(self) -> list[str]:
+        """Return the columns of changes; one by which Delta partitions is checked for what it would make a null of."""
+        partitions = set(self.options.partition_by)
+        return [
+            _render_null_check(self._relation, column.name, name_column(n))
+            if column.name in partitions and column.type == "string"
+            else name_column(n)
+            for n, column in enumerate(self._relation.columns)
+        ]
+
+
+def find_missing_columns(relation: Relation, there: Mapping[str, str]) -> list[RelationColumn]:
+    """Return the columns of a sink that a table lacks; raises SinkError for one that the table has with another type."""
+    known = {name.lower(): kind for name, kind in there.items()}
+    for column in relation.columns:
+        kind = known.get(column.name.lower(), column.type)
+        theirs = _to_arrow_type(kind)
+        if theirs != to_arrow(column.type):
+            cast = "" if theirs is None else f"CAST it to {kind} in the view, or "
+            differ = f"column {column.name} is {column.type} and {kind} in the Delta table"
+            raise SinkError(f"sink {relation.name}: {differ}: {cast}name another path")
+    return [column for column in relation.columns if column.name.lower() not in known]
+
+
+def _to_arrow_type(kind: str) -> pa.DataType | None:
+    """Return the Arrow type of a Delta table's column, None where no view has such a column."""
+    try:
+        return to_arrow(kind)
+    except UnsupportedSql:
+        return None
+
+
+def _render_null_check(relation: Relation, name: str, value: str) -> str:
+    told = render_literal(
+        f"sink {relation.name}: column {name} is an empty text or {NULL_FOLDER}, of which Delta makes a null where it partitions "
+        "by it: write NULL or another word in the view, or take cluster_by instead"
+    )
+    nulls = f"{value} IN ('', {render_literal(NULL_FOLDER)})"
+    return f"CASE WHEN {nulls} THEN CAST(raise_error({told}) AS STRING) ELSE {value} END AS {value}"

@@ -1,0 +1,387 @@
+"""The Delta source: a Delta table's snapshot, then its change data feed, become rows of a table, each version once.
+
+`CREATE TABLE t (id BIGINT PRIMARY KEY, …) WITH (connector = 'delta', path = 'folder')`. Rows and the version that they bring the
+table to stand in one commit, which is refused if another poller has gone on meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.connectors.contract.connector import PendingSplit, SourceReport, Spark, no_spark, source_options
+from engine.connectors.contract.offset_source import OffsetSource, StepResult, Steps
+from engine.connectors.contract.offsets import SourceOffset
+from engine.connectors.delta.files import PackFiles, plan_splits
+from engine.connectors.delta.frames import (
+    match_delta_columns,
+    open_read_session,
+    read_feed_changes,
+    read_snapshot,
+    read_table_rows,
+)
+from engine.connectors.delta.log import DeltaLog, parse_delta_place
+from engine.connectors.delta.offsets import DeltaOffset, decode_offset, encode_offset
+from engine.connectors.delta.pass_through import compare_versions, fold_feed, render_key_condition
+from engine.connectors.delta.steps import (
+    DeltaPosition,
+    DeltaStep,
+    HistoryGone,
+    has_next,
+    plan_next_step,
+    plan_snapshot,
+)
+from engine.connectors.delta.types import find_renamed_columns, parse_schema
+from engine.connectors.delta.values import MatchedColumn
+from engine.errors import SourceError
+from engine.hummock import Hummock, Version
+from engine.hummock.monitoring.driver_traffic import track_rows
+from engine.hummock.version import Run
+from engine.meta.status.dead_letters import DeadLetter
+from engine.meta.status.source_notes import OFFSETS
+from engine.operators.context import count_partitions
+from engine.runtime.source_rows import build_direct_options, open_direct_reader
+from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.writes.change_tasks import COMES, ChangeResult, WriteChanges
+from engine.runtime.writes.conflicts import require_unchanged
+from engine.runtime.writes.key_order import PACKED, KeyOrderedRows, needs_packing, sort_by_key, sort_packed
+from engine.runtime.writes.spill import PLACE
+from engine.sql.catalog import Relation
+
+CONNECTOR = "delta"
+OPTIONS: Mapping[str, str] = {
+    "connector": "'delta': rows follow a Delta table",
+    "path": "the Delta table's folder, or s3://bucket/prefix; a relative folder starts at TIDELINE_HOME",
+}
+"""The options of a Delta source and what they mean; `docs/reference.md` is made of this."""
+SMALL_BYTES = 4 << 20
+SMALL_ROWS = 10_000
+"""Changes of so few bytes and rows are written by this process; Spark's tasks cost more."""
+ROW_BYTES = 32
+"""About what a row of a change takes in a file, at the least: only how many tasks write follows from it."""
+LOOK_SECONDS = 1.0
+"""How often a look at a remote log is made, at most: each is a request."""
+NO_FEED = (
+    "the Delta table has no change data feed: each new version is compared with the whole table; "
+    "ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true) makes it cost what changes"
+)
+
+
+@dataclass
+class _LastLook:
+    """What the last look at a log has found: for which version of the offsets, when, and the size and time of the entry."""
+
+    offsets: int
+    standing: DeltaOffset | None
+    error: str
+    looked: float = float("-inf")
+    pending: str | None = None
+    entry: tuple[int, float] | None = None
+
+
+_SEEN: weakref.WeakKeyDictionary[Hummock, dict[tuple[int, str], _LastLook]] = weakref.WeakKeyDictionary()
+
+
+class DeltaSource(OffsetSource[DeltaStep]):
+    """One Delta table that feeds one table."""
+
+    def __init__(self, store: Hummock, relation: Relation) -> None:
+        super().__init__(store, relation)
+        path = source_options(relation).get("path")
+        if not path:
+            raise SourceError(f"table {relation.name}: the delta source needs a path: write path = 'folder'")
+        self.place = parse_delta_place(path)
+        self.log = DeltaLog(self.place)
+
+    def list_pending(self) -> tuple[PendingSplit, ...]:
+        """Return whether a version has come; costs a look at two names."""
+        try:
+            found = self._look_if_due().pending
+        except SourceError as error:
+            found = str(error)  # the poll tells it
+        return () if found is None else (PendingSplit("", found),)
+
+    def _look_if_due(self) -> _LastLook:
+        table = self.find_table(self.store.version)
+        records = self.store.version.tables.get(OFFSETS)
+        at = 0 if records is None else records.committed_epoch
+        known = _SEEN.setdefault(self.store, {})
+        seen = known.get((table.table_id, self.place.spark))
+        if seen is None or seen.offsets != at:
+            offset = self.find_offset()
+            seen = _LastLook(at, decode_offset(offset), "" if offset is None else offset.error)
+            known[(table.table_id, self.place.spark)] = seen
+        now = time.monotonic()
+        if not self.place.is_remote or now - seen.looked >= LOOK_SECONDS:
+            seen.looked, seen.pending = now, self._find_pending(seen)
+        return seen
+
+    def _find_pending(self, seen: _LastLook) -> str | None:
+        if seen.standing is None:
+            return "snapshot"
+        at = seen.standing.at
+        if has_next(self.log, at):
+            return f"after {at.version}"
+        found = self.log.stat_entry(at.version)
+        entry = None if found is None else (found.size, found.modified)
+        if entry is None or entry != seen.entry:
+            if self.log.compute_digest(at.version) != at.digest:
+                return f"not {at.version}"
+            seen.entry = entry
+        return None
+
+    def poll(self, spark: Spark = no_spark) -> SourceReport:
+        """Take all versions that have come. Raises SourceError, HistoryGone where only RESYNC helps."""
+        if not self.list_pending():
+            if self._look_if_due().error:
+                self.record_error("")
+            return SourceReport(self.relation.name)
+        return super().poll(spark)
+
+    def resync(self, spark: Spark) -> SourceReport:
+        """Write the difference between the table and the newest snapshot, and go on from there."""
+        return self.commit_steps(spark, lambda split, after: iter((plan_snapshot(self.log, "snapshot"),)))
+
+    def commit_steps(self, spark: Spark, steps: Steps[DeltaStep]) -> SourceReport:
+        """Commit what steps bring; where versions do not follow, a source has no rows to compare with."""
+        try:
+            return super().commit_steps(spark, steps)
+        except HistoryGone as gone:
+            raise gone.as_source_error() if self.relation.is_pass_through else gone from gone
+
+    def skip_step(self, step: DeltaStep, after: SourceOffset | None) -> StepResult:
+        """Return the version behind a step that nobody follows."""
+        seen, metadata = decode_offset(after), step.then.metadata
+        columns = match_delta_columns(self.relation, metadata, self.place)
+        warnings, told = self._describe_missing(step, seen, columns.values())
+        return StepResult(
+            encode_offset(DeltaOffset(step.then, told)),
+            warnings=warnings,
+            note="" if metadata.has_feed else NO_FEED,
+        )
+
+    def read_rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table | DataFrame:
+        """Return the Delta table as it was at the version that was taken last at an epoch."""
+        standing = decode_offset(self.find_offset_at(version, epoch))
+        if standing is None:
+            return self.find_table(version).schema.empty_table()
+        at = standing.at
+        columns = match_delta_columns(self.relation, at.metadata, self.place)
+        rows = read_snapshot(session, self.relation, at.version, self.place, columns)
+        if self.place.is_confined:
+            self.place.check_files(rows.inputFiles())
+        return rows.where(render_key_condition(self.relation))
+
+    def write_runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
+        """Write the same rows, by tasks of Spark."""
+        standing = decode_offset(self.find_offset_at(version, epoch))
+        if standing is None:
+            return ()
+        at = standing.at
+        step = DeltaStep("snapshot", at.version, at.version, 0, at)
+        try:
+            done = self._write_pass_through(spark, step, None, version)
+        except HistoryGone as gone:
+            raise gone.as_source_error() from gone
+        return (tuple(done.ssts),)
+
+    def _write_pass_through(
+        self, spark: Spark, step: DeltaStep, before: DeltaPosition | None, version: Version
+    ) -> ChangeResult:
+        """Write the files of a step's changes, the old rows beside the new ones."""
+        relation, place, store = self.relation, self.place, self.store
+        body = WriteChanges(store.url, build_direct_options(store), relation, self.find_table(version).table)
+        columns = match_delta_columns(relation, step.then.metadata, place)
+        with open_read_session(spark, relation.name, place) as session:
+            if step.kind == "feed":
+                rows = fold_feed(session, relation, step, place, columns)
+                few = self._collect_if_few(rows) if step.size <= SMALL_BYTES else None
+                if few is not None:
+                    return body.write_rows(few, open_direct_reader(store))
+                ordered = sort_by_key(relation, rows, step.size // ROW_BYTES, session)
+                return body.write_frame(ordered, open_direct_reader(store))
+            of = {} if before is None else match_delta_columns(relation, before.metadata, place)
+            first = None if before is None else before.version
+            whole = read_snapshot(session, relation, step.last, place, columns)
+            if place.is_confined:
+                place.check_files(whole.inputFiles())
+            rows = compare_versions(session, relation, (first, step.last), place, (of, columns))
+            return body.write_frame(
+                sort_by_key(relation, rows, whole.count(), session), open_direct_reader(store)
+            )
+
+    def plan_steps(self, split: str, after: SourceOffset | None) -> Iterator[DeltaStep]:
+        """Yield the steps up to the newest version."""
+        standing = decode_offset(after)
+        step = (
+            plan_snapshot(self.log, "snapshot")
+            if standing is None
+            else plan_next_step(self.log, self.relation.name, standing.at)
+        )
+        while step is not None:
+            yield step
+            step = plan_next_step(self.log, self.relation.name, step.then)
+
+    def ingest_step(
+        self, step: DeltaStep, after: SourceOffset | None, version: Version, spark: Spark
+    ) -> StepResult:
+        """Write the files of a step, and say what is to be known of it."""
+        seen, metadata = decode_offset(after), step.then.metadata
+        columns = match_delta_columns(self.relation, metadata, self.place)
+        step = self._adjust_step(step, seen, columns.values())
+        warnings, told = self._describe_missing(step, seen, columns.values())
+        note = "" if metadata.has_feed else NO_FEED
+        if note and (after is None or after.note != note):
+            warnings.append(note)
+        if step.kind == "nothing":
+            done = ChangeResult()
+        elif self.relation.is_pass_through:
+            done = self._write_pass_through(spark, step, None if seen is None else seen.at, version)
+        else:
+            done = self._write_rows(spark, step, version, columns)
+        if done.twice and step.kind == "feed":
+            warnings.append(
+                f"versions {step.first} to {step.last} hold {done.twice} rows more than they have keys: one of each was taken"
+            )
+        compares = step.kind in ("snapshot", "difference") and not self.relation.is_pass_through
+        return StepResult(
+            encode_offset(DeltaOffset(step.then, told)),
+            files=done.ssts,
+            rows=done.puts + done.deletes,
+            aside=done.aside,
+            letters=_build_letters(step, done),
+            warnings=warnings,
+            note=note,
+            precondition=require_unchanged(self.find_table(version)) if compares else None,
+        )
+
+    def _adjust_step(
+        self, step: DeltaStep, seen: DeltaOffset | None, columns: Collection[MatchedColumn]
+    ) -> DeltaStep:
+        """Return a step as it is to be taken; raises HistoryGone if a name is another column's by now, which no feed tells."""
+        if seen is None or step.kind not in ("feed", "nothing"):
+            return step
+        metadata = step.then.metadata
+        taken = {column.name: column.type for column in columns}
+        others = find_renamed_columns(seen.at.metadata.schema_string, metadata.schema_string, taken)
+        name = next(iter(others), None)
+        if name is None:
+            return step
+        if step.kind == "nothing" and not metadata.has_feed:
+            return replace(step, kind="difference")
+        raise HistoryGone(
+            self.relation.name,
+            f"column {name} of the Delta table at {self.place.display_name} is not the one that was taken: columns were renamed, or it "
+            "was dropped and added again",
+        )
+
+    def _write_rows(
+        self, spark: Spark, step: DeltaStep, version: Version, columns: Mapping[str, MatchedColumn]
+    ) -> ChangeResult:
+        """Write the files of a step's rows."""
+        table, relation, store = self.find_table(version), self.relation, self.store
+        compares = step.kind != "feed"
+        at = table.narrow(table.committed_epoch, table.committed_epoch)
+        body = WriteChanges(
+            store.url,
+            dict(store.options),
+            relation,
+            table.table,
+            compares=compares,
+            new=compares and not table.live_ssts,
+        )
+        with open_read_session(spark, relation.name, self.place) as session:
+            if not compares:
+                rows = read_feed_changes(session, relation, step, self.place, columns)
+                few = self._collect_if_few(rows) if step.size <= SMALL_BYTES else None
+                if few is not None:
+                    return body.write_rows(few, store.reader)
+                return body.write_frame(
+                    sort_by_key(relation, rows, step.size // ROW_BYTES, session), store.reader
+                )
+            rows = read_snapshot(session, relation, step.last, self.place, columns)
+            files, count = rows.inputFiles(), rows.count()
+            self.place.check_files(files)
+            if body.new:
+                ordered = self._order_new_rows(rows, files, count, step, columns)
+            else:
+                rows = rows.selectExpr("*", f"CAST({COMES} AS BIGINT) AS {PLACE}")
+                rows = rows.unionByName(
+                    read_table_rows(session, store, relation, at), allowMissingColumns=True
+                )
+                ordered = sort_by_key(relation, rows, count + at.row_count, session)
+            return body.write_frame(ordered, store.reader)
+
+    def _order_new_rows(
+        self,
+        rows: DataFrame,
+        files: Sequence[str],
+        count: int,
+        step: DeltaStep,
+        columns: Mapping[str, MatchedColumn],
+    ) -> KeyOrderedRows:
+        """Return the rows of a version, which none stand beside, in the order of the table's files."""
+        relation, session = self.relation, rows.sparkSession
+        splits, names = None, {name: column.name for name, column in columns.items()}
+        if needs_packing(relation, count):
+            splits = plan_splits(relation, step.then.metadata, names, files, count)
+        if splits is None:
+            return sort_by_key(relation, rows, count, session, placed=False)
+        parts = min(len(splits), count_partitions(count, count_parallel_tasks(session)))
+        body = partial(PackFiles, splits, relation, names, parts)
+        numbers = session.range(0, parts, 1, parts)
+        return sort_packed(
+            relation, count, session, lambda packed: numbers.mapInArrow(body(packed), PACKED), placed=False
+        )
+
+    def _collect_if_few(self, rows: DataFrame) -> pa.Table | None:
+        """Return rows if they are few, else None."""
+        found = track_rows(rows.limit(SMALL_ROWS + 1).toArrow())
+        return found if found.num_rows <= SMALL_ROWS else None
+
+    def _describe_missing(
+        self, step: DeltaStep, seen: DeltaOffset | None, columns: Collection[MatchedColumn]
+    ) -> tuple[list[str], tuple[str, ...]]:
+        """Return what to say of what the table lacks or has narrower, each once, and of which it is said by now."""
+        there = {column.name: column for column in parse_schema(step.then.metadata.schema_string)}
+        taken = {column.name for column in columns}
+        name, passes = self.relation.name, self.relation.is_pass_through
+        anew = "a source that is created anew" if passes else "a table that is made anew"
+        said: dict[str, str] = {}
+        for column in (one for one in there if one not in taken):
+            adds = f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} takes it from there on"
+            said[column] = f"the Delta table has a new column {column}, which {name} lacks: " + (
+                f"{anew} has it" if passes else adds
+            )
+        for field in (field for column in columns for field in column.left):
+            said[field] = f"the Delta table has a new field {field}, which {name} lacks: {anew} has it"
+        for one in (one for column in columns for one in column.wider):
+            path, _, kind = one.rpartition(" ")
+            unfit = (
+                "the first value that does not fit stops it"
+                if passes
+                else "rows whose value does not fit are set aside"
+            )
+            said[one] = (
+                f"{path} of the Delta table is {kind} by now, and narrower in {name}: {unfit}; {anew} has its type"
+            )
+        if seen is None:  # what the user has left out
+            return [], tuple(said)
+        return [text for what, text in said.items() if what not in seen.told], tuple(said)
+
+
+def _build_letters(step: DeltaStep, done: ChangeResult) -> list[DeadLetter]:
+    """Return rows that were set aside, numbered within their version."""
+    lines: dict[str, int] = {}
+    found = []
+    for letter in done.letters:
+        file = f"version {letter.place // 2}" if step.kind == "feed" else "snapshot"
+        lines[file] = lines.get(file, 0) + 1
+        found.append(DeadLetter(file, lines[file], letter.reason, letter.raw))
+    return found

@@ -1,0 +1,158 @@
+"""A Delta column's values in the type of a table's column: fields by their names, and what was made wider where it fits.
+
+A table keeps the types that it was made with. Fields that a struct has besides are left out; a value of a wider type is taken if
+it comes back from the narrower one as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from engine.connectors.delta.types import DeltaColumn, find_field, to_sql_type
+from engine.jsonb.kinds import split_types
+from engine.sql.expression.spark_sql import quote, quote_text
+from engine.sql.typing.types import decimal_digits, element_type, field_names, field_type, quote_type
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
+"""How many digits before the point a decimal has that Delta lets take the place of one."""
+_MOST_SHOWN = 200
+
+
+class MatchedColumn(NamedTuple):
+    """A column of a Delta table, and its value as Spark SQL; `unfit` is the condition that a value has no place in `type`."""
+
+    name: str
+    type: str
+    value: str
+    unfit: str = ""
+    left: tuple[str, ...] = ()
+    """The fields that are left out."""
+    wider: tuple[str, ...] = ()
+    """What has a wider type than in the table, as `name type`."""
+
+    @property
+    def item(self) -> str:
+        """The value, null where it has no place."""
+        value = f"IF({self.unfit}, NULL, {self.value})" if self.unfit else self.value
+        return f"CAST({value} AS {quote_type(self.type)})"
+
+    @property
+    def reason(self) -> str:
+        """Why a row is set aside, null where the value has its place."""
+        if not self.unfit:
+            return "NULL"
+        told = quote_text(f"column {self.name} of the Delta table is ")
+        shown = f"left(CAST({quote(self.name)} AS STRING), {_MOST_SHOWN})"
+        return f"CASE WHEN {self.unfit} THEN concat({told}, {shown}, {quote_text(f', which {self.type} does not hold')}) END"
+
+
+class _MatchedPart(NamedTuple):
+    value: str
+    unfit: str = ""
+    left: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
+
+
+def match_column(given: DeltaColumn, kind: str) -> MatchedColumn | None:
+    """Return how a column is taken as a type, None if it can't be."""
+    part = _match_part(quote(given.name), kind, given.kind, given.name, 0)
+    return None if part is None else MatchedColumn(given.name, kind, *part)
+
+
+def _match_part(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
+    theirs = to_sql_type(given)
+    if theirs is not None and _normalize_type(theirs) == _normalize_type(kind):
+        return _MatchedPart(value)
+    if isinstance(given, str):
+        if theirs is None or not _is_wider(theirs, kind):
+            return None
+        narrow = f"try_cast({value} AS {kind})"
+        return _MatchedPart(
+            narrow, f"NOT (CAST({narrow} AS {theirs}) <=> {value})", (), (f"{path} {theirs}",)
+        )
+    nested = {"array": _match_array, "map": _match_map, "struct": _match_struct}.get(given["type"])
+    return None if nested is None else nested(value, kind, given, path, depth)
+
+
+def _match_array(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
+    element, one = element_type(kind), f"_e{depth}"
+    part = (
+        None
+        if element is None
+        else _match_part(one, element, given["elementType"], f"{path}.element", depth + 1)
+    )
+    if part is None:
+        return None
+    unfit = _render_any(f"exists({value}, {one} -> {part.unfit})" if part.unfit else "")
+    return part._replace(value=f"transform({value}, {one} -> {part.value})", unfit=unfit)
+
+
+def _match_map(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
+    if not kind.startswith("map<"):
+        return None
+    kinds, ones = split_types(kind[4:-1]), (f"_k{depth}", f"_v{depth}")
+    key = _match_part(ones[0], kinds[0], given["keyType"], f"{path}.key", depth + 1)
+    held = _match_part(ones[1], kinds[1], given["valueType"], f"{path}.value", depth + 1)
+    if key is None or held is None:
+        return None
+    both = f"({ones[0]}, {ones[1]})"
+    whole = f"transform_values({value}, {both} -> {held.value})"
+    unfit = [f"exists(map_values({value}), {ones[1]} -> {held.unfit})" if held.unfit else ""]
+    if key.value != ones[0]:
+        whole = f"transform_keys({whole}, {both} -> {key.value})"
+        unfit.append(f"exists(map_keys({value}), {ones[0]} -> {key.unfit})" if key.unfit else "")
+    return _MatchedPart(whole, _render_any(*unfit), key.left + held.left, key.wider + held.wider)
+
+
+def _match_struct(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
+    items, unfit, left, wider, taken = list[str](), list[str](), list[str](), list[str](), set[str]()
+    for name, inner in _list_fields(kind):
+        field = find_field(given, name)
+        part = (
+            None
+            if field is None
+            else _match_part(f"{value}.{quote(field['name'])}", inner, field["type"], f"{path}.{name}", depth)
+        )
+        if field is None or part is None:
+            return None
+        taken.add(field["name"])
+        items.append(f"{quote_text(name)}, {part.value}")
+        unfit.append(part.unfit)
+        left += part.left
+        wider += part.wider
+    left += [f"{path}.{field['name']}" for field in given["fields"] if field["name"] not in taken]
+    if not items:
+        return None
+    whole = f"IF({value} IS NULL, NULL, named_struct({', '.join(items)}))"
+    return _MatchedPart(whole, _render_any(*unfit), tuple(left), tuple(wider))
+
+
+def _list_fields(kind: str) -> Iterator[tuple[str, str]]:
+    for name in field_names(kind):
+        yield name, field_type(kind, name) or ""
+
+
+def _render_any(*conditions: str) -> str:
+    """Return that one of some conditions holds, "" where none can."""
+    return " OR ".join(f"coalesce({condition}, FALSE)" for condition in conditions if condition)
+
+
+def _is_wider(theirs: str, kind: str) -> bool:
+    """Tell whether Delta may have widened a type to another (its table of type changes)."""
+    kind = _normalize_type(kind)
+    to, digits = decimal_digits(theirs), decimal_digits(kind)
+    if kind in _WHOLE:
+        if theirs in _WHOLE:
+            return _WHOLE.index(theirs) > _WHOLE.index(kind)
+        if to is not None:
+            return to[0] - to[1] >= _DIGITS[kind]
+        return theirs == "double" and kind != "bigint"
+    if digits is not None and to is not None:
+        return to[1] >= digits[1] and to[0] - to[1] >= digits[0] - digits[1]
+    return (kind, theirs) in (("float", "double"), ("date", "timestamp_ntz"))
+
+
+def _normalize_type(kind: str) -> str:
+    return kind.replace(" ", "").replace("`", "").lower()

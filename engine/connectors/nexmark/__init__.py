@@ -1,0 +1,1 @@
+"""The generator of the Nexmark benchmark as a source."""

@@ -1,0 +1,1 @@
+"""Manifests: the numbered objects that commits create, their chain, and the preconditions of a commit."""

@@ -1,0 +1,1 @@
+"""Reads: point lookups, scans, merges of sorted runs, and change logs."""

@@ -1,0 +1,181 @@
+"""The change log: the newest row per key of the log entries in a range, set against the row that a reader saw
+before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from engine.arrow import Column, to_positions
+from engine.hummock.manifests.pass_through import (
+    WAS,
+    OldestChanges,
+    has_old_rows,
+    old_column,
+    select_old_rows,
+)
+from engine.hummock.reads.look_ahead import build_loader
+from engine.hummock.reads.lookup import build_answer_schema, find_rows, prepare_keys
+from engine.hummock.reads.merge import HashRange, list_newest_first, merge_parts
+from engine.hummock.reads.verify_assumptions import check_no_change
+from engine.hummock.rows.expiry import expiry_at
+from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.sorted_files.file_set import FileSet
+from engine.hummock.version import HASH, OP, LogEntry, TableVersion
+from engine.verification import should_verify
+
+WEIGHT = "_w"
+NAMES = ("insert", "update", "delete")
+
+
+@dataclass(frozen=True)
+class NetChanges:
+    """Net changes of some keys: `rows` with `_op`, and at `index` (ascending) of them the old rows; no-ops
+    are left out.
+    """
+
+    rows: pa.Table
+    index: np.ndarray
+    old: pa.Table
+
+
+def read_net_changes(
+    files: FileSet,
+    table: TableVersion,
+    after: int,
+    upto: int,
+    columns: Sequence[str],
+    hash_range: HashRange | None,
+) -> Iterator[NetChanges]:
+    """Yield the net changes of `table` in (after, upto], looked at through `columns`; raises EpochExpired."""
+    entries = table.list_changes(after, upto)
+    if not entries:
+        if after < upto and should_verify():
+            check_no_change(files, table, after, upto)
+        return
+    if table.table.options.passes:
+        yield from _read_pass_through(files, table, entries, columns, hash_range)
+        return
+    before = table.as_of(after)
+    primary_key = table.primary_key
+    expiry, expired_before = expiry_at(table, upto), expiry_at(table, after)
+    hides_nothing = (
+        expiry is None and expired_before is None
+    )  # else a row that is hidden now may have been seen
+    hiding = [] if expiry is None else expiry.columns
+    needed = list(dict.fromkeys([HASH, *primary_key, OP, *columns, *hiding]))
+    newest_first = list_newest_first([entry.ssts for entry in reversed(entries)])
+    parts = merge_parts(
+        newest_first,
+        build_loader(files, needed, table.schema),
+        primary_key,
+        hash_range,
+        keep_tombstones=True,
+        expiry=expiry,
+    )
+    shown = list(columns) or list(primary_key[:1])  # a table without columns would lose its row count
+    inserts = hides_nothing and all(sst.new_keys for entry in entries for sst in entry.ssts)
+    for rows in parts:
+        if inserts:
+            none = build_answer_schema(table.table, shown).empty_table()
+            yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
+            continue
+        wanted = prepare_keys(table.table, rows.select(list(primary_key)), null_safe=True)
+        index, old = find_rows(files, table.table, before, wanted, shown, expired_before)
+        changed = _drop_no_ops(rows, index, old, columns)
+        if changed.rows.num_rows:
+            yield changed
+
+
+def _read_pass_through(
+    files: FileSet,
+    table: TableVersion,
+    entries: Sequence[LogEntry],
+    columns: Sequence[str],
+    hash_range: HashRange | None,
+) -> Iterator[NetChanges]:
+    """Yield the net changes of a table that keeps no rows: a key's newest row, and the old one that its oldest change tells."""
+    told, key = has_old_rows(table), table.primary_key
+    needed = list(dict.fromkeys([HASH, *key, OP, *columns]))
+
+    def read_parts(newest_first: Sequence[LogEntry], names: list[str]) -> Iterator[pa.Table]:
+        ssts = list_newest_first([entry.ssts for entry in newest_first])
+        return merge_parts(
+            ssts, build_loader(files, names, table.schema), key, hash_range, keep_tombstones=True
+        )
+
+    before = [HASH, *key, OP, *(name for name in map(old_column, columns) if name in table.schema.names)]
+    oldest = OldestChanges(read_parts(entries, [*before, WAS])) if told else None
+    shown = list(columns) or list(key[:1])
+    for rows in read_parts(entries[::-1], needed):
+        if oldest is None:
+            none = build_answer_schema(table.table, shown).empty_table()
+            yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
+            continue
+        index, old = select_old_rows(oldest.take(rows.num_rows), rows, shown)
+        changed = _drop_no_ops(rows, index, old, columns)
+        if changed.rows.num_rows:
+            yield changed
+
+
+def _drop_no_ops(rows: pa.Table, index: np.ndarray, old: pa.Table, columns: Sequence[str]) -> NetChanges:
+    deletes = rows.column(OP).to_numpy() != 0
+    known = np.zeros(rows.num_rows, dtype=bool)
+    known[index] = True
+    same = ~deletes[index]
+    if same.any():
+        for name in columns:
+            mine = one_chunk(rows.column(name)).take(pa.array(index))
+            same &= equal_values(mine, one_chunk(old.column(name)))
+    idle = deletes & ~known
+    idle[index[same]] = True
+    if not idle.any():
+        return NetChanges(rows, index, old)
+    moved = np.cumsum(~idle) - 1
+    rows = rows.take(to_positions(np.flatnonzero(~idle)))
+    return NetChanges(rows, moved[index[~same]], old.filter(pa.array(~same)))
+
+
+def as_weights(change: NetChanges, table: TableVersion, columns: Sequence[str]) -> pa.Table:
+    """Return changes as a Z-set: the row's columns and `_w`, -1 for old rows and +1 for new ones."""
+    puts = np.flatnonzero(change.rows.column(OP).to_numpy() == 0)
+    new = change.rows.select(list(columns)).take(to_positions(puts))
+    weight = np.concatenate([np.full(len(change.index), -1), np.full(len(puts), 1)])
+    fields = [table.schema.field(name).with_nullable(True) for name in columns]
+    arrays = [
+        pa.chunked_array([*change.old.column(name).chunks, *new.column(name).chunks], field.type)
+        for name, field in zip(columns, fields, strict=True)
+    ]
+    schema = pa.schema([*fields, pa.field(WEIGHT, pa.int64())])
+    return pa.Table.from_arrays([*arrays, pa.chunked_array([pa.array(weight, pa.int64())])], schema=schema)
+
+
+def as_log(change: NetChanges, table: TableVersion) -> pa.Table:
+    """Return changes as log rows: `_op`, the new row (of a deletion only its key), and `_old_<column>` for
+    every column.
+    """
+    n = change.rows.num_rows
+    deletes = change.rows.column(OP).to_numpy() != 0
+    known = np.zeros(n, dtype=bool)
+    known[change.index] = True
+    codes = np.where(deletes, 2, known.astype(np.int8))
+    operations = pa.array(NAMES).take(to_positions(codes))
+    places = np.full(n, -1, dtype=np.int64)
+    places[change.index] = np.arange(len(change.index))
+    old = change.old.take(to_positions(places, absent=places < 0))
+    present = to_positions(np.arange(n), absent=deletes)
+    new = change.rows.take(present) if deletes.any() else change.rows
+    keys = set(table.primary_key)
+    names = table.schema.names
+    arrays: list[Column] = [
+        operations,
+        *((change.rows if name in keys else new).column(name) for name in names),
+    ]
+    arrays += [old.column(name) for name in names]
+    fields = [table.schema.field(name).with_nullable(True) for name in names]
+    schema = pa.schema([pa.field(OP, pa.string()), *fields, *(f.with_name(f"_old_{f.name}") for f in fields)])
+    return pa.Table.from_arrays(arrays, schema=schema)

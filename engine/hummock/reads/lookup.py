@@ -1,0 +1,382 @@
+"""Finding rows by key: binary search of the keys' hashes in each sorted file, newest first; equality is
+always verified.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.arrow import to_positions
+from engine.errors import InvalidRow
+from engine.hummock.reads.key_range import KeyRange
+from engine.hummock.reads.look_ahead import FETCHES, FIRST_FILES, LookAhead
+from engine.hummock.reads.merge import list_newest_first
+from engine.hummock.rows.expiry import RowExpiry
+from engine.hummock.rows.ordering import (
+    argsort_stable,
+    as_numbers,
+    bisect_keys,
+    equal_to_previous,
+    equal_values,
+    normalize_key,
+    one_chunk,
+    sort_indices,
+)
+from engine.hummock.sorted_files.file_set import FileSet, SearchValues, SortedFile, with_columns
+from engine.hummock.sorted_files.sst import SortedValues, compute_hashes
+from engine.hummock.version import HASH, Run, SstInfo, Table
+
+Opened = tuple[SstInfo, SortedFile]
+WIDE = 32
+MOST_MATCHES = 1 << 20
+
+
+@dataclass(frozen=True)
+class LookupKeys:
+    """The keys that are asked for: `rows` of them in `table`, their `hashes`, and which may match at all."""
+
+    table: pa.Table
+    hashes: np.ndarray
+    asking: np.ndarray
+    searched: tuple[str, ...]
+    verified: tuple[str, ...]
+    filtered: tuple[str, ...]
+    whole_key: bool
+    leading: tuple[str, ...] = ()
+    between: KeyRange | None = None
+    most: int | None = None
+    """So many matches are looked for at once; more raise TooManyMatches, unless one key alone has them."""
+
+
+@dataclass
+class Candidates:
+    """Rows that were found: per row the key it answers, the file it is in, and its place there."""
+
+    key: np.ndarray
+    source: np.ndarray
+    place: np.ndarray
+    deleted: np.ndarray
+
+
+class TooManyMatches(Exception):
+    """The keys that are asked for have more matches than are looked for at once: ask for fewer."""
+
+
+def find_in_parts(
+    wanted: LookupKeys, find: Callable[[LookupKeys], tuple[np.ndarray, pa.Table]]
+) -> Iterator[tuple[np.ndarray, pa.Table]]:
+    """Yield what `find_rows` returns in parts of MOST_MATCHES rows or so, each of other keys: memory does not follow matches."""
+    left = [replace(wanted, most=MOST_MATCHES)]
+    while left:
+        some = left.pop()
+        try:
+            yield find(some)
+        except TooManyMatches:
+            half = len(some.asking) // 2
+            left += [replace(some, asking=some.asking[half:]), replace(some, asking=some.asking[:half])]
+
+
+def find_rows(
+    files: FileSet,
+    table: Table,
+    runs: Sequence[Run],
+    wanted: LookupKeys,
+    columns: Sequence[str],
+    expiry: RowExpiry | None = None,
+) -> tuple[np.ndarray, pa.Table]:
+    """Return (index of the wanted key per matched row, ascending; the rows' `columns`) over `runs`, newest first, without
+    what `expiry` hides.
+
+    Rows of one key come in primary-key order.
+    """
+    opened: list[Opened] = []
+    found: list[Candidates] = []
+    order, searched, matches = _choose_search_order(wanted), 0, 0
+    ssts, ahead = list_newest_first(runs), LookAhead(files, FIRST_FILES if wanted.whole_key else FETCHES)
+    for at, sst in enumerate(ssts):
+        if not len(order):
+            break
+        file = open_for_keys(ahead, ssts, at, wanted, order)
+        if file is None:
+            continue
+        searched += 1
+        key, place = _search(file, wanted, order)
+        matches += len(key)
+        if wanted.most is not None and matches > wanted.most and len(wanted.asking) > 1:
+            raise TooManyMatches
+        if not len(key):
+            continue
+        opened.append((sst, file))
+        found.append(Candidates(key, np.full(len(key), len(opened) - 1), place, file.operations[place] != 0))
+        if wanted.whole_key:
+            settled = np.zeros(len(wanted.hashes), dtype=bool)
+            settled[key] = True
+            order = order[~settled[order]]
+    files.counters.add("lookups")
+    files.counters.add("files_searched", searched)
+    if not found:
+        return np.empty(0, dtype=np.int64), build_answer_schema(table, columns).empty_table()
+    return _build_answer(table, wanted, opened, _keep_newest(table, wanted, opened, found), columns, expiry)
+
+
+def open_for_keys(
+    ahead: LookAhead, ssts: Sequence[SstInfo], at: int, wanted: LookupKeys, order: np.ndarray
+) -> SortedFile | None:
+    """Return one of the files of a search, with those that follow on their way; None where no key of `order` can stand in it."""
+    first, last = wanted.hashes[order[0]], wanted.hashes[order[-1]]
+
+    def is_reached(sst: SstInfo) -> bool:
+        return bool(sst.min_hash <= last and sst.max_hash >= first)
+
+    if not is_reached(ssts[at]):
+        return None
+    following = filter(is_reached, itertools.islice(ssts, at + 1, None))
+    values = functools.cache(functools.partial(_list_search_values, wanted, order))
+    return ahead.open(
+        ssts[at], following, SearchValues(wanted.searched[0] if wanted.searched else HASH, values)
+    )
+
+
+def _choose_search_order(wanted: LookupKeys) -> np.ndarray:
+    """The keys in the order in which files hold them, as far as that is cheap: a sorted search stays in the cache."""
+    asking = wanted.asking
+    lead = as_numbers(wanted.table.column(wanted.searched[0])) if wanted.searched else wanted.hashes
+    return asking if lead is None else asking[np.argsort(lead[asking])]
+
+
+def _list_search_values(wanted: LookupKeys, order: np.ndarray) -> SortedValues | None:
+    """The sorted values that row groups are found by; None if they have no order that Python and Parquet share."""
+    if not wanted.searched:
+        hashes: np.ndarray = wanted.hashes[order]
+        return hashes
+    column = wanted.table.column(wanted.searched[0])
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return np.sort(column.to_numpy()[order])
+    if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
+        return sorted(set(column.take(to_positions(order)).to_pylist()))
+    return None
+
+
+def prepare_keys(
+    table: Table, keys: pa.Table, null_safe: bool, between: KeyRange | None = None
+) -> LookupKeys:
+    """Return `keys` typed, hashed, and split into columns to search, to verify in the file, and to filter by
+    at the end.
+
+    Raises InvalidRow for other columns, and for bounds of a column that does not follow them in the key.
+    """
+    arrays: dict[str, pa.Array[Any]] = {}
+    asking = np.ones(keys.num_rows, dtype=bool)
+    for name in keys.column_names:
+        if name not in table.schema.names:
+            raise InvalidRow(f"table {table.name} has no column {name}; it has {table.schema.names}")
+        column, kind = keys.column(name), table.schema.field(name).type
+        if column.type != kind:
+            column = column.cast(kind)
+        arrays[name] = one_chunk(normalize_key(column))
+        if not null_safe and column.null_count:
+            asking &= column.is_valid().to_numpy()
+    missing = [name for name in table.distribution_key if name not in arrays]
+    searched: tuple[str, ...] = ()
+    if not table.distribution_key:
+        for name in table.primary_key:
+            if name not in arrays:
+                break
+            searched = (*searched, name)
+        missing = [] if searched else [table.primary_key[0]]
+    if missing:
+        by = ", ".join(table.distribution_key or table.primary_key)
+        raise InvalidRow(f"table {table.name} is searched by {by}: the keys lack {', '.join(missing)}")
+    verified = tuple(name for name in table.primary_key if name in arrays)
+    leads = set(arrays) == set(table.primary_key[: len(arrays)])
+    if between is not None and not (leads and between.column in table.primary_key[len(arrays) :][:1]):
+        by = ", ".join(table.primary_key)
+        raise InvalidRow(f"table {table.name}: rows between bounds are found by leading columns of {by}")
+    return LookupKeys(
+        pa.table(arrays),
+        compute_hashes(table, arrays, keys.num_rows),
+        np.flatnonzero(asking),
+        searched,
+        tuple(name for name in verified if name not in searched),
+        tuple(name for name in arrays if name not in table.primary_key),
+        len(verified) == len(table.primary_key),
+        tuple(itertools.takewhile(lambda name: name in arrays, table.primary_key)),
+        between,
+    )
+
+
+def _search(file: SortedFile, wanted: LookupKeys, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (key, place in the file) of every row that equals a key of `order` in the searched and verified
+    columns.
+    """
+    key, low, high = locate_keys(file, wanted, order)
+    count = high - low
+    total = int(count.sum())
+    if total == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if wanted.most is not None and total > wanted.most and len(wanted.asking) > 1:
+        raise TooManyMatches
+    if total != len(key) or (count != 1).any():
+        starts = np.cumsum(count) - count
+        place = np.arange(total) - np.repeat(starts - low, count)
+        key = np.repeat(key, count)
+    else:
+        place = low
+    for name in wanted.verified:
+        stored = one_chunk(file.rows.column(name)).take(pa.array(place))
+        asked = one_chunk(wanted.table.column(name)).take(pa.array(key))
+        equal = equal_values(stored, asked)
+        if not equal.all():
+            key, place = key[equal], place[equal]
+    return key, place
+
+
+def locate_keys(
+    file: SortedFile, wanted: LookupKeys, order: np.ndarray, *, wide: int = WIDE
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (key, first place, place after the last) in the file of the rows that may equal each key of `order`."""
+    if wanted.between is None:
+        return _locate_all(file, wanted, order, wide)
+    key, low, high = _locate_all(file, wanted, order, 0)
+    return key, *wanted.between.narrow(file.rows, key, low, high)
+
+
+def _locate_all(
+    file: SortedFile, wanted: LookupKeys, order: np.ndarray, wide: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places of all rows of each key.
+
+    Rows of one hash are in the order of the primary key, so more than `wide` of them are searched by the leading key columns
+    that are given: a row of a large group costs what a row of a small one does.
+    """
+    if wanted.searched:
+        columns = list(wanted.searched)
+        some, rows = wanted.table.select(columns).take(pa.array(order)), file.rows.select(columns)
+        start, end = (
+            np.zeros(len(order), dtype=np.int64),
+            np.full(len(order), len(file.hashes), dtype=np.int64),
+        )
+        low = bisect_keys(rows, some, start, end, right=False)
+        high = bisect_keys(rows, some, low if len(columns) > 1 else start, end, right=True)
+        return order, low, high
+    hashes = wanted.hashes[order]
+    low = np.searchsorted(file.hashes, hashes, side="left")
+    inside = low < len(file.hashes)
+    if not len(file.hashes):
+        return order[:0], low[:0], low[:0]
+    hit = np.flatnonzero(inside & (file.hashes[np.where(inside, low, 0)] == hashes))
+    key, low = order[hit], low[hit]
+    high = np.searchsorted(file.hashes, hashes[hit], side="right")
+    large = np.flatnonzero(high - low > wide)
+    if len(large) and wanted.leading:
+        columns = list(wanted.leading)
+        some, rows = wanted.table.select(columns).take(pa.array(key[large])), file.rows.select(columns)
+        start, end = low[large], high[large]
+        low[large] = bisect_keys(rows, some, start, end, right=False)
+        high[large] = bisect_keys(rows, some, low[large], end, right=True)
+    return key, low, high
+
+
+def _keep_newest(
+    table: Table, wanted: LookupKeys, opened: list[Opened], found: list[Candidates]
+) -> Candidates:
+    """Return the newest version of each row, deletions left out, ordered by key and primary key."""
+    key = np.concatenate([part.key for part in found])
+    source = np.concatenate([part.source for part in found])
+    place = np.concatenate([part.place for part in found])
+    deleted = np.concatenate([part.deleted for part in found])
+    order = argsort_stable(key)
+    keep = np.ones(len(key), dtype=bool)
+    if not wanted.whole_key and len(found) > 1:
+        grouped = key[order]
+        starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
+        ends = np.append(starts[1:], len(key))
+        ranks = source[order]  # of each key from the newest file on
+        at = np.flatnonzero(np.repeat(ranks[starts] != ranks[ends - 1], ends - starts))
+        if len(at):
+            known = set(wanted.table.column_names)
+            rest = [name for name in table.primary_key if name not in known]
+            some = order[at]
+            rows = take_rows(opened, source[some], place[some], rest, table.schema)
+            arranged = sort_indices(rows, leading=key[some])
+            ordered = some[arranged]
+            again = equal_to_previous(rows.take(pa.array(arranged))) & (key[ordered][1:] == key[ordered][:-1])
+            order[at] = ordered
+            keep[at[1:][again]] = False
+    order = order[keep & ~deleted[order]]
+    return Candidates(key[order], source[order], place[order], deleted[order])
+
+
+def _build_answer(
+    table: Table,
+    wanted: LookupKeys,
+    opened: list[Opened],
+    found: Candidates,
+    columns: Sequence[str],
+    expiry: RowExpiry | None,
+) -> tuple[np.ndarray, pa.Table]:
+    hiding = [] if expiry is None else expiry.columns
+    needed = list(dict.fromkeys([*columns, *wanted.filtered, *hiding]))
+    rows = take_rows(opened, found.source, found.place, needed, table.schema)
+    key = found.key
+    if expiry is not None and rows.num_rows:
+        shown = ~expiry.mark_hidden(rows)
+        if not shown.all():
+            key, rows = key[shown], rows.filter(pa.array(shown))
+    if wanted.filtered:
+        equal = np.ones(len(key), dtype=bool)
+        for name in wanted.filtered:
+            asked = one_chunk(wanted.table.column(name)).take(pa.array(key))
+            equal &= equal_values(one_chunk(rows.column(name)), asked)
+        if not equal.all():
+            key, rows = key[equal], rows.filter(pa.array(equal))
+    schema = build_answer_schema(table, columns)
+    return key, pa.Table.from_arrays([rows.column(name) for name in columns], schema=schema)
+
+
+def take_rows(
+    opened: list[Opened], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
+) -> pa.Table:
+    """Return rows of several files in the given order."""
+    count = np.bincount(source, minlength=len(opened))
+    used = np.flatnonzero(count)
+    if len(used) == 1:
+        return _read_columns(opened[used[0]], columns, schema).take(pa.array(place))
+    order, end = argsort_stable(source), np.cumsum(count)
+    parts = [
+        _read_columns(opened[file], columns, schema).take(
+            pa.array(place[order[end[file] - count[file] : end[file]]])
+        )
+        for file in used
+    ]
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return (
+        pa.concat_tables(parts).combine_chunks().take(to_positions(back))
+        if parts
+        else _read_columns(opened[0], columns, schema).slice(0, 0)
+    )
+
+
+def _read_columns(opened: Opened, columns: list[str], schema: pa.Schema) -> pa.Table:
+    sst, file = opened
+    return with_columns(file.rows, columns, schema, sst)
+
+
+def build_answer_schema(table: Table, columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of found rows: any of them may be missing."""
+    return pa.schema([table.schema.field(name).with_nullable(True) for name in columns])
+
+
+def pad_rows(index: np.ndarray, rows: pa.Table, count: int) -> pa.Table:
+    """Spread found rows over `count` keys: nulls where a key has no row; each key has one row at most."""
+    places = np.full(count, -1, dtype=np.int64)
+    places[index] = np.arange(len(index))
+    return rows.take(to_positions(places, absent=places < 0)) if count else rows.slice(0, 0)

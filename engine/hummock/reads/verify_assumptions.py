@@ -1,0 +1,106 @@
+"""Where the claims of a commit are checked: against the version that it follows, before anybody sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from engine.hummock.manifests.invariants import check_labels, check_writer
+from engine.hummock.reads.look_ahead import build_loader
+from engine.hummock.reads.lookup import find_rows, prepare_keys
+from engine.hummock.reads.merge import list_newest_first, merge_parts
+from engine.hummock.rows.expiry import expiry_at
+from engine.hummock.sorted_files.assumption_checks import (
+    check_compacted,
+    check_moved,
+    check_new_keys,
+    check_unchanged,
+)
+from engine.hummock.sorted_files.file_set import FileSet
+from engine.hummock.sorted_files.sst import build_file_schema
+from engine.hummock.version import HASH, OP, Commit, Compaction, Run, SstInfo, TableVersion, Version
+from engine.verification import should_verify
+
+
+def verify_commit(commit: Commit, files: FileSet) -> Commit:
+    """Return the commit; where claims are checked, one that is refused if a file says falsely that its keys are new."""
+    if not should_verify():
+        return commit
+    claimed = {name: [sst for sst in ssts if sst.new_keys] for name, ssts in commit.writes.items()}
+    claimed = {name: ssts for name, ssts in claimed.items() if ssts}
+    if not claimed:
+        return commit
+    created = {table.name for table in commit.create}
+
+    def check(base: Version) -> None:
+        if commit.precondition is not None:
+            commit.precondition(base)
+        check_writer(
+            commit, base
+        )  # who was overtaken is told so: the table has gone on since it was looked at
+        check_labels(commit, base, sys.maxsize)
+        for name in claimed.keys() - created:
+            table = base.tables.get(name)
+            if table is not None:
+                _check_new_keys(files, table, claimed[name])
+
+    return dataclasses.replace(commit, precondition=check)
+
+
+def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence[SstInfo]) -> None:
+    if table.table.options.passes:  # nobody has its rows to look into
+        return
+    runs, key = table.as_of(table.committed_epoch), list(table.primary_key)
+
+    def find(keys: pa.Table) -> tuple[np.ndarray, pa.Table]:
+        return find_rows(files, table.table, runs, prepare_keys(table.table, keys, null_safe=True), key)
+
+    for sst in claimed:
+        check_new_keys(table.name, sst, files.open_file(sst).rows.select(key), find)
+
+
+def check_compaction_result(
+    files: FileSet,
+    table: TableVersion,
+    before: Sequence[Run],
+    done: Compaction,
+    hidden_at: int,
+    moved: Run | None,
+) -> None:
+    """Check what a compaction is about to replace the runs `before` by; `moved` is the run that was put together unread.
+
+    Raises ClaimBroken if a row that is not hidden at `hidden_at` would be lost, changed or come back.
+    """
+    if moved is not None:
+        check_moved(table.name, moved, lambda sst: files.open_file(sst).hashes)
+    parts = [_read_rows(files, table, runs, hidden_at) for runs in (before, done.runs)]
+    check_compacted(table.name, parts[0], parts[1])
+
+
+def check_no_change(files: FileSet, table: TableVersion, after: int, upto: int) -> None:
+    """Check that a table without log entries in (after, upto] reads the same at both; one that hides rows may not."""
+    if table.table.options.passes:
+        return
+    if expiry_at(table, upto) is not None or table.as_of(after) == table.as_of(upto):
+        return
+    before, now = (_read_rows(files, table, table.as_of(epoch), epoch) for epoch in (after, upto))
+    check_unchanged(table.name, after, upto, before, now)
+
+
+def _read_rows(files: FileSet, table: TableVersion, runs: Sequence[Run], epoch: int) -> Iterator[pa.Table]:
+    """The rows that runs show at an epoch, in order."""
+    expiry, columns = expiry_at(table, epoch), build_file_schema(table.table).names
+    needed = list(dict.fromkeys([*columns, *([] if expiry is None else expiry.columns)]))
+    parts = merge_parts(
+        list_newest_first(runs),
+        build_loader(files, needed, table.schema),
+        table.primary_key,
+        None,
+        keep_tombstones=False,
+        expiry=expiry,
+    )
+    return (rows.select([name for name in columns if name not in (HASH, OP)]) for rows in parts)

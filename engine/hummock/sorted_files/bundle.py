@@ -1,0 +1,92 @@
+"""From sorted rows to objects: a large file is an object of its own, the small ones of one writing task share one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from engine.hummock.object_store import ObjectStore
+from engine.hummock.sorted_files.assumption_checks import check_sorted
+from engine.hummock.sorted_files.file_set import FileSet
+from engine.hummock.sorted_files.sst import BUNDLE, PLAIN, build_sst_info, encode_sst, generate_path
+from engine.hummock.store_clock import StoreClock
+from engine.hummock.version import SstInfo, build_sst_id
+from engine.verification import should_verify
+
+SHARED_BYTES = 4 << 20
+"""Rows up to this size in memory share an object with others of the same task."""
+BUNDLE_BYTES = 64 << 20
+BESIDE_BYTES = 1 << 20
+WRITERS = 4
+
+
+@dataclass(frozen=True)
+class Payload:
+    """One object to write: its name, and the sorted rows of each file in it."""
+
+    path: str
+    rows: tuple[pa.Table, ...]
+
+    def encode(self) -> tuple[pa.Buffer, tuple[SstInfo, ...]]:
+        """Return the object and what the manifest needs to know of each file in it."""
+        files = [encode_sst(rows) for rows in self.rows]
+        offsets = [0, *itertools.accumulate(len(data) for data in files)]
+        infos = tuple(
+            build_sst_info(rows, data, self.path, offset)
+            for rows, data, offset in zip(self.rows, files, offsets, strict=False)
+        )
+        return (files[0] if len(files) == 1 else pa.py_buffer(b"".join(files))), infos
+
+
+def plan_payloads(pieces: Sequence[pa.Table], clock: StoreClock) -> Iterator[tuple[Payload, tuple[int, ...]]]:
+    """Yield the objects for `pieces` and, for each, which of the pieces it holds."""
+    small = [n for n, rows in enumerate(pieces) if rows.nbytes <= SHARED_BYTES]
+    for n, rows in enumerate(pieces):
+        if rows.nbytes > SHARED_BYTES:
+            yield Payload(generate_path(clock.stamp(), PLAIN), (rows,)), (n,)
+    while small:
+        sizes = itertools.accumulate(pieces[n].nbytes for n in small)
+        count = max(1, sum(size <= BUNDLE_BYTES for size in sizes))
+        taken, small = small[:count], small[count:]
+        path = generate_path(clock.stamp(), BUNDLE if len(taken) > 1 else PLAIN)
+        yield Payload(path, tuple(pieces[n] for n in taken)), tuple(taken)
+
+
+def write_pieces(
+    store: ObjectStore, files: FileSet, clock: StoreClock, pieces: Sequence[pa.Table]
+) -> list[SstInfo]:
+    """Write sorted rows, durable but not visible, and through to the cache; one info per piece, in their order."""
+    objects = list(plan_payloads(pieces, clock))
+    if len(objects) > 1:
+        with ThreadPoolExecutor(min(len(objects), WRITERS)) as pool:
+            written = list(pool.map(lambda each: write_payload(store, files, each[0]), objects))
+    else:
+        written = [write_payload(store, files, payload) for payload, _ in objects]
+    found: dict[int, SstInfo] = {}
+    for (_, places), infos in zip(objects, written, strict=True):
+        found.update(zip(places, infos, strict=True))
+    return [found[n] for n in range(len(pieces))]
+
+
+def write_payload(store: ObjectStore, files: FileSet, payload: Payload) -> tuple[SstInfo, ...]:
+    """Write one object, and its files through to the cache."""
+    (first, *rest) = payload.rows
+    if should_verify():
+        for rows in payload.rows:
+            check_sorted(rows)
+    if rest or first.nbytes < BESIDE_BYTES:
+        data, infos = payload.encode()
+        store.put(payload.path, memoryview(data))
+        for info, rows in zip(infos, payload.rows, strict=True):
+            files.keep(info.sst_id, rows)
+        return infos
+    with ThreadPoolExecutor(1) as beside:  # the cache is written while Parquet is encoded and synced
+        kept = beside.submit(files.keep, build_sst_id(payload.path, 0), first)
+        data, infos = payload.encode()
+        store.put(payload.path, memoryview(data))
+        kept.result()
+    return infos

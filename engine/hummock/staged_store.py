@@ -1,0 +1,132 @@
+"""Commits that become visible together: who makes them sees each at once, everybody else all of them in one manifest, or none."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+from engine.errors import StorageError
+from engine.hummock.manifests.delta import apply_delta, rebase
+from engine.hummock.snapshots import Snapshots
+from engine.hummock.store import Hummock
+from engine.hummock.version import Commit, Table, Version
+
+Holds = dict[str, dict[str, int | None]]
+
+
+class StagedStore(Hummock):
+    """A store as it will be once what was committed to it has landed; `base` is the same store as everybody sees it.
+
+    It takes definitions: tables that are created and dropped, catalog entries, and who holds what; no rows. What others commit
+    meanwhile it does not see: where that is in the way, nothing lands. Use it in one thread, and `land` once.
+    """
+
+    def __init__(self, base: Hummock) -> None:
+        self._base, self.url, self.counters = base, base.url, base.counters
+        self._chain, self._clock, self._row_ids = base._chain, base._clock, base._row_ids
+        self._background, self.maintenance, self.buffer = base._background, base.maintenance, base.buffer
+        self._objects, self.reader, self.options = base._objects, base.reader, base.options
+        self._staged: list[Commit] = []
+        self._version = base.refresh()
+        self._snapshots = Snapshots(
+            self._chain,
+            self.refresh,
+            self.reader,
+            self.buffer,
+            self._clock,
+            self.maintenance.find_retention_start,
+        )
+
+    @property
+    def version(self) -> Version:
+        """The version that the store will have."""
+        return self._version
+
+    def refresh(self) -> Version:
+        """Return the version that the store will have."""
+        return self._version
+
+    def commit(self, commit: Commit) -> Version:
+        """Add a commit to those that are to land; raises what refuses it, and it is none of them then."""
+        _check_definitions(commit)
+        self._version = _apply_commit(self._version, commit, self._clock())
+        self._staged.append(commit)
+        return self._version
+
+    def hand_over(self, commit: Commit) -> Version:
+        """Add a commit to those that are to land."""
+        return self.commit(commit)
+
+    def claim(self, writer: str) -> int:
+        """Refuse: a writer takes over where it writes."""
+        raise StorageError(f"{writer} cannot take over among commits that land together")
+
+    def close(self) -> None:
+        """Let go of nothing: all is the base's."""
+
+    def land(self) -> Version:
+        """Make all of it visible in one manifest; raises Conflict, and nothing is, where one of the commits fits no more."""
+        staged = tuple(self._staged)
+        if not staged:
+            return self._base.version
+        clock = self._clock
+
+        def check(version: Version) -> None:
+            for commit in staged:
+                version = _apply_commit(version, commit, clock())
+
+        return self._base.commit(_combine_commits(staged, check))
+
+
+def _apply_commit(version: Version, commit: Commit, seconds: float) -> Version:
+    return apply_delta(version, rebase(commit, version, uuid.uuid4().hex, seconds))
+
+
+def _check_definitions(commit: Commit) -> None:
+    others = {
+        "rows": commit.writes,
+        "labels": commit.epochs,
+        "compactions": commit.compactions,
+        "truncated history": commit.truncate,
+        "altered tables": commit.alter,
+        "watermarks": commit.watermarks,
+        "a claim": commit.claim,
+        "a writer": commit.writer,
+        "a horizon": commit.horizon_ms,
+    }
+    found = [what for what, value in others.items() if value]
+    if found:
+        raise StorageError(f"{', '.join(found)} cannot land together with other commits")
+
+
+def _combine_commits(commits: Sequence[Commit], precondition: object) -> Commit:
+    """Return one commit that does what several do one after the other."""
+    created: dict[str, Table] = {}
+    dropped: dict[str, None] = {}
+    catalog: dict[str, str | None] = {}
+    acks: Holds = {}
+    pins: Holds = {}
+    for commit in commits:
+        for name in commit.drop:
+            if created.pop(name, None) is None:
+                dropped[name] = None
+            for held in (acks, pins):
+                held.pop(name, None)
+        created |= {table.name: table for table in commit.create}
+        catalog |= commit.catalog
+        gone = dropped.keys() - created.keys()
+        for held, wanted in ((acks, commit.acks), (pins, commit.pins)):
+            _merge_holds(held, {table: names for table, names in wanted.items() if table not in gone})
+    return Commit(
+        create=tuple(created.values()),
+        drop=tuple(dropped),
+        catalog=catalog,
+        acks=acks,
+        pins=pins,
+        precondition=precondition,  # type: ignore[arg-type]
+    )
+
+
+def _merge_holds(held: Holds, wanted: Mapping[str, Mapping[str, int | None]]) -> None:
+    for table, names in wanted.items():
+        held.setdefault(table, {}).update(names)

@@ -1,0 +1,1 @@
+"""Upkeep of a store: garbage collection, expiry, pins and scheduled maintenance."""

@@ -1,0 +1,1 @@
+"""Domains: which tables commit together, what was asked of them, and how they recover."""

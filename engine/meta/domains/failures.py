@@ -1,0 +1,96 @@
+"""What is remembered of a failing domain, in the store itself: the error, how often, and when it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.hummock import Version
+
+FAILURE_PREFIX = "failure/"
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 120.0
+_ERROR_CHARACTERS = 4000
+
+
+class FailedRow(msgspec.Struct, frozen=True):
+    """A row on which an epoch fails: its table, its key in words, and the hash under which it is found again.
+
+    `epoch` is the newest one of the inputs at which it was seen to fail, and `reason` why it did.
+    """
+
+    table: str
+    key: str
+    hash: int
+    epoch: int = 0
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """Which row it is, in words."""
+        return f"the row of {self.table} with key {self.key}"
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The failures of a domain in a row; times are seconds since 1970. `row` is the one that was found to fail."""
+
+    error: str
+    attempts: int
+    since: float
+    last: float
+    row: FailedRow | None = None
+
+    @property
+    def retry_at(self) -> float:
+        """When the domain is to be tried again: the wait doubles with each failure, up to two minutes."""
+        return compute_retry_time(self.attempts, self.last)
+
+
+def compute_retry_time(attempts: int, last: float) -> float:
+    """Return when to try again what has failed `attempts` times, the last time at `last`; in seconds since 1970."""
+    wait = FIRST_WAIT_SECONDS * 2.0 ** min(attempts - 1, 16)
+    return last + min(LONGEST_WAIT_SECONDS, wait)
+
+
+def is_waiting(retry_at: float, now: float) -> bool:
+    """Tell whether the time to try again is yet to come; one that is farther off than any wait came from a wrong clock."""
+    return 0 < retry_at - now <= LONGEST_WAIT_SECONDS
+
+
+def list_failures(version: Version) -> Mapping[str, Failure]:
+    """Return the failing domains by name."""
+    return {
+        key.removeprefix(FAILURE_PREFIX): msgspec.json.decode(value, type=Failure)
+        for key, value in version.catalog.items()
+        if key.startswith(FAILURE_PREFIX)
+    }
+
+
+def is_failing(version: Version, domain: str) -> bool:
+    """Tell whether a domain has failed since it committed last."""
+    return FAILURE_PREFIX + domain in version.catalog
+
+
+def record_failure(version: Version, domain: str, error: str, now: float) -> dict[str, str | None]:
+    """Return the catalog entry that tells of one more failure of a domain."""
+    text = version.catalog.get(FAILURE_PREFIX + domain)
+    before = msgspec.json.decode(text, type=Failure) if text is not None else None
+    attempts, since = (before.attempts + 1, before.since) if before is not None else (1, now)
+    failure = Failure(error[:_ERROR_CHARACTERS], attempts, since, now)
+    if before is not None:
+        failure = msgspec.structs.replace(failure, row=before.row)
+    return {FAILURE_PREFIX + domain: msgspec.json.encode(failure).decode()}
+
+
+def record_failed_row(
+    failure: Failure, domain: str, error: str, row: FailedRow | None
+) -> dict[str, str | None]:
+    """Return the catalog entry that adds to a domain's last failure which row it was."""
+    found = msgspec.structs.replace(failure, error=error[:_ERROR_CHARACTERS], row=row)
+    return {FAILURE_PREFIX + domain: msgspec.json.encode(found).decode()}
+
+
+def forget_failure(version: Version, domain: str) -> dict[str, str | None]:
+    """Return the catalog entry that removes what is remembered of a domain's failures, if anything is."""
+    return {FAILURE_PREFIX + domain: None} if FAILURE_PREFIX + domain in version.catalog else {}

@@ -1,0 +1,1 @@
+"""Epochs: barriers, frontiers, target epochs, and the plan of a run."""

@@ -1,0 +1,1 @@
+"""Status: what a store reports of its views, sources, sinks and checks."""

@@ -1,0 +1,1 @@
+"""Operators that compute small epochs on Arrow."""

@@ -1,0 +1,381 @@
+"""From expressions to values that Arrow computes: whole numbers, quotients, dates, comparisons, and their folds by group.
+
+A small subset on purpose. What is outside of it has no form here and is left to Spark; what is inside but cannot be computed
+exactly (`arrow_values.Inexact`) makes Spark compute the epoch instead, its error included.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from engine.operators.arrow.expressions import ARROW_TYPES, Value
+from engine.operators.arrow.folds import Fold, GroupBy
+from engine.sql.expression.nodes import (
+    NULL,
+    And,
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Comparison,
+    Expr,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Unary,
+    measure_depth,
+)
+from engine.sql.expression.substitute import MOST_LEVELS
+
+Item = tuple[str, Expr]
+"""An expression and the name of the column that it becomes."""
+
+_WIDTH: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
+_CASTS: dict[str, DataType] = {
+    "tinyint": ByteType(),
+    "smallint": ShortType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "date": DateType(),
+    "double": DoubleType(),
+}
+_KINDS = {kind.simpleString(): kind for kind in ARROW_TYPES}
+COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
+"""Types of which Arrow knows which values are the same, and which comes first, as Spark does: NaN and -0.0 are others to it."""
+_DATE_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
+_TIME_PARTS = {"hour": "hour", "minute": "minute"}
+_COMPARISONS = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "<=>": "same",
+}
+_ARITHMETIC = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked", "&": "bit_wise_and"}
+_VARIADIC = ("coalesce", "greatest", "least")
+_FOLDS = ("sum", "max", "min", "count", "count_if")
+
+
+class _NotCompilable(Exception):
+    """Not an expression of the subset."""
+
+
+class Compiler:
+    """Compiles expressions over the columns of a schema; `utc` says whether Spark's session time zone is UTC."""
+
+    def __init__(self, schema: StructType, utc: Callable[[], bool]) -> None:
+        self.kinds: Mapping[str, DataType] = {field.name: field.dataType for field in schema.fields}
+        self._ambiguous = len({name.lower() for name in self.kinds}) != len(schema.fields)
+        self._utc = utc
+        self._folds: list[Fold] | None = None
+
+    def compile_value(self, expr: Expr) -> Value | None:
+        """Return an expression's value, or None if Spark has to compute it."""
+        try:
+            return None if self._ambiguous or measure_depth(expr) > MOST_LEVELS else self._compile_expr(expr)
+        except _NotCompilable:
+            return None
+
+    def compile_items(self, items: Sequence[Item]) -> tuple[tuple[str, Value], ...] | None:
+        """Return (name, value) of each item, or None if Spark has to compute one of them."""
+        found = [(name, self.compile_value(expr)) for name, expr in items]
+        if len({name.lower() for name, _ in found}) < len(found):
+            return None
+        known = tuple((name, value) for name, value in found if value is not None)
+        return known if len(known) == len(found) else None
+
+    def compile_groups(
+        self, keys: Sequence[Item], calls: Sequence[Item]
+    ) -> tuple[GroupBy, StructType] | None:
+        """Return the body that groups by `keys` and computes `calls`, and the schema of its rows."""
+        by = [(name, self.compile_value(expr)) for name, expr in keys]
+        if any(value is None or value.kind not in COMPARED for _, value in by):
+            return None
+        self._folds = []
+        results = [(name, self.compile_value(expr)) for name, expr in calls]
+        folds, self._folds = self._folds, None
+        named = [(name, value) for name, value in (*by, *results) if value is not None]
+        if not folds or not keys or len(named) < len(keys) + len(calls):
+            return None
+        body = GroupBy(tuple(named[: len(keys)]), tuple(folds), tuple(named[len(keys) :]))
+        return body, StructType([StructField(name, value.kind) for name, value in named])
+
+    def _compile_column(self, name: str) -> Value:
+        if name not in self.kinds:
+            raise _NotCompilable
+        return Value(self.kinds[name], "column", name=name)
+
+    def _compile_expr(self, expr: Expr) -> Value:
+        match expr:
+            case Column():
+                return self._compile_column(expr.name)
+            case Literal():
+                return _build_constant(expr)
+            case And() | Or():
+                return self._compile_connective(expr)
+            case Not():
+                return Value(BooleanType(), "invert", (self._compile_truth(expr.value),))
+            case IsNull():
+                return Value(BooleanType(), "is_null", (self._compile_expr(expr.value),))
+            case Case(subject=None):
+                return self._compile_choice(expr.branches, expr.otherwise)
+            case Call(function="if", arguments=(test, yes, no)):
+                return self._compile_choice([(test, yes)], no)
+            case Call() if expr.function in _VARIADIC and expr.arguments:
+                return self._compile_variadic(expr)
+            case Call(function="shiftright", arguments=(value, away)):
+                return self._compile_shift(value, away)
+            case Call() if expr.function in _FOLDS:
+                return self._compile_fold(expr)
+            case Unary(operator="-", value=Literal(text=text, kind="number")) if text == _LEAST:
+                return Value(IntegerType(), "constant", constant=-int(text))
+            case Unary(operator="-"):
+                return _negate(self._compile_any_number(expr.value))
+            case Cast():
+                return self._compile_cast(expr)
+            case Arithmetic() if len(expr.operands) > MOST_LEVELS and expr.operator != "||":
+                raise _NotCompilable
+            case Arithmetic() if expr.operator in _ARITHMETIC:
+                function = _ARITHMETIC[expr.operator]
+                operand = self._compile_number if expr.operator == "&" else self._compile_any_number
+                return reduce(
+                    lambda left, right: _build_binary(function, left, right), map(operand, expr.operands)
+                )
+            case Arithmetic(operator="/"):
+                return reduce(
+                    lambda left, right: Value(DoubleType(), "divide", (left, right)),
+                    (_as_double(self._compile_expr(operand)) for operand in expr.operands),
+                )
+            case Arithmetic(operator="||") | Call(function="concat", arguments=(_, *_)):
+                return self._compile_concat(expr.operands if isinstance(expr, Arithmetic) else expr.arguments)
+            case Call(function="make_date", arguments=(_, _, _)):
+                parts = tuple(self._compile_number(part) for part in expr.arguments)
+                if any(part.kind == LongType() for part in parts):
+                    raise _NotCompilable
+                return Value(DateType(), "make_date", parts)
+            case Call(arguments=(argument,)) if expr.function in _DATE_PARTS:
+                return Value(
+                    IntegerType(),
+                    _DATE_PARTS[expr.function],
+                    (self._cast_to_day(self._compile_expr(argument)),),
+                )
+            case Call(arguments=(argument,)) if expr.function in _TIME_PARTS:
+                moment = self._compile_expr(argument)
+                self._cast_to_day(moment)
+                if isinstance(moment.kind, DateType):
+                    raise _NotCompilable
+                return Value(IntegerType(), _TIME_PARTS[expr.function], (moment,))
+            case Comparison():
+                return self._compile_comparison(expr)
+        raise _NotCompilable
+
+    def _compile_concat(self, parts: Sequence[Expr]) -> Value:
+        values = tuple(self._compile_expr(part) for part in parts)
+        if any(value.kind != StringType() for value in values):
+            raise _NotCompilable
+        return Value(StringType(), "concat", values)
+
+    def _cast_to_day(self, value: Value) -> Value:
+        """Return the date of a date or a moment."""
+        plain = isinstance(value.kind, TimestampNTZType)
+        if isinstance(value.kind, DateType):
+            return value
+        if plain or (isinstance(value.kind, TimestampType) and self._utc()):
+            return Value(DateType(), "cast", (value,))
+        raise _NotCompilable
+
+    def _compile_connective(self, expr: And | Or) -> Value:
+        function = "and" if isinstance(expr, And) else "or"
+        return Value(BooleanType(), function, tuple(self._compile_truth(part) for part in expr.parts))
+
+    def _compile_comparison(self, expr: Comparison) -> Value:
+        sides = _unify_types(self._compile_expr(expr.left), self._compile_expr(expr.right))
+        if sides[0].kind not in COMPARED:
+            raise _NotCompilable
+        function = _COMPARISONS[expr.operator]
+        if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
+            raise _NotCompilable
+        return Value(BooleanType(), function, sides)
+
+    def _compile_truth(self, expr: Expr) -> Value:
+        value = self._compile_expr(expr)
+        if not isinstance(value.kind, BooleanType):
+            raise _NotCompilable
+        return value
+
+    def _compile_number(self, expr: Expr) -> Value:
+        value = self._compile_expr(expr)
+        if value.kind not in _WIDTH:
+            raise _NotCompilable
+        return value
+
+    def _compile_any_number(self, expr: Expr) -> Value:
+        value = self._compile_expr(expr)
+        return value if value.kind == DoubleType() else self._compile_number(expr)
+
+    def _compile_choice(self, cases: Sequence[tuple[Expr, Expr]], default: Expr | None) -> Value:
+        """Return the value of the first case that holds; NULL stands wherever it is written, or nothing is."""
+        tests = [self._compile_truth(test) for test, _ in cases]
+        results = [*(result for _, result in cases), default]
+        known = [None if each is None or each == NULL else self._compile_expr(each) for each in results]
+        typed = iter(_unify_types(*(value for value in known if value is not None)))
+        values = [None if value is None else next(typed) for value in known]
+        kind = next(value.kind for value in values if value is not None)
+        chosen = [Value(kind, "constant") if value is None else value for value in values]
+        pairs = zip(tests, chosen[:-1], strict=True)
+        return Value(kind, "if", (*itertools.chain.from_iterable(pairs), chosen[-1]))
+
+    def _compile_variadic(self, expr: Call) -> Value:
+        if expr.function != "coalesce" and len(expr.arguments) < 2:
+            raise _NotCompilable
+        values = _unify_types(*(self._compile_expr(each) for each in expr.arguments))
+        if expr.function != "coalesce" and isinstance(values[0].kind, (BooleanType, StringType, DoubleType)):
+            raise _NotCompilable
+        return Value(values[0].kind, expr.function, values)
+
+    def _compile_shift(self, given: Expr, away: Expr) -> Value:
+        value, bits = self._compile_number(given), self._compile_number(away)
+        if (
+            not isinstance(value.kind, LongType)
+            or bits.function != "constant"
+            or bits.constant not in range(63)  # of 63 Arrow gives the number itself
+        ):
+            raise _NotCompilable
+        return Value(value.kind, "shift_right", (value, _widen(bits, value.kind)))
+
+    def _compile_cast(self, expr: Cast) -> Value:
+        if expr.value == NULL and expr.to.lower() in _KINDS:
+            return Value(_KINDS[expr.to.lower()], "constant")
+        inner, kind = self._compile_expr(expr.value), _CASTS.get(expr.to.lower())
+        if kind is None:
+            raise _NotCompilable
+        if inner.kind == kind:
+            return inner
+        if kind in _WIDTH and inner.kind in _WIDTH and _WIDTH[inner.kind] < _WIDTH[kind]:
+            return _widen(inner, kind)
+        if isinstance(kind, DoubleType):
+            return _as_double(inner)
+        if isinstance(kind, DateType):
+            return self._cast_to_day(inner)
+        raise _NotCompilable
+
+    def _compile_fold(self, expr: Call) -> Value:
+        if self._folds is None or expr.distinct or expr.order or len(expr.arguments) > 1:
+            raise _NotCompilable
+        folds, self._folds = self._folds, None  # no fold within a fold
+        try:
+            where = None if expr.where is None else self._compile_truth(expr.where)
+            function, value = self._resolve_fold(expr)
+        finally:
+            self._folds = folds
+        if where is not None:
+            value = Value(value.kind, "if", (where, value, Value(value.kind, "constant")))
+        folds.append(Fold(f"_fold_{len(folds)}", function, value))
+        return Value(value.kind, "column", name=folds[-1].name)
+
+    def _resolve_fold(self, expr: Call) -> tuple[str, Value]:
+        """Return the function of pyarrow for an aggregate, and the value that it goes over."""
+        match expr.function, expr.arguments:
+            case "sum", (argument,):
+                return "sum", _widen(self._compile_number(argument), LongType())
+            case "count", ():
+                return "count", _ONE
+            case "count", (argument,):
+                absent = Value(BooleanType(), "is_null", (self._compile_expr(argument),))
+                return "count", Value(LongType(), "if", (absent, _NONE, _ONE))
+            case "count_if", (argument,):
+                return "count", Value(LongType(), "if", (self._compile_truth(argument), _ONE, _NONE))
+            case "max" | "min", (argument,):
+                value = self._compile_expr(argument)
+                if value.kind in COMPARED and not isinstance(value.kind, BooleanType):
+                    return expr.function, value
+        raise _NotCompilable
+
+
+_ONE = Value(LongType(), "constant", constant=1)
+_NONE = Value(LongType(), "constant")
+_LEAST = str(2**31)
+"""The digits of a number that is an INT with its sign, and a BIGINT without."""
+_WHOLE: dict[str, DataType] = {"bigint": LongType(), "smallint": ShortType(), "tinyint": ByteType()}
+
+
+def _build_constant(expr: Literal) -> Value:
+    if expr.kind == "string":
+        return Value(StringType(), "constant", constant=expr.text)
+    if expr.kind == "boolean":
+        return Value(BooleanType(), "constant", constant=expr.text == "TRUE")
+    if expr.kind == "double":
+        return Value(DoubleType(), "constant", constant=float(expr.text))
+    if not expr.text.isdigit() or expr.kind not in ("number", *_WHOLE) or int(expr.text) >= 2**63:
+        raise _NotCompilable
+    number = int(expr.text)
+    kind = _WHOLE.get(expr.kind) or (IntegerType() if number < 2**31 else LongType())
+    return Value(kind, "constant", constant=number)
+
+
+def _build_binary(function: str, left: Value, right: Value) -> Value:
+    sides = (left, right) if left.kind == right.kind else _widen_pair(left, right)
+    return Value(sides[0].kind, function, sides)
+
+
+def _widen_pair(left: Value, right: Value) -> tuple[Value, ...]:
+    floating = DoubleType() in (left.kind, right.kind)
+    return (_as_double(left), _as_double(right)) if floating else _unify_types(left, right)
+
+
+def _negate(value: Value) -> Value:
+    overflows = value.kind in _WIDTH and value.constant == -(2 ** (_WIDTH[value.kind] - 1))
+    if value.function == "constant" and isinstance(value.constant, (int, float)) and not overflows:
+        return Value(value.kind, "constant", constant=-value.constant)
+    return Value(value.kind, "negate_checked", (value,))
+
+
+def _as_double(value: Value) -> Value:
+    """Return a number as one of floating point, the nearest."""
+    if value.kind == DoubleType():
+        return value
+    if value.kind not in _WIDTH:
+        raise _NotCompilable
+    return Value(DoubleType(), "cast", (value,))
+
+
+def _widen(value: Value, kind: DataType) -> Value:
+    if value.kind == kind:
+        return value
+    if value.function == "constant":
+        return Value(kind, "constant", constant=value.constant)
+    return Value(kind, "cast", (value,))
+
+
+def _unify_types(*values: Value) -> tuple[Value, ...]:
+    """Return values as ones of one type: whole numbers as the widest of them."""
+    if not values or any(value.kind not in ARROW_TYPES for value in values):
+        raise _NotCompilable
+    if all(value.kind in _WIDTH for value in values):
+        widest = max((value.kind for value in values), key=_WIDTH.__getitem__)
+        return tuple(_widen(value, widest) for value in values)
+    if any(value.kind != values[0].kind for value in values):
+        raise _NotCompilable
+    return values

@@ -1,0 +1,211 @@
+"""Values that tasks compute on Arrow, of rows and of groups of rows, to the bits that Spark would give.
+
+What cannot be computed exactly on the values at hand (an overflow) raises Inexact in the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from engine.arrow import intersect_masks, repeat_value, to_mask
+from engine.spark_internals import derive_arrow_type
+
+MARK = "TIDELINE_INEXACT"
+_KINDS = (
+    ByteType(),
+    ShortType(),
+    IntegerType(),
+    LongType(),
+    BooleanType(),
+    DateType(),
+    TimestampType(),
+    TimestampNTZType(),
+    StringType(),
+    DoubleType(),
+)
+ARROW_TYPES: dict[DataType, pa.DataType] = {kind: derive_arrow_type(kind) for kind in _KINDS}
+_LARGEST = float(2**63 - 2**12)
+_MAY_FAIL = frozenset(
+    {"add_checked", "subtract_checked", "multiply_checked", "negate_checked", "divide", "make_date"}
+)
+"""Functions that are computed of no row but those that ask for their value."""
+
+
+class Inexact(ArithmeticError):
+    """The values at hand cannot be computed here as Spark does; MARK in its text tells the driver."""
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"{MARK}: {why}")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A typed expression: a column by name, a constant, or a function (of `_OWN` or pyarrow's) of other values.
+
+    The arguments of "if" are any number of tests, each before its value, and the value where none holds: a task's body goes
+    to it pickled, which ends at some hundred levels.
+    """
+
+    kind: DataType
+    function: str
+    arguments: tuple[Value, ...] = ()
+    name: str = ""
+    constant: int | float | bool | str | None = None
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array[Any]:
+        """Return the value of each row of a batch; raises Inexact."""
+        if self.function == "column":
+            return batch.column(self.name)
+        if self.function == "constant":
+            return repeat_value(pa.scalar(self.constant, ARROW_TYPES[self.kind]), batch.num_rows)
+        if self.function == "if" and any(argument.may_fail for argument in self.arguments[1:]):
+            return _choose_branch(self.arguments, batch)
+        given = [argument.evaluate(batch) for argument in self.arguments]
+        try:
+            if self.function == "cast":
+                rounds = isinstance(self.kind, DoubleType)  # to the nearest even one, as Java does
+                return given[0].cast(ARROW_TYPES[self.kind], safe=not rounds)
+            function = _OWN.get(self.function) or getattr(pc, self.function)
+            return function(*given)
+        except pa.ArrowException as error:  # an overflow, or a type that Arrow has no kernel for
+            raise Inexact(error) from error
+
+    @cached_property
+    def may_fail(self) -> bool:
+        """Whether there are rows of which it has no value."""
+        return self.function in _MAY_FAIL or any(argument.may_fail for argument in self.arguments)
+
+
+def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Array[Any]:
+    """Return the value of the branch of each row, computed of the rows of its branch alone."""
+    *branches, default = arguments
+    parts, places, left = [], [], np.arange(batch.num_rows)
+    for test, value in zip(branches[::2], branches[1::2], strict=True):
+        taken = to_mask(test.evaluate(batch))
+        if taken.any():
+            parts.append(value.evaluate(batch.filter(pa.array(taken))))
+            places.append(left[taken])
+            batch, left = batch.filter(pa.array(~taken)), left[~taken]
+        if not len(left):
+            break
+    if len(left) or not parts:
+        parts.append(default.evaluate(batch))
+        places.append(left)
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places)), pa.int64()))
+
+
+def _find_first_true(*given: pa.Array[Any]) -> pa.Array[Any]:
+    *branches, found = given
+    for test, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
+        found = pc.if_else(pc.fill_null(test, False), value, found)
+    return found
+
+
+def _compare_null_safe(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+    return pa.array(
+        to_mask(pc.equal(left, right)) | intersect_masks(left.is_null(), right.is_null()), pa.bool_()
+    )
+
+
+def _make_extreme(pick: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:
+    def apply(*given: pa.Array[Any]) -> pa.Array[Any]:
+        kind = given[0].type
+        if not pa.types.is_timestamp(kind):
+            return pick(*given)
+        return pick(*(array.cast(pa.int64()) for array in given)).cast(kind)
+
+    return apply
+
+
+def _divide(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+    """Return a quotient of floating point; of a division by zero Spark has an error of its own."""
+    if (to_mask(pc.equal(right, pa.scalar(0.0))) & to_mask(left.is_valid())).any():
+        raise Inexact("a division by zero")
+    return pc.divide(left, right)
+
+
+def _build_date(year: pa.Array[Any], month: pa.Array[Any], day: pa.Array[Any]) -> pa.Array[Any]:
+    """Return dates by year, month and day of the proleptic Gregorian calendar."""
+    known = to_mask(year.is_valid()) & to_mask(month.is_valid()) & to_mask(day.is_valid())
+    years, months, days = (_read_numbers(part) for part in (year, month, day))
+    if (known & ((years < 1) | (years > _LAST_YEAR) | (months < 1) | (months > 12))).any():
+        raise Inexact("a month or a year that there is not")
+    begins = np.where(known, (years - 1970) * 12 + months - 1, 0).astype("datetime64[M]")
+    found = begins.astype("datetime64[D]") + np.where(known, days - 1, 0)
+    if (found.astype("datetime64[M]") != begins).any():
+        raise Inexact("a day that its month does not have")
+    return pa.array(found.astype(np.int64).astype(np.int32), pa.int32(), mask=~known).cast(pa.date32())
+
+
+def _read_numbers(given: pa.Array[Any]) -> np.ndarray:
+    numbers: np.ndarray = given.cast(pa.int64()).fill_null(1).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _make_day_part(part: str) -> Callable[..., pa.Array[Any]]:
+    """Return what gives a part of dates, of all years that the type has: Arrow's own functions end at 32767."""
+
+    def apply(given: pa.Array[Any]) -> pa.Array[Any]:
+        days = given.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[D]")
+        months = days.astype("datetime64[M]")
+        match part:
+            case "day":
+                found = (days - months.astype("datetime64[D]")).astype(np.int64) + 1
+            case "month":
+                found = months.astype(np.int64) % 12 + 1
+            case "quarter":
+                found = months.astype(np.int64) % 12 // 3 + 1
+            case _:
+                found = months.astype(np.int64) // 12 + 1970
+        return pa.array(found.astype(np.int32), pa.int32(), mask=~to_mask(given.is_valid()))
+
+    return apply
+
+
+def _make_clock_part(micros: int, units: int) -> Callable[..., pa.Array[Any]]:
+    """Return what gives a part of times in UTC, that has so many microseconds and comes so often in the next larger one."""
+
+    def apply(given: pa.Array[Any]) -> pa.Array[Any]:
+        numbers = given.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        found = numbers // micros % units
+        return pa.array(found.astype(np.int32), pa.int32(), mask=~to_mask(given.is_valid()))
+
+    return apply
+
+
+_LAST_YEAR = 9999
+_OWN: dict[str, Callable[..., pa.Array[Any]]] = {
+    "and": lambda *given: reduce(pc.and_kleene, given),
+    "or": lambda *given: reduce(pc.or_kleene, given),
+    "if": _find_first_true,
+    "greatest": _make_extreme(pc.max_element_wise),
+    "least": _make_extreme(pc.min_element_wise),
+    "same": _compare_null_safe,
+    "divide": _divide,
+    "make_date": _build_date,
+    "concat": lambda *given: pc.binary_join_element_wise(*given, ""),
+    **{part: _make_day_part(part) for part in ("year", "quarter", "month", "day")},
+    "hour": _make_clock_part(3_600_000_000, 24),
+    "minute": _make_clock_part(60_000_000, 60),
+}
+"""Functions that are not pyarrow's of the same name."""

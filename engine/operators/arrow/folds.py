@@ -1,0 +1,137 @@
+"""Folds by group that tasks compute on Arrow, in one body, or in two with the rows of a group brought together in between.
+
+What cannot be computed exactly on the values at hand (an overflow) raises Inexact in the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import LongType, StructField, StructType
+
+from engine.arrow import group_batches
+from engine.operators.arrow.expressions import Inexact, Value
+
+_LARGEST = float(2**63 - 2**12)
+FOLDED_ROWS = 65_536
+"""So many rows are folded at once before rows of a group meet."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One aggregate of a group: `function` of pyarrow's grouped aggregates over a value, as the column `name`."""
+
+    name: str
+    function: str
+    value: Value
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """A body: one row a group of all batches of a task: the keys, and expressions over the group's folds."""
+
+    keys: tuple[tuple[str, Value], ...]
+    folds: tuple[Fold, ...]
+    calls: tuple[tuple[str, Value], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gathered = [_evaluate(self._values, batch) for batch in batches if batch.num_rows]
+        if not gathered:
+            return
+        for batch in _fold_groups(pa.Table.from_batches(gathered), self.keys, self.folds).to_batches():
+            yield _evaluate((*_list_columns(self.keys), *self.calls), batch)
+
+    @property
+    def _values(self) -> tuple[tuple[str, Value], ...]:
+        return (*self.keys, *((fold.name, fold.value) for fold in self.folds))
+
+    def split_in_two(self) -> tuple[FoldAhead, GroupBy]:
+        """Return the same in two bodies: what of it can be done before the rows of a group meet, and the rest."""
+        again = [Fold(fold.name, *_merge_fold(fold)) for fold in self.folds]
+        return FoldAhead(self.keys, self.folds), GroupBy(_list_columns(self.keys), tuple(again), self.calls)
+
+
+@dataclass(frozen=True)
+class FoldAhead:
+    """A body: the keys and folds of each row, or of some rows of a group together, while that makes them fewer.
+
+    Where the first ones, once folded, are more than half as many, all that follow are handed on one by one.
+    """
+
+    keys: tuple[tuple[str, Value], ...]
+    folds: tuple[Fold, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        helps = True
+        for rows in group_batches((batch for batch in batches if batch.num_rows), FOLDED_ROWS):
+            valued = pa.Table.from_batches([_evaluate(self._values, batch) for batch in rows.to_batches()])
+            folded = _fold_groups(valued, self.keys, self.folds) if helps else self._fold_each_row(valued)
+            helps = helps and folded.num_rows * 2 <= rows.num_rows
+            yield from folded.combine_chunks().to_batches()
+
+    @property
+    def _values(self) -> tuple[tuple[str, Value], ...]:
+        return (*self.keys, *((fold.name, fold.value) for fold in self.folds))
+
+    def _fold_each_row(self, rows: pa.Table) -> pa.Table:
+        """Return the folds of each row by itself."""
+        for fold in self.folds:
+            if fold.function == "count":
+                at = rows.schema.get_field_index(fold.name)
+                counted: Any = rows.column(at).is_valid().cast(pa.int64())
+                rows = rows.set_column(at, fold.name, counted)
+        return rows
+
+    @property
+    def schema(self) -> StructType:
+        """The schema of its rows."""
+        counted = [(fold.name, _merge_fold(fold)[1].kind) for fold in self.folds]
+        return StructType(
+            [StructField(name, kind) for name, kind in [*((n, v.kind) for n, v in self.keys), *counted]]
+        )
+
+
+def _evaluate(values: Sequence[tuple[str, Value]], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return named values of each row."""
+    arrays = [value.evaluate(batch) for _, value in values]
+    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in values])
+
+
+def _list_columns(named: Sequence[tuple[str, Value]]) -> tuple[tuple[str, Value], ...]:
+    """Return the columns that values have become."""
+    return tuple((name, Value(value.kind, "column", name=name)) for name, value in named)
+
+
+def _merge_fold(fold: Fold) -> tuple[str, Value]:
+    """Return the function that folds what a fold has given, and the value that it goes over."""
+    kind = LongType() if fold.function in ("count", "sum") else fold.value.kind
+    return "sum" if fold.function == "count" else fold.function, Value(kind, "column", name=fold.name)
+
+
+def _fold_groups(rows: pa.Table, keys: Sequence[tuple[str, Value]], folds: Sequence[Fold]) -> pa.Table:
+    """Return the folds of each group; raises Inexact where Arrow's are not those of Spark."""
+    for fold in folds:
+        if fold.function == "sum":
+            _refuse_overflow(rows.column(fold.name))
+    some = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
+    wanted: list[tuple[str, Any, pc.FunctionOptions]] = [
+        (fold.name, fold.function, pc.CountOptions() if fold.function == "count" else some) for fold in folds
+    ]
+    by = [name for name, _ in keys]
+    try:
+        grouped = rows.group_by(by).aggregate(wanted)
+    except pa.ArrowException as error:
+        raise Inexact(error) from error
+    columns = [*by, *(f"{fold.name}_{fold.function}" for fold in folds)]
+    return grouped.select(columns).combine_chunks().rename_columns([*by, *(fold.name for fold in folds)])
+
+
+def _refuse_overflow(column: pa.ChunkedArray[Any]) -> None:
+    """Raise Inexact where a sum of whole numbers might leave 64 bits: Arrow's would wrap silently."""
+    largest = max(abs(pc.min(column).as_py() or 0), abs(pc.max(column).as_py() or 0))
+    if largest * len(column) > _LARGEST:
+        raise Inexact(f"a sum of {len(column)} numbers up to {largest}")

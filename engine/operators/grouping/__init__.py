@@ -1,0 +1,1 @@
+"""Operators over groups of rows: aggregates, first rows, windows, and groups that are computed anew."""

@@ -1,0 +1,1 @@
+"""Joins of changes with the rows that they meet."""

@@ -1,0 +1,51 @@
+"""Joins without an equality: every pair of rows is tried, so the cost of an epoch follows the other side's size.
+
+Rule: for the inner join dL x R_new + L_old x dR; where rows depend on whether others match (left, semi, anti), a change
+of the right compares the whole result before and after.
+
+>>> change("SELECT b.id, a.category FROM bid b JOIN auction a ON b.price > a.id * 4")
+- id=2 category=art
+- id=2 category=books
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from engine.operators.context import Batch, EpochContext, select
+from engine.operators.flow import COMES, GOES, Rows, append_columns, as_frame
+from engine.sql.expression.nodes import TRUE
+from engine.sql.expression.spark_sql import render_spark_sql
+from engine.sql.plan import Join
+
+HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
+
+
+def delta(
+    node: Join, left: Rows | None, right: Rows | None, context: EpochContext, batch: Batch
+) -> Rows | None:
+    """Return the signed change; `batch` gives a whole side at the context's new epoch."""
+    if left is None and right is None:
+        return None
+    assert context.old is not None
+    before = replace(context, new=context.old)
+    terms: list[DataFrame] = []
+    if right is not None and node.kind != "inner":
+        for weight, at in ((GOES, before), (COMES, context)):
+            whole = _join_pairs(node, batch(node.left, at), batch(node.right, at))
+            terms.append(as_frame(append_columns(whole, weight)))
+    else:
+        if left is not None:
+            terms.append(_join_pairs(node, left, batch(node.right, context)))
+        if right is not None:
+            terms.append(_join_pairs(node, batch(node.left, before), right))
+    context.terms += 2
+    return context.union([select(term, [*node.columns, "_w"]) for term in terms])
+
+
+def _join_pairs(node: Join, left: Rows, right: Rows) -> DataFrame:
+    condition = F.expr(render_spark_sql(node.residual or TRUE))
+    return as_frame(left).join(as_frame(right).hint("broadcast"), condition, HOW[node.kind])

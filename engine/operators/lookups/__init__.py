@@ -1,0 +1,1 @@
+"""Lookups of stored rows by the keys of a change."""

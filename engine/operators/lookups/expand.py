@@ -1,0 +1,166 @@
+"""Rows of a plan found by key: every row of a driving frame is joined with the plan's rows that have its key values.
+
+No driving row is dropped: a boolean column says whether the joined columns hold a row of the plan (a hit) or nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from engine.operators.context import At, EpochContext, select
+from engine.operators.flow import Rows, as_frame, compute, duplicate_sides, keep
+from engine.operators.lookups.lookup import End, Probe, lookup
+from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr, Not
+from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.template import call, fill_template
+from engine.sql.incremental.access_paths import choose_lookup_sides, find_access_path, trace_through_project
+from engine.sql.plan import Filter, Join, Node, Project, Scan, list_children
+
+
+def expand(node: Node, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
+    """Return the frame with the columns of the node's rows that it finds, and the name of the hit column."""
+    if isinstance(node, Scan):
+        path = find_access_path(node, tuple(column for _, column in probe.pairs))
+        target = dict(path.pairs)
+        hit = context.fresh("hit")
+        by = tuple((ours, target[theirs]) for ours, theirs in probe.pairs)
+        return lookup(frame, context, path.table, replace(probe, pairs=by), node.items, hit), hit
+    if isinstance(node, Filter):
+        joined, hit = expand(node.input, frame, probe, context)
+        return narrow(joined, hit, node.predicate, context)
+    if isinstance(node, Project):
+        return _expand_project(node, frame, probe, context)
+    if isinstance(node, Join):
+        return _expand_join(node, frame, probe, context)
+    raise AssertionError(f"the planner arranges {type(node).__name__} before it is looked up")
+
+
+def narrow(frame: Rows, hit: str, predicate: Expr, context: EpochContext) -> tuple[Rows, str]:
+    """Keep every row, but let a hit stand only where the predicate is true; return the new hit column too."""
+    narrowed = context.fresh("hit")
+    test = fill_template("if(:hit, coalesce(:holds, FALSE), FALSE)", hit=Column(hit), holds=predicate)
+    return select(frame, [c for c in frame.columns if c != hit], (narrowed, test)), narrowed
+
+
+def _expand_project(node: Project, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
+    inner_columns = trace_through_project(node, tuple(column for _, column in probe.pairs))
+    below = _list_columns(node.input)
+    aliases = {c: context.fresh("outer") if c in below else c for c in frame.columns}
+    frame = compute(frame, [(alias, Column(c)) for c, alias in aliases.items()])
+    inner = tuple((aliases[ours], c) for (ours, _), c in zip(probe.pairs, inner_columns, strict=True))
+    given = aliases[probe.given] if probe.given else None
+    joined, hit = expand(node.input, frame, replace(probe, pairs=inner, given=given), context)
+    outer = [(c, Column(alias)) for c, alias in aliases.items()]
+    return compute(joined, [*outer, *node.items, (hit, Column(hit))]), hit
+
+
+def _expand_join(node: Join, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
+    near, _ = choose_lookup_sides(node, tuple(column for _, column in probe.pairs), probe.null_safe)
+    first = node.left if near == "left" else node.right
+    mine = tuple((ours, column) for ours, column in probe.pairs if column in first.columns)
+    rest = tuple((ours, column) for ours, column in probe.pairs if column not in first.columns)
+    joined, hit = expand(first, frame, replace(probe, pairs=mine), context)
+    if node.kind in ("semi", "anti"):
+        joined, hit = _mark(joined, hit, node, context, probe.at)
+    elif near == "left" and node.kind == "left":
+        joined = attach_left(joined, node, context, at=probe.at, given=hit)
+    elif near == "left":
+        joined, hit = expand(node.right, joined, Probe(node.on, probe.at, hit, node.null_safe), context)
+    else:
+        reverse = tuple((right, left) for left, right in node.on)
+        joined, hit = expand(node.left, joined, Probe(reverse, probe.at, hit, node.null_safe), context)
+    if node.residual is not None and (node.kind == "inner" or near == "right"):
+        joined, hit = narrow(joined, hit, node.residual, context)
+    equal = "<=>" if probe.null_safe else "="
+    for ours, column in rest:
+        test = Comparison(equal, Column(ours), Column(column))
+        joined, hit = narrow(joined, hit, test, context)
+    return joined, hit
+
+
+def _mark(frame: Rows, hit: str, node: Join, context: EpochContext, at: At) -> tuple[Rows, str]:
+    """Let a hit on the left side of a semi or anti join stand only where the join keeps the row."""
+    marked, mark = attach_mark(frame, node, context, at=at, given=hit)
+    kept = context.fresh("hit")
+    test = And((Column(hit), build_mark_condition(node, mark)))
+    return select(marked, [c for c in frame.columns if c != hit], (kept, test)), kept
+
+
+def find_touched_left(node: Join, right: Rows, context: EpochContext) -> Rows:
+    """Return the left rows, as they were, whose key stands in a change of the right side, each as of both of its ends."""
+    names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
+    keys = compute(right, [(name, Column(b)) for b, name in names.items()]).distinct()
+    pairs = tuple((names[b], a) for a, b in node.on)
+    joined, hit = expand(node.left, keys, Probe(pairs, "old", null_safe=node.null_safe), context)
+    return duplicate_sides(select(keep(joined, Column(hit)), node.left.columns))
+
+
+def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None) -> Rows:
+    """Left-join each row of `frame`, which holds the left side's columns, with the right side: nulls where none matches."""
+    plain = isinstance(node.right, Scan) and node.residual is None
+    line = context.fresh("line")
+    if not plain:
+        frame = add_line_number(frame, line)
+    outer = [c for c in frame.columns if c != line]
+    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe), context)
+    if node.residual is not None:
+        joined, hit = narrow(joined, hit, node.residual, context)
+    if plain:
+        return select(joined, [*outer, *node.right.columns])
+    rank = context.fresh("rank")
+    kept = rank_hits(joined, line, hit, rank).where(f"{quote(hit)} OR {quote(rank)} = 1")
+    nulled = [(c, call("if", Column(hit), Column(c), NULL)) for c in node.right.columns]
+    return select(kept, outer, *nulled)
+
+
+def add_line_number(rows: Rows, line: str) -> DataFrame:
+    """Return each row with a number of its own as the column `line`."""
+    return as_frame(rows).selectExpr("*", f"monotonically_increasing_id() AS {quote(line)}")
+
+
+def rank_hits(rows: Rows, line: str, hit: str, rank: str) -> DataFrame:
+    """Return each row with its number among those of its line as the column `rank`, hits first."""
+    window = f"row_number() OVER (PARTITION BY {quote(line)} ORDER BY {quote(hit)} DESC) AS {quote(rank)}"
+    return as_frame(rows).selectExpr("*", window)
+
+
+def _list_columns(node: Node) -> set[str]:
+    return set(node.columns).union(*(_list_columns(child) for child in list_children(node)))
+
+
+def attach_mark(
+    frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None = None
+) -> tuple[Rows, str]:
+    """Add a column that says whether a row, which holds the left side's columns, has a match; and return its name."""
+    line, rank = context.fresh("line"), context.fresh("rank")
+    outer = list(frame.columns)
+    unique = set(node.right.key) <= {column for _, column in node.on}
+    alone = node.residual is None and _has_first_rows(node.right, tuple(b for _, b in node.on), context)
+    several = not unique and not alone
+    if several:
+        frame = add_line_number(frame, line)
+    end: End | None = "first" if alone and not unique else None
+    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe, end), context)
+    if node.residual is not None:
+        joined, hit = narrow(joined, hit, node.residual, context)
+    if several:
+        joined = rank_hits(select(joined, [*outer, hit, line]), line, hit, rank).where(f"{quote(rank)} = 1")
+    return select(joined, [*outer, hit]), hit
+
+
+def _has_first_rows(node: Node, columns: tuple[str, ...], context: EpochContext) -> bool:
+    """Tell whether the first of the rows that have a key tells that there are some: all are found by one search of a table."""
+    while isinstance(node, Project):
+        columns, node = trace_through_project(node, columns), node.input
+    if not isinstance(node, Scan):
+        return False
+    path = find_access_path(node, columns)
+    version, by = context.tables[path.table], {theirs for _, theirs in path.pairs}
+    return set(version.primary_key[: len(by)]) == by
+
+
+def build_mark_condition(node: Join, mark: str) -> Expr:
+    """Return the condition on the mark under which a left row is in the result."""
+    return Column(mark) if node.kind == "semi" else Not(Column(mark))

@@ -1,0 +1,194 @@
+"""The one stateful primitive: each row of a frame is joined with the stored rows that have its key, inside the task.
+
+Method: hash-ordered state searched in place, as in Hummock's point reads; the cost follows the rows that ask, not the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from engine.arrow import make_nulls, to_mask, to_positions
+from engine.hummock import Reader, TableVersion
+from engine.hummock.reads.key_range import KeyRange
+from engine.hummock.reads.lookup import MOST_MATCHES
+from engine.hummock.rows.expiry import expiry_at
+from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.operators.context import At, EpochContext
+from engine.operators.flow import SIDE, Flow, Rows
+from engine.operators.lookups.table_parameters import TableAt, TableSource
+from engine.spark_internals import derive_spark_schema
+
+MOST_ROWS = 1 << 16
+"""So many are looked up at once: a row may match many."""
+End = Literal["first", "last"]
+
+
+@dataclass(frozen=True)
+class ProbeRange:
+    """Bounds of a table's `column`, each a column of the asking frame; null holds nothing back. `includes` is as in Between."""
+
+    column: str
+    low: str | None = None
+    high: str | None = None
+    includes: tuple[bool, bool] = (True, True)
+
+    def of(self, rows: pa.Table) -> KeyRange:
+        """Return the bounds of the rows of a frame."""
+        low, high = (rows.column(name) if name is not None else None for name in (self.low, self.high))
+        return KeyRange(self.column, low, high, self.includes)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Which stored rows the rows of a frame find: those of which the columns in `pairs` = (frame column, theirs) are equal.
+
+    `at` picks the epoch: old, new, or by the row's `_side` column (0 old, 1 new). Rows whose `given` is false find nothing;
+    with `null_safe` two nulls are equal; with an `end` just the first or the last of the rows is found. `within` are bounds of
+    the key column that follows.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    at: At
+    given: str | None = None
+    null_safe: bool = False
+    end: End | None = None
+    within: ProbeRange | None = None
+
+
+@dataclass(frozen=True)
+class LookupTable:
+    """A task's body: adds the matching rows' columns and a hit flag; a row without a match stays once, with nulls."""
+
+    url: str
+    options: Mapping[str, Any]
+    source: TableSource
+    probe: Probe
+    items: tuple[tuple[str, str], ...]
+    hit: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader, table = Reader.open(self.url, self.options), self.source.now()
+        for batch in batches:
+            for start in range(0, batch.num_rows, MOST_ROWS):
+                rows = pa.Table.from_batches([batch.slice(start, MOST_ROWS)])
+                for joined in self._join(reader, table, rows):
+                    yield from joined.to_batches()
+
+    def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> Iterator[pa.Table]:
+        """Yield the rows with what they find, in one table unless that is very much; rows that find nothing come last."""
+        unmatched = np.ones(rows.num_rows, dtype=bool)
+        held: list[tuple[np.ndarray, pa.Table]] = []
+        for index, state in self._find_rows(reader, table, rows):
+            if held and sum(len(some) for some, _ in held) + len(index) > MOST_MATCHES:
+                yield self._build_answer(rows, held, np.empty(0, dtype=np.int64))
+                held = []
+            unmatched[index] = False
+            held.append((index, state))
+        yield self._build_answer(rows, held, np.flatnonzero(unmatched))
+
+    def _build_answer(
+        self, rows: pa.Table, found: list[tuple[np.ndarray, pa.Table]], missing: np.ndarray
+    ) -> pa.Table:
+        matched = np.concatenate([index for index, _ in found])
+        state = pa.concat_tables([some for _, some in found])
+        hit = np.concatenate([np.ones(len(matched), dtype=bool), np.zeros(len(missing), dtype=bool)])
+        taken = rows.take(to_positions(np.concatenate([matched, missing])))
+        padding = pa.table(
+            [make_nulls(len(missing), field.type) for field in state.schema], schema=state.schema
+        )
+        state = pa.concat_tables([state, padding])
+        arrays = taken.columns + [state.column(column) for _, column in self.items] + [pa.array(hit)]
+        names = taken.column_names + [name for name, _ in self.items] + [self.hit]
+        return pa.Table.from_arrays(arrays, names=names).combine_chunks()
+
+    def _find_rows(
+        self, reader: Reader, table: TableAt, rows: pa.Table
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Yield (index of the row, what it has found) in parts of bounded size, at least one."""
+        asks = np.ones(rows.num_rows, dtype=bool)
+        if self.probe.given is not None:
+            asks &= to_mask(rows.column(self.probe.given))
+        version, new = table.version, table.new
+        old = new if table.old is None else table.old
+        if self.probe.at == "side":
+            side = rows.column(SIDE).to_numpy()
+            for i, epoch in ((0, old), (1, new)):
+                yield from self._search_table(reader, version, rows, asks & (side == i), epoch)
+        else:
+            yield from self._search_table(reader, version, rows, asks, old if self.probe.at == "old" else new)
+
+    def _search_table(
+        self, reader: Reader, table: TableVersion, rows: pa.Table, asks: np.ndarray, epoch: int
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        schema = table.schema
+        first: dict[str, str] = {}
+        for ours, theirs in self.probe.pairs:
+            known = first.setdefault(theirs, ours)
+            if (
+                known != ours
+            ):  # one stored column is to equal two of ours: only rows where these agree can match
+                asks = asks & self._compare_columns(rows, known, ours)
+            if self.probe.end is not None and not self.probe.null_safe:  # first rows are found null-safe
+                asks = asks & rows.column(ours).is_valid().to_numpy()
+        asking = np.flatnonzero(asks)
+        mine = rows if len(asking) == rows.num_rows else rows.take(to_positions(asking))
+        keys = pa.Table.from_arrays(
+            [mine.column(ours).cast(schema.field(theirs).type) for theirs, ours in first.items()],
+            names=list(first),
+        )
+        columns = list(dict.fromkeys(column for _, column in self.items))
+        plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
+        end = self.probe.end
+        null_safe = self.probe.null_safe or end is not None
+        between = self.probe.within.of(mine) if self.probe.within is not None else None
+        if end is not None and expiry_at(table, epoch) is None:
+            last = end == "last"
+            parts = iter(
+                [reader.find_first_rows(table, keys, epoch, columns=columns, last=last, between=between)]
+            )
+        else:
+            parts = reader.lookup_in_parts(
+                table, keys, epoch, columns=columns, null_safe=null_safe, between=between
+            )
+            parts = parts if end is None else _pick_ends(parts, end)
+        for index, state in parts:
+            yield asking[index], state.select(columns).cast(plain)
+
+    def _compare_columns(self, rows: pa.Table, one: str, two: str) -> np.ndarray:
+        left, right = rows.column(one), rows.column(two)
+        same = equal_values(one_chunk(left), one_chunk(right))
+        return same if self.probe.null_safe else same & to_mask(left.is_valid())
+
+
+def _pick_ends(
+    parts: Iterator[tuple[np.ndarray, pa.Table]], end: End
+) -> Iterator[tuple[np.ndarray, pa.Table]]:
+    """Yield of each key's rows, which come in the order of the primary key, the first or the last."""
+    for index, state in parts:
+        changes = index[1:] != index[:-1]
+        edge = np.append(changes, True) if end == "last" else np.append(True, changes)
+        edge = edge[: len(index)]
+        yield index[edge], state.filter(pa.array(edge))
+
+
+def lookup(
+    rows: Rows, context: EpochContext, table: str, probe: Probe, items: tuple[tuple[str, str], ...], hit: str
+) -> Flow:
+    """Join each row with the rows of `table` that it finds.
+
+    `items` = (output name, table column) are added, and a boolean column `hit`.
+    """
+    version = context.tables[table]
+    if probe.at == "new" and context.moment == "old":
+        probe = replace(probe, at="old")
+    body = LookupTable(context.url, dict(context.options), context.find_source(table), probe, items, hit)
+    fields = [version.schema.field(column).with_name(name).with_nullable(True) for name, column in items]
+    added = derive_spark_schema(pa.schema(fields)).fields
+    before = Flow.of(rows, exact=context.exact)
+    return before.then(body, StructType([*before.schema.fields, *added, StructField(hit, BooleanType())]))

@@ -1,0 +1,92 @@
+"""Which rows make domains fail: asked once all others have committed, and first of the row that failed the last time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from engine.errors import Conflict, RowFailed
+from engine.hummock import Commit, Hummock, Version
+from engine.meta.catalog.stored_catalog import StoredCatalog, require_same_plans
+from engine.meta.domains.domain import Domain
+from engine.meta.domains.failures import (
+    FAILURE_PREFIX,
+    Failure,
+    list_failures,
+    record_failed_row,
+    record_failure,
+)
+from engine.meta.status.check_results import ViewCheckResults, record_failed_checks
+from engine.runtime.partitions.poison_search import search_row
+
+BUDGET_SECONDS = 120.0
+"""How long the domains of one run may ask for their rows, all together."""
+
+
+def record_domain_failure(
+    store: Hummock,
+    domain: Domain,
+    stored: StoredCatalog,
+    error: str,
+    now: float,
+    checks: Mapping[str, ViewCheckResults],
+) -> None:
+    """Write a domain's failure into the store, for whoever looks or retries; that of a view dropped meanwhile is none.
+
+    `checks` are those that have stopped it, by view.
+    """
+    version = store.refresh()
+    with suppress(Conflict):
+        entry = record_failure(version, domain.name, error, now)
+        for view, found in checks.items():
+            entry |= record_failed_checks(version, view, found)
+        store.commit(Commit(catalog=entry, precondition=require_same_plans(stored, domain.members)))
+
+
+def name_failing_rows(
+    store: Hummock, failing: Mapping[str, RowFailed], domains: Mapping[str, Domain], stored: StoredCatalog
+) -> dict[str, str]:
+    """Find the rows on which domains have failed, and return the errors that name them; the store remembers them.
+
+    A row that is remembered is tried by itself, or not at all where nothing that its domain reads has changed since; only if it
+    is not the one any more the changed rows are searched. A search that found nothing is repeated after 1, 2, 4, … more failures.
+    """
+    told: dict[str, str] = {}
+    deadline = time.monotonic() + BUDGET_SECONDS
+    for name, failure in failing.items():
+        version, domain = store.refresh(), domains[name]
+        before = list_failures(version).get(name)
+        found = None if before is None else _find_failing_row(failure, before, domain, version, deadline)
+        if before is None or found is None:
+            continue
+        told[name] = str(found)
+        with suppress(Conflict):  # it was dropped, or has gone on, or failed anew, meanwhile
+            entry = record_failed_row(before, name, told[name], found.row)
+            store.commit(Commit(catalog=entry, precondition=_require_same_failure(version, domain, stored)))
+    return told
+
+
+def _find_failing_row(
+    failure: RowFailed, before: Failure, domain: Domain, version: Version, deadline: float
+) -> RowFailed | None:
+    if failure.search is None or (left := deadline - time.monotonic()) <= 0:
+        return None
+    newest = max((version.tables[name].last_change for name in domain.inputs), default=0)
+    row = before.row
+    if row is not None and newest <= row.epoch and row.reason == failure.reason:
+        return failure.search.build_error(row)
+    if before.row is None and before.attempts & (before.attempts - 1):
+        return None  # the last search found nothing
+    return search_row(failure, before.row, left)
+
+
+def _require_same_failure(seen: Version, domain: Domain, stored: StoredCatalog) -> Callable[[Version], None]:
+    there, key = require_same_plans(stored, domain.members), FAILURE_PREFIX + domain.name
+
+    def check(version: Version) -> None:
+        there(version)
+        if version.catalog.get(key) != seen.catalog.get(key):
+            raise Conflict(f"{domain.name} has gone on, or failed once more, at the same time")
+
+    return check

@@ -1,0 +1,92 @@
+"""Frames of small epochs that are kept and run again: an epoch then costs its job, and no planning."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.hummock import Table
+from engine.hummock.metrics import Counters
+from engine.operators.context import SPREAD_ROWS
+from engine.operators.lookups.table_parameters import TableParameters
+from engine.operators.materialize import NetChange, collect_changes
+from engine.runtime.executor import FragmentTask
+from engine.spark_internals import attach_task_text, can_attach_text, is_recomputed, prepare_run
+from engine.sql.incremental.fragments import Fragment
+
+MOST_FRAMES = 2_000
+Shape = tuple[str, tuple[str, ...], bool]
+
+
+@dataclass(frozen=True)
+class PreparedFrame:
+    """The frame of one fragment for epochs in which the same inputs have changed."""
+
+    shape: Shape
+    fragment: Fragment
+    table: Table
+    frame: DataFrame
+    parameters: TableParameters
+
+    @cached_property
+    def rows(self) -> Callable[[], Iterator[tuple[Any, ...]]]:
+        """What runs the frame."""
+        return prepare_run(self.frame)
+
+    def fits(self, task: FragmentTask) -> bool:
+        """Tell whether the frame computes `task` as well."""
+        same = self.fragment is task.fragment or self.fragment == task.fragment
+        return same and self.table == task.table and self.parameters.is_reusable(task.tables)
+
+    def can_rerun(self) -> bool:
+        """Tell whether a second run would compute everything anew, over the epoch that it is told."""
+        return not self.parameters.closed and is_recomputed(self.frame)
+
+    def can_pass_tables(self, spark: SparkSession, task: FragmentTask) -> bool:
+        """Tell whether the tables of `task` are few and small enough to be told with a run."""
+        return can_attach_text(spark, self.parameters.encode_arguments(task.tables, task.old, task.new))
+
+    def run(self, spark: SparkSession, task: FragmentTask, counters: Counters) -> list[NetChange]:
+        """Run the frame over the epoch of `task`; what its tasks ask of the store is counted."""
+        with attach_task_text(spark, self.parameters.encode_arguments(task.tables, task.old, task.new)):
+            return collect_changes(self.rows(), counters)
+
+
+class PreparedFrames:
+    """The frames that an executor keeps; one that is running is nobody else's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._frames: OrderedDict[Shape, PreparedFrame] = OrderedDict()
+
+    def take(self, task: FragmentTask) -> PreparedFrame | None:
+        """Return a frame that computes `task`, for the caller alone until it is given back."""
+        with self._lock:
+            found = self._frames.pop(build_shape(task), None)
+        return found if found is not None and found.fits(task) else None
+
+    def give(self, prepared: PreparedFrame) -> None:
+        """Keep a frame for later epochs."""
+        with self._lock:
+            self._frames[prepared.shape] = prepared
+            while len(self._frames) > MOST_FRAMES:
+                self._frames.popitem(last=False)
+
+
+def can_retain_frame(task: FragmentTask) -> bool:
+    """Tell whether a task's frame can be kept: that of a small epoch."""
+    return task.old is not None and task.piece is None and task.again is None and not task.is_large
+
+
+def build_shape(task: FragmentTask) -> Shape:
+    """Return what a frame's shape depends on: the fragment's table, which inputs have changed, and whether cores share it."""
+    assert task.old is not None
+    names = dict.fromkeys(task.fragment.inputs)
+    changed = tuple(name for name in names if task.tables[name].list_changes(task.old, task.new))
+    return task.fragment.table, changed, task.rows >= SPREAD_ROWS

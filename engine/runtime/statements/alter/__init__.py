@@ -1,0 +1,1 @@
+"""ALTER and RENAME of relations and their columns."""

@@ -1,0 +1,67 @@
+"""ALTER … RENAME COLUMN of a view that keeps a Delta table: its sink begins anew, so the table is made anew with the new name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from engine.errors import Conflict, SqlError
+from engine.hummock import Commit, Version
+from engine.hummock.manifests.preconditions import require_all
+from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, require_same_catalog
+from engine.meta.status.sinks import SinkState, encode_sink_state, list_copies, read_sink_state, release_holds
+from engine.runtime.relations import locate_name
+from engine.sql.catalog import Relation, RelationColumn
+from engine.sql.statements.options.option_text import parse_list
+from engine.sql.statements.statement_types import Alter
+
+
+def rename_copy_column(
+    version: Version,
+    stored: StoredCatalog,
+    view: Relation,
+    old: RelationColumn,
+    new: RelationColumn,
+    statement: Alter,
+) -> Commit:
+    """Return the part of a commit by which a view's Delta table follows; raises SqlError if it is laid out by that column."""
+    part = Commit(precondition=require_same_catalog(version))
+    for copy in list_copies(stored, view.name):
+        _check_layout(copy, old, statement)
+        columns = tuple(
+            msgspec.structs.replace(c, name=new.name, stored=c.storage_name)
+            if c.storage_name == old.storage_name
+            else c
+            for c in copy.columns
+        )
+        key = tuple(new.name if name == old.name else name for name in copy.primary_key)
+        changed = msgspec.structs.replace(copy, columns=columns, primary_key=key)
+        acks, pins = release_holds(copy)
+        state = SinkState(paused=read_sink_state(version, copy.name).paused)
+        part = Commit(
+            acks=acks,
+            pins=pins,
+            catalog=encode_entries({copy.name: changed}, {}) | encode_sink_state(copy.name, state),
+            precondition=require_all(
+                require_same_catalog(version), _require_same_pause(copy.name, state.paused)
+            ),
+        )
+    return part
+
+
+def _check_layout(copy: Relation, old: RelationColumn, statement: Alter) -> None:
+    for option in ("partition_by", "cluster_by"):
+        if old.name in parse_list(copy.options.get(option, "")):
+            line, column = locate_name(old.name, statement.sql)
+            message = f"RENAME COLUMN {old.name}: {option} of the Delta table of {statement.name} names it"
+            hint = f"DROP SINK {copy.name} first; CREATE SINK makes the table anew under the new name"
+            raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+
+def _require_same_pause(name: str, paused: bool) -> Callable[[Version], None]:
+    def check(now: Version) -> None:
+        if read_sink_state(now, name).paused != paused:
+            raise Conflict(f"sink {name} was paused or resumed at the same time; try again")
+
+    return check

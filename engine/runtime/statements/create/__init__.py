@@ -1,0 +1,1 @@
+"""CREATE of relations: tables, views, indexes, schemas and functions."""

@@ -1,0 +1,226 @@
+"""Another query for a view that is there: its rows, and who follows their changes, stay; the next epoch brings the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from engine.errors import SqlError
+from engine.hummock import Commit, Hummock, Version
+from engine.meta.catalog.replaced_queries import mark_replaced
+from engine.meta.catalog.stored_catalog import (
+    StoredCatalog,
+    build_table,
+    encode_entries,
+    load_catalog,
+    require_same_catalog,
+)
+from engine.meta.domains.creation import (
+    CONSUMING_SNAPSHOT,
+    drop_creations,
+    find_computed_table,
+    list_creations,
+)
+from engine.meta.domains.domain import find_domain_name
+from engine.meta.domains.failures import forget_failure
+from engine.meta.epochs.time_boundary import forget_boundaries
+from engine.meta.status.check_results import forget_check_results
+from engine.runtime.relations import locate_name
+from engine.runtime.statements.create.check_views import plan_checks
+from engine.runtime.statements.create.relations import (
+    build_view_relation,
+    check_domains,
+    list_inlined_texts,
+    plan_view,
+)
+from engine.runtime.statements.create.shared_index import build_shared_index
+from engine.runtime.statements.drop import build_removal, drop_unused
+from engine.runtime.statements.restrictions.temporal_joins import check_join_sides
+from engine.sql.batch.ad_hoc import query_tables
+from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.sql.dialect import Dialect
+from engine.sql.incremental.access_paths import index_name
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.partitions import is_partitioned
+from engine.sql.incremental.rules import JoinedOnArrival
+from engine.sql.incremental.state_expiry import find_closing_filters
+from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
+
+
+def change_view(
+    store: Hummock,
+    spark: Callable[[], SparkSession],
+    statement: CreateMaterializedView,
+    dialect: Dialect,
+) -> bool:
+    """Give a materialized view the query and options of a statement, its rows stay; False where it would have to be made anew.
+
+    It has to be where its columns or its key are others, where rows only come, where rows leave by a watermark, and where it is
+    cut into partitions. Raises SqlError for a statement that cannot be, and nothing has changed then.
+    """
+    version = store.refresh()
+    stored = load_catalog(version)
+    before = stored.catalog.get(statement.name)
+    _check_no_loop(stored, before, statement)
+    own = {n for n in stored.catalog.list_dependents(before.name) if stored.catalog.get(n).kind == "check"}
+    known = {n: r for n, r in stored.catalog.relations.items() if n != before.name and n not in own}
+    catalog = Catalog(known)
+    relation, plan = plan_view(catalog, spark(), statement, dialect)
+    indexes: dict[str, Relation] = {}
+    plans: dict[str, IncrementalPlan] = {before.name: plan}
+    for table, columns in plan.indexes:
+        name = index_name(table, columns)
+        if name not in known:
+            indexes[name], plans[name] = build_shared_index(catalog, catalog.get(table), columns, dialect)
+    checks = plan_checks(catalog, spark(), relation, plan)
+    relation = msgspec.structs.replace(
+        relation,
+        checks=checks.checks,
+        comment=before.comment,
+        columns=carry_comments(relation, before),
+    )
+    relations = {before.name: relation, **indexes, **checks.relations}
+    plans |= checks.plans
+    left = StoredCatalog(
+        catalog, {n: p for n, p in stored.plans.items() if n != before.name and n not in own}
+    )
+    check_join_sides(check_domains(left, relations, plans), statement.name, statement.sql)
+    return keep_rows(store, relation, relations, plans)
+
+
+def keep_rows(
+    store: Hummock,
+    after: Relation,
+    relations: Mapping[str, Relation],
+    plans: Mapping[str, IncrementalPlan],
+) -> bool:
+    """Let a view be `after`, with these relations and plans for itself and beside it; False, and nothing, if it cannot so."""
+    version = store.refresh()
+    stored = load_catalog(version)
+    before, view = stored.catalog.get(after.name), after.name
+    checks = {n for n in stored.catalog.list_dependents(view) if stored.catalog.get(n).kind == "check"}
+    wanted = {n for n, relation in relations.items() if relation.kind == "check"}
+    is_same = plans[view] == stored.plans[view] and checks == wanted
+    if is_same and all(stored.catalog.get(n) == relations[n] and stored.plans[n] == plans[n] for n in checks):
+        if after != before:
+            store.commit(
+                Commit(catalog=encode_entries({view: after}, {}), precondition=require_same_catalog(version))
+            )
+        return True
+    if not _can_keep_rows(version, stored, before, after, plans[view]):
+        return False
+    if checks:
+        store.commit(build_removal(version, stored, checks))
+        version = store.refresh()
+    store.commit(_build_commit(version, stored, view, encode_entries(relations, plans)))
+    drop_unused(store)
+    return True
+
+
+def change_plain_view(store: Hummock, statement: CreateView, dialect: Dialect) -> None:
+    """Give a plain view another text, whoever reads it: the readers are to be planned anew, in the same commit."""
+    version = store.refresh()
+    stored = load_catalog(version)
+    before = stored.catalog.get(statement.name)
+    _check_no_loop(stored, before, statement)
+    relation = build_view_relation(stored.catalog, statement, dialect)
+    relation = msgspec.structs.replace(
+        relation, comment=before.comment, columns=carry_comments(relation, before)
+    )
+    store.commit(
+        Commit(
+            catalog=encode_entries({before.name: relation}, {}), precondition=require_same_catalog(version)
+        )
+    )
+
+
+def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn, ...]:
+    """Return the columns of a relation with the comments that those of the same names had."""
+    told = {column.name: column.comment for column in before.columns}
+    return tuple(
+        msgspec.structs.replace(column, comment=column.comment or told.get(column.name))
+        for column in relation.columns
+    )
+
+
+def _check_no_loop(
+    stored: StoredCatalog, view: Relation, statement: CreateMaterializedView | CreateView
+) -> None:
+    read = {
+        *query_tables(statement.query, stored.catalog),
+        *list_inlined_texts(statement.query, stored.catalog),
+    }
+    through = sorted(read & {view.name, *stored.catalog.list_dependents(view.name)})
+    if through:
+        line, column = locate_name(through[0], statement.sql)
+        told = "" if through[0] == view.name else f": {through[0]} is computed from it"
+        message, hint = f"{view.name} would read itself{told}", "read what it reads"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+
+
+def _can_keep_rows(
+    version: Version, stored: StoredCatalog, before: Relation, after: Relation, plan: IncrementalPlan
+) -> bool:
+    """Tell whether the rows of a view can go on as those of another query, once the difference is committed."""
+    table = find_computed_table(version, before.name)
+    domain, creation = (
+        find_domain_name(stored, before.name),
+        list_creations(version).get(find_domain_name(stored, before.name)),
+    )
+    if table is None or (creation is not None and creation.state == CONSUMING_SNAPSHOT):
+        return False
+    same = msgspec.structs.replace(
+        after,
+        sql=before.sql,
+        dialect=before.dialect,
+        options=before.options,
+        depends_on=before.depends_on,
+        through=before.through,
+        checks=before.checks,
+        renamed=before.renamed,
+    )
+    held, wanted = table.table, build_table(plan.fragments[-1])
+    shape = (wanted.schema, wanted.primary_key, wanted.distribution_key)
+    if same != before or shape != (held.schema, held.primary_key, held.distribution_key):
+        return False
+    if find_domain_name(StoredCatalog(Catalog({before.name: after}), {}), before.name) != domain:
+        return False
+    if (
+        before.append_only
+        or before.carried
+        or is_partitioned(before.options)
+        or is_partitioned(after.options)
+    ):
+        return False
+    fragments = (*stored.plans[before.name].fragments, *plan.fragments)
+    if any(
+        f.expiry or find_closing_filters(f.plan) or isinstance(f.rule, JoinedOnArrival) for f in fragments
+    ):
+        return False
+    read = {name for f in plan.fragments for name in f.inputs} & stored.catalog.relations.keys()
+    return not any(stored.catalog.get(name).is_pass_through for name in read)
+
+
+def _build_commit(
+    version: Version, stored: StoredCatalog, view: str, catalog: dict[str, str | None]
+) -> Commit:
+    """Return the commit by which a view gets another plan: its states go, and nothing holds logs for it until it is computed."""
+    tables = [fragment.table for fragment in stored.plans[view].fragments]
+    states = {table for table in tables if table != view}
+    acks: dict[str, dict[str, int | None]] = {}
+    for table in tables:
+        for upstream in stored.inputs[table]:
+            if upstream not in states and upstream != view:
+                acks.setdefault(upstream, {})[table] = None
+    changed, further = drop_creations(version, states)
+    dropped = {*states, *further} & version.tables.keys()
+    notes = changed | forget_boundaries(version, tables) | forget_check_results(version, [view])
+    notes |= forget_failure(version, find_domain_name(stored, view)) | mark_replaced(view)
+    return Commit(
+        drop=tuple(sorted(dropped)),
+        acks={upstream: names for upstream, names in acks.items() if upstream in version.tables},
+        catalog=catalog | notes,
+        precondition=require_same_catalog(version),
+    )

@@ -1,0 +1,1 @@
+"""What a statement must not do, as another relation relies on it."""

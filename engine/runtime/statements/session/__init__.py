@@ -1,0 +1,1 @@
+"""Statements that change a session, not the store."""

@@ -1,0 +1,53 @@
+"""SET, RESET and SHOW of a session's settings; errors name the place in the statement."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from engine.errors import SqlError
+from engine.meta.epochs.query_policy import check_policy
+from engine.runtime.relations import locate_name
+from engine.sql.statements.session.settings import SessionSettings, WrongSetting, resolve_name
+from engine.sql.statements.statement_types import Set, ShowVariable
+
+LOCAL = "SET LOCAL has no effect: each statement is a transaction of its own; SET holds for the session"
+
+
+def set_variable(settings: SessionSettings, statement: Set) -> str:
+    """Run SET or RESET; returns the notice that there is to give, else "". Raises SqlError with the place."""
+    if not statement.name:
+        settings.reset()
+        return ""
+    try:
+        value = statement.value
+        if value is not None and resolve_name(statement.name) == "query_policy":
+            value = _check_policy(value)
+        if statement.local:
+            SessionSettings().put(statement.name, value)
+            return LOCAL
+        return settings.put(statement.name, value)
+    except WrongSetting as error:
+        raise _build_error(error, statement.name, statement.sql) from error
+
+
+def show_variable(settings: SessionSettings, statement: ShowVariable) -> pa.Table:
+    """Return the value of a setting under its name, or of all: name, setting, description. Raises SqlError with the place."""
+    if statement.name is None:
+        names, values, texts = zip(*settings, strict=True)
+        return pa.table({"name": names, "setting": values, "description": texts})
+    try:
+        return pa.table({statement.name.replace(" ", "_"): [settings[statement.name]]})
+    except WrongSetting as error:
+        raise _build_error(error, statement.name, statement.sql) from error
+
+
+def _check_policy(value: str) -> str:
+    try:
+        return check_policy(value)
+    except SqlError as error:
+        raise WrongSetting(error.message, error.hint) from error
+
+
+def _build_error(error: WrongSetting, name: str, sql: str) -> SqlError:
+    line, column = locate_name(name, sql)
+    return SqlError(error.message, sql=sql, line=line, column=column, hint=error.hint)

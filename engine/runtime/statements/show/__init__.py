@@ -1,0 +1,1 @@
+"""SHOW and EXPLAIN: statements that list or describe."""

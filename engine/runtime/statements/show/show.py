@@ -1,0 +1,194 @@
+"""SHOW, DESCRIBE and EXPLAIN: what the catalog and the plans hold, as tables."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import sqlglot.expressions as exp
+from pyspark.sql import SparkSession
+
+from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.runtime.relations import resolve_relation
+from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statements.create.check_views import CheckViews, plan_checks
+from engine.runtime.statements.create.relations import plan_view
+from engine.runtime.statements.create.schema import build_no_schema_error
+from engine.sql.bind.binder import bind
+from engine.sql.dialect import Dialect
+from engine.sql.explain import explain as explain_plan
+from engine.sql.incremental.access_paths import index_name
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.schemas import SYSTEM, list_schemas, own_schema, schema_of
+from engine.sql.statements.ddl.macros import decode_macro
+from engine.sql.statements.reader import (
+    CreateMaterializedView,
+    CreateView,
+    Describe,
+    Explain,
+    Show,
+    ShowCreate,
+    parse_statement,
+)
+from engine.sql.statements.risingwave_text import render_statement
+from engine.sql.typing.text_lengths import format_column_type
+
+_KINDS = {
+    "tables": ("table",),
+    "views": ("view", "materialized view"),
+    "materialized views": ("materialized view",),
+    "indexes": ("index",),
+    "functions": ("function",),
+    "sources": (),
+    "all": ("table", "source", "view", "materialized view"),
+}
+
+
+def show_relations(
+    stored: StoredCatalog, statement: Show, spark: Callable[[], SparkSession], dialect: Dialect
+) -> pa.Table:
+    """Return name and kind of the relations asked for; of COLUMNS FROM a relation its columns."""
+    if statement.what == "columns":
+        return describe_relation(stored, Describe(statement.name, statement.sql), spark)
+    if statement.what == "schemas":
+        names = [own_schema(dialect), *sorted(list_schemas(stored.catalog)), *SYSTEM]
+        shown = [name for name in names if statement.like is None or _matches(name, statement.like)]
+        return pa.table({"name": shown}, _build_text_schema("name"))
+    if statement.schema is not None:
+        _check_schema(stored, statement, dialect)
+    kinds = _KINDS[statement.what]
+    wanted = {
+        n: r for n, r in sorted(stored.catalog.relations.items()) if r.kind in kinds and not n.startswith("_")
+    }
+    if statement.what == "sources":
+        wanted = {
+            n: r
+            for n, r in stored.catalog.relations.items()
+            if "connector" in r.options and r.kind in ("table", "source")
+        }
+    if statement.name:
+        base = resolve_relation(stored, "", statement.name, statement.sql, system=True).name
+        wanted = {n: r for n, r in wanted.items() if r.options.get("on") == base}
+    if statement.schema is not None:
+        schema = "" if statement.schema == own_schema(dialect) else statement.schema
+        wanted = {n: r for n, r in wanted.items() if schema_of(n) == schema}
+    found = [(n, r.kind) for n, r in wanted.items()]
+    if statement.like is not None:
+        found = [(name, kind) for name, kind in found if _matches(name, statement.like)]
+    return pa.table(
+        {"name": [n for n, _ in found], "kind": [k for _, k in found]}, _build_text_schema("name", "kind")
+    )
+
+
+def _matches(name: str, like: str) -> bool:
+    return fnmatch.fnmatchcase(name, like.replace("%", "*").replace("_", "?"))
+
+
+def _check_schema(stored: StoredCatalog, statement: Show, dialect: Dialect) -> None:
+    name = statement.schema
+    if name is not None and name != own_schema(dialect) and name not in list_schemas(stored.catalog):
+        raise build_no_schema_error(stored.catalog, name, statement.sql)
+
+
+def show_create(stored: StoredCatalog, statement: ShowCreate, dialect: Dialect) -> pa.Table:
+    """Return the statement that created a relation; `risingwave` names its schema, and shows its text as RisingWave does."""
+    relation = resolve_relation(stored, "", statement.name, statement.sql, system=True)
+    name, text = relation.name, relation.sql
+    if dialect == "risingwave" and relation.dialect == dialect:
+        name = name if schema_of(name) else f"{own_schema(dialect)}.{name}"
+        text = render_statement(text, dialect)
+    return pa.table({"name": [name], "create_statement": [text]})
+
+
+def describe_relation(
+    stored: StoredCatalog, statement: Describe, spark: Callable[[], SparkSession]
+) -> pa.Table:
+    """Return the columns of a relation with type, nullability and key; of a plain view Spark tells the types."""
+    relation = resolve_relation(stored, "", statement.name, statement.sql, system=True)
+    if relation.kind == "function":
+        macro = decode_macro(relation)
+        shown_parts = (*macro.parameters, ("returns", macro.returns))
+        return pa.table({"parameter": [n for n, _ in shown_parts], "type": [k for _, k in shown_parts]})
+    shown = [column for column in relation.columns if not column.hidden]
+    types = [format_column_type(column) for column in shown]
+    if relation.kind == "view":
+        view = parse_statement(relation.sql, relation.dialect)
+        assert isinstance(view, CreateView)
+        bound = bind(view.query, stored.catalog, dialect=relation.dialect, sql=relation.sql, named=True)
+        found = SparkAnalyzer(spark(), stored.catalog, relation.sql).infer_types(bound.plan)
+        types = [found[internal] for _, internal in bound.columns]
+    return pa.table(
+        {
+            "column": [column.name for column in shown],
+            "type": types,
+            "nullable": [not relation.is_never_null(column) for column in shown],
+            "key": [column.storage_name in relation.unique_key for column in shown],
+            "comment": [column.comment or "" for column in shown],
+        }
+    )
+
+
+def explain_statement(stored: StoredCatalog, statement: Explain, dialect: Dialect) -> pa.Table:
+    """Return the bound plan of a query or view as text."""
+    target = statement.target
+    named = isinstance(target, CreateMaterializedView) and bool(target.columns)
+    query = target.query if isinstance(target, CreateMaterializedView) else target
+    bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql, named=named)
+    return _build_line_table("\n".join([explain_plan(bound.plan), *(f"rule {note}" for note in bound.notes)]))
+
+
+def explain_incremental(
+    stored: StoredCatalog, spark: SparkSession, statement: Explain, dialect: Dialect
+) -> pa.Table:
+    """Return the incremental plan of a query or view: fragments, rules, keys, state tables and why."""
+    target = statement.target
+    if not isinstance(target, CreateMaterializedView):
+        assert isinstance(target, exp.Query)
+        target = CreateMaterializedView("explained", target, statement.sql, {}, False, statement.sql)
+    relation, plan = plan_view(stored.catalog, spark, target, dialect)
+    return _build_line_table(
+        "\n".join(
+            [
+                format_incremental_plan(plan),
+                *_explain_checks(plan_checks(stored.catalog, spark, relation, plan)),
+            ]
+        )
+    )
+
+
+def _explain_checks(found: CheckViews) -> Iterator[str]:
+    """Yield the checks of a view, and the plans of the hidden views that hold and count what breaks them."""
+    for check in found.checks:
+        kept = (
+            ", ".join(name for name in (check.breaks, check.counts) if name) or "nothing: the key is unique"
+        )
+        yield f"check {check.name} ({check.severity}): {check.text}; kept by {kept}"
+    for name, plan in found.plans.items():
+        yield format_incremental_plan(plan, "check" if found.relations[name].kind == "check" else "index")
+
+
+def format_incremental_plan(plan: IncrementalPlan, what: str = "view") -> str:
+    """Return an incremental plan as text, one paragraph a fragment."""
+    parts = []
+    for table, by in plan.indexes:
+        parts.append(f"index {index_name(table, by)}: {table} by {', '.join(by)} (shared)")
+    for fragment in plan.fragments:
+        role = what if fragment.table == plan.view else "state"
+        parts.append(
+            f"{role} {fragment.table}: rule {fragment.rule.word} ({fragment.why}); key {', '.join(fragment.key)}; "
+            f"distributed by {', '.join(fragment.distribution_key)}\n{_indent(explain_plan(fragment.plan))}"
+        )
+    return "\n".join(parts)
+
+
+def _indent(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+def _build_line_table(text: str) -> pa.Table:
+    return pa.table({"plan": pa.array(text.splitlines(), pa.string())})
+
+
+def _build_text_schema(*names: str) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])

@@ -1,0 +1,1 @@
+"""Dates, times and intervals of PostgreSQL, written for Spark."""

@@ -1,0 +1,1 @@
+"""Arrays, rows and other nested values of PostgreSQL, written for Spark."""

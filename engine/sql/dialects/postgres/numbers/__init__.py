@@ -1,0 +1,1 @@
+"""Numbers and statistics of PostgreSQL, written for Spark."""

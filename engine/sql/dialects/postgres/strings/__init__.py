@@ -1,0 +1,1 @@
+"""Texts and patterns of PostgreSQL, written for Spark."""

@@ -1,0 +1,133 @@
+"""Comparisons with the one row of another query, which become filters against a bound that moves.
+
+`WHERE x > (SELECT max(y) FROM t2)` is bound as a join of every pair, which an epoch that moves the maximum would try again with
+all rows. Where x and y are whole numbers, dates or timestamps, and nothing else is read of that row, rows are kept in the order
+of x instead, and the epoch reads those that the bound passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from engine.sql.expression.clock import split_predicate
+from engine.sql.expression.nodes import Column, Comparison, Expr
+from engine.sql.expression.template import join_conditions
+from engine.sql.incremental.lookup_states import Analyzer
+from engine.sql.incremental.monotone_expressions import find_unit
+from engine.sql.incremental.window_close import cast_to_number
+from engine.sql.plan import Aggregate, DynamicFilter, Filter, Join, Node, Project, UnionAll, Unnest
+from engine.sql.rewrites.binding.free_columns import list_call_expressions
+
+AT = "moving:at"
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+Operator = Literal["<", "<=", ">", ">="]
+
+
+class _BoundComparison(NamedTuple):
+    """A comparison: what is compared of the rows, how, and with which column of the one row; `rest` are other conditions."""
+
+    value: Expr
+    operator: Operator
+    column: str
+    rest: tuple[Expr, ...]
+
+
+def replace_with_dynamic_filters(node: Node, needed: Set[str], analyzer: Analyzer) -> Node:
+    """Return a plan with filters for joins that do nothing but compare with one row; `needed` are the columns that are read."""
+    match node:
+        case Filter(input=Join() as join):
+            found = _build_filter(join, split_predicate(node.predicate), needed, analyzer)
+            if found is not None:
+                return found
+            return msgspec.structs.replace(
+                node, input=replace_with_dynamic_filters(join, _find_columns_read(node, needed), analyzer)
+            )
+        case Join():
+            found = _build_filter(node, (), needed, analyzer)
+            if found is not None:
+                return found
+            used = _find_columns_read(node, needed)
+            left = replace_with_dynamic_filters(node.left, used, analyzer)
+            return msgspec.structs.replace(
+                node, left=left, right=replace_with_dynamic_filters(node.right, used, analyzer)
+            )
+        case Filter() | Project() | Aggregate() | Unnest():
+            below = replace_with_dynamic_filters(node.input, _find_columns_read(node, needed), analyzer)
+            return msgspec.structs.replace(node, input=below)
+        case UnionAll():
+            inputs = tuple(
+                replace_with_dynamic_filters(one, set(one.columns), analyzer) for one in node.inputs
+            )
+            return msgspec.structs.replace(node, inputs=inputs)
+    return node
+
+
+def _find_columns_read(node: Node, needed: Set[str]) -> Set[str]:
+    """Return the columns that a node reads of its input for those of its own that are `needed`."""
+    match node:
+        case Filter():
+            return needed | set(node.predicate.columns)
+        case Project():
+            return {column for _, expr in node.items for column in expr.columns}
+        case Aggregate():
+            exprs = [expr for _, expr in node.keys]
+            exprs += [expr for call in node.calls for expr in list_call_expressions(call)]
+            return {column for expr in exprs for column in expr.columns}
+        case Unnest():
+            return needed | set(node.array.columns)
+        case Join():
+            used = needed | {column for pair in node.on for column in pair}
+            return used | set(node.residual.columns if node.residual is not None else ())
+    return needed
+
+
+def _build_filter(join: Join, above: tuple[Expr, ...], needed: Set[str], analyzer: Analyzer) -> Node | None:
+    """Return the filter that a join of every pair and the conditions `above` it come to, None where they are more."""
+    if join.kind != "inner" or join.on or not _is_one_row(join.right):
+        return None
+    parts = (*above, *(() if join.residual is None else split_predicate(join.residual)))
+    mine = set(join.left.columns)
+    compared = _match_comparison(parts, mine, set(join.right.columns))
+    if compared is None or not needed <= mine:
+        return None
+    rest = join_conditions(compared.rest)
+    source = replace_with_dynamic_filters(join.left, mine, analyzer)
+    source = source if rest is None else Filter(source, rest)
+    unit = find_unit(analyzer.infer_types(Project(source, ((AT, compared.value),)))[AT])
+    if unit is None or unit != find_unit(analyzer.infer_types(join.right)[compared.column]):
+        return None
+    carried = tuple((name, Column(name)) for name in source.columns)
+    valued = Project(source, (*carried, (AT, compared.value)))
+    at = f"{AT}:{compared.column}"
+    fed = Project(valued, (*carried, (at, cast_to_number(AT, unit))))
+    return DynamicFilter(
+        fed, at, (), compared.operator, against=Project(join.right, ((at, Column(compared.column)),))
+    )
+
+
+def _match_comparison(parts: tuple[Expr, ...], mine: Set[str], theirs: Set[str]) -> _BoundComparison | None:
+    """Return the one comparison with the other row, None if there are several conditions on it, or others."""
+    across = [part for part in parts if not set(part.columns) <= mine]
+    if len(across) != 1 or not isinstance(across[0], Comparison):
+        return None
+    left, right, operator = across[0].left, across[0].right, across[0].operator
+    if left.column in theirs:
+        left, right, operator = right, left, _TURNED.get(operator, "")
+    if right.column not in theirs or not set(left.columns) <= mine or not left.columns:
+        return None
+    for known in ("<", "<=", ">", ">="):
+        if operator == known:
+            return _BoundComparison(
+                left, known, right.columns[0], tuple(part for part in parts if part is not across[0])
+            )
+    return None
+
+
+def _is_one_row(node: Node) -> bool:
+    """Tell whether a plan is an aggregate without GROUP BY, of which columns are taken as they are."""
+    while isinstance(node, Project) and all(expr.column is not None for _, expr in node.items):
+        node = node.input
+    return isinstance(node, Aggregate) and not node.keys

@@ -1,0 +1,1 @@
+"""Rewrites while a query is bound."""

@@ -1,0 +1,1 @@
+"""Rewrites of parsed queries, before they are bound."""

@@ -1,0 +1,95 @@
+"""A call of a user's SQL function is replaced by the function's body, its parameters by what is given.
+
+Applies to every call of a function of the catalog, also inside of other bodies. First of all rules, since a body may hold
+whatever the others rewrite.
+"""
+
+from __future__ import annotations
+
+import sqlglot.expressions as exp
+
+from engine.errors import SqlError
+from engine.sql.parsing.location import copy_location
+from engine.sql.parsing.names import normalize_identifier
+from engine.sql.parsing.statement_errors import sql_error
+from engine.sql.rewrites.contract import ParsedExample, QueryText
+from engine.sql.statements.ddl.macros import decode_macro, find_called_function, parse_body
+from engine.sql.typing.types import cast_type
+
+EXAMPLE = ParsedExample(
+    before="SELECT id, twice(price) AS p FROM bid",
+    after="SELECT id, CAST((CAST(price AS BIGINT) * 2) AS BIGINT) AS p FROM bid",
+)
+_DEEPEST = 64
+
+
+def inline_functions(tree: exp.Expr, text: QueryText) -> exp.Expr:
+    """Return the tree with every call of a user's function replaced by its body; raises SqlError for a wrong call."""
+    if not any(relation.kind == "function" for relation in text.catalog.relations.values()):
+        return tree
+    return _Inliner(text).inline(tree, 0)
+
+
+class _Inliner:
+    def __init__(self, text: QueryText) -> None:
+        self.catalog, self.dialect, self.sql = text.catalog, text.dialect, text.sql
+
+    def inline(self, tree: exp.Expr, depth: int) -> exp.Expr:
+        return tree.transform(lambda node: self._replace_call(node, depth), copy=False)
+
+    def _replace_call(self, node: exp.Expr, depth: int) -> exp.Expr:
+        relation = find_called_function(node, self.catalog)
+        if relation is None:
+            return node
+        macro = decode_macro(relation)
+        given = [self.inline(argument.copy(), depth) for argument in node.expressions]
+        if len(given) != len(macro.parameters):
+            wanted = ", ".join(f"{name} {kind}" for name, kind in macro.parameters)
+            message = f"function {relation.name} takes {len(macro.parameters)} values, {len(given)} are given"
+            raise sql_error(message, node, self.sql, f"write {relation.name}({wanted})")
+        if relation.dialect != self.dialect and {relation.dialect, self.dialect} & {"spark"}:
+            message = f"function {relation.name} was made in dialect {relation.dialect}"
+            raise sql_error(
+                message,
+                node,
+                self.sql,
+                f"SET dialect = {relation.dialect}, or make it again in {self.dialect}",
+            )
+        if depth > _DEEPEST:
+            raise SqlError(f"function {relation.name} calls itself")
+        arguments = {
+            name: _cast(argument, kind)
+            for (name, kind), argument in zip(macro.parameters, given, strict=True)
+        }
+        body = _bind_body(parse_body(macro, relation.dialect), arguments)
+        body = self.inline(body, depth + 1)
+        found = _cast(exp.Paren(this=body), macro.returns)
+        for part in body.walk():  # the body stands in another text
+            if part.meta.pop("written", None) is None:
+                part.meta.pop("start", None)
+                part.meta.pop("end", None)
+        return copy_location(found, node)
+
+
+def _bind_body(body: exp.Expr, arguments: dict[str, exp.Expr]) -> exp.Expr:
+    def bind_node(node: exp.Expr) -> exp.Expr:
+        name = None
+        if isinstance(node, exp.Column) and not node.args.get("table"):
+            name = normalize_identifier(node.this)
+        elif isinstance(node, exp.Parameter | exp.Placeholder) and isinstance(node.this, exp.Literal):
+            name = f"${node.this.name}"
+        if name not in arguments:
+            return node
+        argument = arguments[name].copy()
+        for part in argument.walk():
+            part.meta["written"] = True
+        return argument
+
+    return body.transform(bind_node)
+
+
+def _cast(node: exp.Expr, kind: str) -> exp.Expr:
+    inner = (
+        node if isinstance(node, exp.Column | exp.Literal | exp.Paren | exp.Cast) else exp.Paren(this=node)
+    )
+    return exp.Cast(this=inner, to=cast_type(kind))

@@ -1,0 +1,1 @@
+"""Statements of a session: SET, SHOW, PREPARE, EXPLAIN and FLUSH as values."""

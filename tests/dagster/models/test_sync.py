@@ -1,0 +1,60 @@
+"""What a run tells of models that the store refuses: their place in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dagster_tideline.models.loader import load_models
+from dagster_tideline.models.sync import sync_models
+from engine.session import Session
+
+TABLE = "CREATE TABLE t (a INT PRIMARY KEY, n INT);\n\n"
+WRONG = [
+    ("-- Told.\nCREATE MATERIALIZED VIEW v AS\n  SELECT a, x FROM t;\n", "x", 5, 13),
+    ("-- check: n > 0\nCREATE MATERIALIZED VIEW v AS SELECT n, x FROM t;\n", "x", 4, 41),
+    (
+        "-- Told.\n-- check: n > 0\n-- check: m > 0\nCREATE MATERIALIZED VIEW v AS SELECT a, n FROM t;\n",
+        "m",
+        4,
+        11,
+    ),
+    (
+        "-- check: n > 0\nCREATE MATERIALIZED VIEW v WITH (parallelism = '1') AS\nSELECT n,\n  x FROM t;\n",
+        "x",
+        6,
+        3,
+    ),
+    (
+        "-- check: n > 0\n-- delta: s3://b/v\nCREATE MATERIALIZED VIEW v AS SELECT a, n FROM t;\n",
+        "s3a://b/v:",
+        4,
+        11,
+    ),
+    (
+        "-- delta: s3://b/v\n-- check: m > 0\nCREATE MATERIALIZED VIEW v AS SELECT a, n FROM t;\n",
+        "m",
+        4,
+        11,
+    ),
+    ("-- delta: s3://b/v\nCREATE MATERIALIZED VIEW v AS SELECT x FROM t;\n", "x", 4, 38),
+]
+
+
+@pytest.mark.parametrize(("view", "name", "line", "column"), WRONG)
+def test_a_model_that_is_refused_is_told_at_its_place_in_the_file(
+    tmp_path: Path, spark: SparkSession, view: str, name: str, line: int, column: int
+) -> None:
+    text = TABLE + view
+    (tmp_path / "m.sql").write_text(text)
+    models = load_models(tmp_path)
+    assert [model.error for model in models] == [None, None]
+    with Session((tmp_path / "store").as_uri(), spark) as session:
+        report = sync_models(session, models)
+    assert report.created == ("t",)
+    told = report.errors["v"]
+    shown = text.splitlines()[line - 1]
+    assert told.startswith("m.sql: ") and f" {name}" in told.splitlines()[0], told
+    assert f"\n  line {line}, column {column}:\n    {shown}\n    {' ' * (column - 1)}^" in told, told

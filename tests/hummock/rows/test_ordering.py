@@ -1,0 +1,82 @@
+"""The order of rows against a plain sort, with hashes that collide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.hummock.rows.ordering import equal_to_previous, equal_values, order_by_key, sort_indices
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([None, "a", "b"])), max_size=30
+)
+
+
+def expected(rows: list[tuple]) -> tuple[list[int], list[bool]]:
+    order = sorted(range(len(rows)), key=lambda i: (rows[i][0], rows[i][1], rows[i][2] or ""))
+    return order, [n == 0 or rows[order[n]] != rows[order[n - 1]] for n in range(len(rows))]
+
+
+def as_table(rows: list[tuple]) -> tuple[np.ndarray, pa.Table]:
+    hashes = np.array([row[0] for row in rows], dtype=np.int64)
+    return hashes, pa.table(
+        {
+            "k": pa.array([row[1] for row in rows], pa.int64()),
+            "s": pa.array([row[2] for row in rows], pa.string()),
+        }
+    )
+
+
+@given(ROWS)
+def test_rows_are_ordered_by_hash_and_key_and_stay_in_turn_where_equal(rows: list[tuple]) -> None:
+    order, first = order_by_key(*as_table(rows))
+    assert (order.tolist(), first.tolist()) == expected(rows)
+
+
+@given(st.lists(ROWS, max_size=5))
+def test_sorted_sources_are_merged_newest_first(sources: list[list[tuple]]) -> None:
+    runs = [sorted(set(rows), key=lambda row: (row[0], row[1], row[2] or "")) for rows in sources]
+    rows = [row for run in runs for row in run]
+    hashes, keys = as_table(rows)
+    source = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
+    order, first = order_by_key(hashes, keys, source)
+    assert (order.tolist(), first.tolist()) == expected(rows)
+
+
+def test_nested_values_are_the_same_as_their_parts_are() -> None:
+    nan, kind = (
+        float("nan"),
+        pa.list_(pa.struct([("x", pa.float64()), ("m", pa.map_(pa.string(), pa.float64()))])),
+    )
+    one = [[{"x": nan, "m": [("a", nan)]}], [{"x": -0.0, "m": None}], [{"x": 1.0, "m": []}, None], [], None]
+    other = [[{"x": nan, "m": [("a", nan)]}], [{"x": 0.0, "m": None}], [{"x": 1.0, "m": []}], None, None]
+    found = equal_values(pa.array(one, kind), pa.array(other, kind))
+    assert found.tolist() == [True, True, False, False, True]
+
+
+KINDS = (pa.int8(), pa.int64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us"))
+
+
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.sampled_from([None, -1, 0, 1, 5, "least", "most"]), max_size=12),
+    st.booleans(),
+)
+def test_the_ends_of_a_type_have_their_place_and_equal_themselves(
+    kind: pa.DataType, given_values: list[int | str | None], with_nulls: bool
+) -> None:
+    bits = kind.bit_width
+    ends: dict[int | str | None, int | None] = {"least": -(1 << bits - 1), "most": (1 << bits - 1) - 1}
+    values = [ends[value] if isinstance(value, str) else value for value in given_values]
+    if not with_nulls:
+        values = [value for value in values if value is not None]
+    numbers = pa.array(values, pa.int8() if bits == 8 else pa.int32() if bits == 32 else pa.int64())
+    column = numbers.view(kind)
+    keys = pa.table({"k": column})
+    wanted = sorted(range(len(values)), key=lambda n: (values[n] is not None, values[n] or 0))
+    assert sort_indices(keys).tolist() == wanted
+    assert equal_values(column, column).all()
+    same = [values[a] == values[b] for a, b in zip(wanted[1:], wanted, strict=False)]
+    assert equal_to_previous(keys.take(pa.array(wanted, pa.int64()))).tolist() == same

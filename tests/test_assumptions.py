@@ -1,0 +1,26 @@
+"""The list of claims: each says who makes it and how it is checked, and each is checked somewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine import assumptions
+from engine.verification import Assumption
+
+ENGINE = Path(assumptions.__file__).parent
+
+
+def test_every_claim_says_who_makes_it_and_how_it_is_checked() -> None:
+    assert len({claim.name for claim in assumptions.CLAIMS}) == len(assumptions.CLAIMS)
+    assert all(claim.says and claim.made_by and claim.checked_by for claim in assumptions.CLAIMS)
+    assert {c for c in vars(assumptions).values() if isinstance(c, Assumption)} == set(assumptions.CLAIMS)
+
+
+def test_every_claim_is_checked_in_the_engine_or_by_crash_programs_or_random_worlds() -> None:
+    checks = [path for path in ENGINE.rglob("*.py") if path != Path(assumptions.__file__)]
+    text = "".join(path.read_text() for path in checks)
+    names = {name for name, value in vars(assumptions).items() if isinstance(value, Assumption)}
+    assert {name for name in names if f"broken({name}" not in text.replace("\n", "").replace(" ", "")} == {
+        "EMPTY",
+        "NO_CHANGE",
+    }
