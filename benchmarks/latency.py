@@ -4,7 +4,8 @@
 each request back, and keeps two views (sums by customer, a join of two tables) over 200,000 orders there. An epoch is one
 `Session.write` and one `Session.flush`; both are told apart. For each size and delay it prints the median seconds, how many
 requests of each kind an epoch sent, from whatever process, the most of them of which none began before the one before had
-ended, and what a million epochs would cost at the prices of `engine.hummock.monitoring.prices`. The round trips that an epoch waits for
+ended, and what a million epochs would cost at the prices of `engine.hummock.monitoring.prices`. The round trips that an epoch
+waits for
 are read from the seconds: what 80 ms a request add to them, by 80 ms. It ends with 1 if a flush of 1,000 changes waits for more
 than four. The delays take turns. At the end the views are compared with DuckDB's.
 """

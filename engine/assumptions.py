@@ -1,8 +1,8 @@
 """Every claim by which work is left out: what it says, who makes it, and how `TIDELINE_VERIFY=1` has it checked.
 
 The checks stand with what relies on them: `hummock/sorted_files/assumption_checks.py` for the storage engine,
-`runtime/epoch/assumption_checks.py` for epochs of views. A claim is about what is stored, not about what came in: what passes a filter
-on the way may meet its other half in the table.
+`runtime/epoch/assumption_checks.py` for epochs of views. A claim is about what is stored, not about what came in: what passes
+a filter on the way may meet its other half in the table.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("engine", "tideline", "dagster_tideline")
 SEAM = "engine/arrow.py"
 TAKES_APART = ("to_pylist", "as_py", "to_pydict", "to_pandas", "toPandas", "collect", "toLocalIterator")
-OF_NO_TIME = ("sum", "any", "all", "count", "count_distinct", "as_numbers")
+OF_NO_TIME = ("sum", "any", "all", "count", "count_distinct", "to_int64")
 """What functions of these names give is a number or a truth, and no time."""
 COLLECTORS = ("gc", "chain", "self.maintenance")
 """What collects garbage, and no rows."""
@@ -26,9 +26,9 @@ OF_NUMBERS_AND_TEXTS = {
         "session.read.format('delta').load(place.spark).limit(0).collect()",
     ),
     "engine/connectors/delta/sink/tables.py": (
-        "session.sql(f'DESCRIBE DETAIL {delta_name(url)}').toArrow().to_pylist()",
-        "session.sql(f'DESCRIBE HISTORY {delta_name(url)} LIMIT 1').toArrow().to_pylist()",
-        "session.sql(f'SHOW TBLPROPERTIES {delta_name(url)}').toArrow().to_pylist()",
+        "session.sql(f'DESCRIBE DETAIL {render_table_name(url)}').toArrow().to_pylist()",
+        "session.sql(f'DESCRIBE HISTORY {render_table_name(url)} LIMIT 1').toArrow().to_pylist()",
+        "session.sql(f'SHOW TBLPROPERTIES {render_table_name(url)}').toArrow().to_pylist()",
     ),
     "engine/connectors/landing/commits.py": ("found.to_pylist()",),
     "engine/connectors/landing/rows.py": (
@@ -51,7 +51,7 @@ OF_NUMBERS_AND_TEXTS = {
         "pc.min(numbers).as_py()",
         "pc.max(numbers).as_py()",
     ),
-    "engine/hummock/reads/lookup.py": ("column.take(positions(order)).to_pylist()",),
+    "engine/hummock/reads/lookup.py": ("column.take(to_positions(order)).to_pylist()",),
     "engine/hummock/writes/shared_buffer.py": (
         "hashes[0].as_py()",
         "hashes[-1].as_py()",
@@ -76,7 +76,7 @@ OF_NUMBERS_AND_TEXTS = {
     ),
     "engine/operators/skew.py": ("pc.max(counted.column('hash_count')).as_py()",),
     "engine/runtime/epoch/assumption_checks.py": (
-        "pc.min(as_numbers(rows.column(expiry.column).combine_chunks())).as_py()",
+        "pc.min(to_int64(rows.column(expiry.column).combine_chunks())).as_py()",
     ),
     "engine/runtime/epoch/row_checks.py": (
         "rows.drop_columns(list(texts)).to_pandas()",
@@ -90,7 +90,7 @@ OF_NUMBERS_AND_TEXTS = {
         "reduce(DataFrame.union, frames).where('key IS NOT NULL').distinct().limit(most).collect()",
     ),
     "engine/runtime/partitions/values.py": (
-        "frame.selectExpr(f'{spark_sql(how.key(how.tables[how.view]))} AS `key`').distinct().collect()",
+        "frame.selectExpr(f'{render_spark_sql(how.build_key(how.tables[how.view]))} AS `key`').distinct().collect()",
         "rows.column(name).to_pylist()",
     ),
     "engine/runtime/reads/local_read.py": ("scalar.as_py()",),

@@ -1,6 +1,6 @@
-"""The shape of the code: how long modules and functions are, how much is handed to a call, and that no modules import each other.
+"""The shape of the code: names, how much is handed to a call, and that no modules import each other.
 
-What stands in the lists of exceptions was there before the rule. They only shrink: an exception that is no longer needed fails.
+Sizes of modules and functions are no rule: `python -m tools.shape` prints them.
 """
 
 from __future__ import annotations
@@ -8,18 +8,17 @@ from __future__ import annotations
 import pytest
 
 from tools.shape import (
-    MOST_LINES,
-    MOST_LINES_OF_A_FUNCTION,
     MOST_PARAMETERS,
+    PRODUCT,
     Module,
     find_circle,
+    is_participle,
+    is_verb,
+    list_double_classes,
+    list_names,
     read_modules,
 )
 
-PACKAGES = ("engine", "dagster_tideline", "tideline", "dagster_project", "resources", "assets")
-
-LONG_MODULES: set[str] = set()
-LONG_FUNCTIONS: set[str] = set()
 MANY_PARAMETERS = {
     "engine.hummock.store.Hummock.iter",  # options of a read, by name
     "engine.hummock.store.Hummock.open",  # options of a store, by name
@@ -32,22 +31,23 @@ LATE_IMPORTS = {
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, Module]:
-    return read_modules(PACKAGES)
+    return read_modules(PRODUCT)
 
 
-def test_modules_are_short(modules: dict[str, Module]) -> None:
-    long = {name for name, module in modules.items() if module.lines > MOST_LINES}
-    assert long == LONG_MODULES, (
-        f"more than {MOST_LINES} lines: take a concept out; or an exception that is none by now"
+def test_functions_are_named_by_verbs(modules: dict[str, Module]) -> None:
+    names = list_names(modules)
+    participles = [name for name in names if is_participle(name)]
+    assert len(participles) <= 0.03 * len(names), (
+        f"name what these do, as `narrow` for `narrowed`: {participles}"
+    )
+    assert sum(map(is_verb, names)) >= 0.4 * len(names), (
+        "begin names of functions with verbs (tools/verbs.txt)"
     )
 
 
-def test_functions_are_short(modules: dict[str, Module]) -> None:
-    sizes = {name: lines for module in modules.values() for name, (lines, _) in module.functions.items()}
-    long = {name for name, lines in sizes.items() if lines > MOST_LINES_OF_A_FUNCTION}
-    assert long == LONG_FUNCTIONS, (
-        f"more than {MOST_LINES_OF_A_FUNCTION} lines; or an exception that is none by now"
-    )
+def test_few_classes_share_a_name(modules: dict[str, Module]) -> None:
+    double = list_double_classes(modules)
+    assert len(double) <= 8, f"give each its own name: {double}"
 
 
 def test_functions_take_few_parameters(modules: dict[str, Module]) -> None:

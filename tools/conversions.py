@@ -30,8 +30,8 @@ HEAD = """\
 
 What becomes of a value of one type in a column of another, whatever door it comes by: `write`, files of
 landing folders, sources, sinks INTO a table (which take what is *taken* alone). It is one table
-(`sql/typing/conversions.py`, done by `column_conversion.py`), and it recurses: elements of arrays, keys and values of maps and fields of
-structs follow it as whole columns do. A column of the same type is taken as it is.
+(`sql/typing/conversions.py`, done by `column_conversion.py`), and it recurses: elements of arrays, keys and values of maps and
+fields of structs follow it as whole columns do. A column of the same type is taken as it is.
 
 - **taken**: always.
 - **nearest**: as the nearest value of the column's type; a number beyond its last one is refused.

@@ -45,8 +45,8 @@ BUGS = (
     Bug(
         "garbage collection deletes what is too young",
         "engine/hummock/upkeep/gc.py",
-        "return created_ms(info.path) < horizon_ms\n",
-        "return created_ms(info.path) < horizon_ms + (1 << 40)\n",
+        "return parse_created_ms(info.path) < horizon_ms\n",
+        "return parse_created_ms(info.path) < horizon_ms + (1 << 40)\n",
         ("tests/hummock",),
     ),
     Bug(
@@ -115,14 +115,14 @@ BUGS = (
     Bug(
         "two processes may acknowledge the same range of a sink",
         "engine/connectors/sinks/delivery.py",
-        "stands = Commit(precondition=all_of(self._unchanged(seen, table), reader.unmoved(table)))",
-        "stands = Commit(precondition=self._unchanged(seen, table))",
+        "precondition=require_all(self._require_unchanged(seen, table), reader.require_unmoved(table))",
+        "precondition=self._require_unchanged(seen, table)",
         ("tests/connectors/sinks", "tests/connectors/conformance"),
     ),
     Bug(
         "to an INSERT -0.0 and 0.0 are two keys",
         "engine/hummock/rows/key_numbers.py",
-        "normal: Any = normalized_key(pa.chunked_array(chunks))",
+        "normal: Any = normalize_key(pa.chunked_array(chunks))",
         "normal: Any = pa.chunked_array(chunks)",
         ("tests/hummock", "tests/runtime/writes", "tests/connectors/conformance"),
     ),

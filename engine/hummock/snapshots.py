@@ -60,7 +60,8 @@ class Snapshots:
         if 0 < epoch < kept:
             raise EpochExpired(
                 f"table {version.name} cannot be read at epoch {format_epoch(epoch)}: rows past their time to live are kept "
-                f"for the retention only, which begins at epoch {format_epoch(kept)}; name no epoch to read what lives now, or pin "
+                f"for the retention only, which begins at epoch {format_epoch(kept)}; name no epoch to read "
+                f"what lives now, or pin "
                 "epochs in time"
             )
 

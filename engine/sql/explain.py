@@ -41,7 +41,10 @@ def _render_head(node: Node) -> str:
         case Filter():
             return f"Filter {render_spark_sql(node.predicate)}"
         case Project():
-            return f"Project [{', '.join(render_spark_sql(e) if e.column == n else f'{n} = {render_spark_sql(e)}' for n, e in node.items)}]"
+            return (
+                f"Project "
+                f"[{', '.join(render_spark_sql(e) if e.column == n else f'{n} = {render_spark_sql(e)}' for n, e in node.items)}]"
+            )
         case Aggregate():
             keys = ", ".join(f"{name} = {render_spark_sql(expr)}" for name, expr in node.keys)
             return f"Aggregate by [{keys}] calls [{', '.join(render_spark_sql(call.expression) for call in node.calls)}]"

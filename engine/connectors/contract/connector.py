@@ -103,7 +103,8 @@ class Source(ABC):
 class Connector(ABC):
     """One kind of source: its name in `WITH (connector = …)`, its options, and the checks of CREATE.
 
-    `options` says what each option means; `statement` shows one in use, `page` is the page that tells more. With `discovers_columns`
+    `options` says what each option means; `statement` shows one in use, `page` is the page that tells more. With
+    `discovers_columns`
     a table may list nothing but its key, with `resyncs` ALTER TABLE … RESYNC is offered. CREATE SOURCE is where it `passes` rows
     on without keeping them: "rows" that only come, or "changes" of which each tells the old row as well.
     """

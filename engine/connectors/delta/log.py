@@ -214,7 +214,8 @@ class DeltaLog:
         found = [int(m[1]) for name in self._list_names() if (m := _VERSION.fullmatch(name))]
         if not found:
             raise SourceError(
-                f"there is no Delta table at {self.place.display_name}: its {LOG} holds no version: name the folder that holds one"
+                f"there is no Delta table at {self.place.display_name}: its {LOG} holds no version: name "
+                f"the folder that holds one"
             )
         return max(found)
 
@@ -237,7 +238,8 @@ class DeltaLog:
             if data is None and at not in checkpoints:
                 break
         raise SourceError(
-            f"the log of the Delta table at {self.place.display_name} does not tell its schema at version {version}: it is cut or "
+            f"the log of the Delta table at {self.place.display_name} does not tell its schema at version "
+            f"{version}: it is cut or "
             "damaged; restore it, or name another table"
         )
 
@@ -286,7 +288,8 @@ class DeltaLog:
     def _build_broken_error(self, name: str, why: Exception | str) -> SourceError:
         told = " ".join(str(why).split())
         return SourceError(
-            f"{name} of the Delta table at {self.place.display_name} can't be read ({told}): it was not written to its end, or is "
+            f"{name} of the Delta table at {self.place.display_name} can't be read ({told}): it was not "
+            f"written to its end, or is "
             "damaged: restore it, or have its writer repair the table"
         )
 

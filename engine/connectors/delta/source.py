@@ -277,7 +277,8 @@ class DeltaSource(OffsetSource[DeltaStep]):
             return replace(step, kind="difference")
         raise HistoryGone(
             self.relation.name,
-            f"column {name} of the Delta table at {self.place.display_name} is not the one that was taken: columns were renamed, or it "
+            f"column {name} of the Delta table at {self.place.display_name} is not the one that was taken: "
+            f"columns were renamed, or it "
             "was dropped and added again",
         )
 

@@ -280,7 +280,10 @@ def _split_batch(
     total = np.concatenate([[0], np.cumsum(sizes)])
     while start < batch.num_rows:
         if sizes[start] > limits.row:
-            reason = f"the row takes {format_bytes(int(sizes[start]))}, more than {format_bytes(limits.row)}, a share of {SETTING}"
+            reason = (
+                f"the row takes {format_bytes(int(sizes[start]))}, more than {format_bytes(limits.row)}, a share of "
+                f"{SETTING}"
+            )
             yield FileRows({}, 0, lambda _: (0, ""), (BadLine(row + start + 1, reason, ""),), names, 1)
             start += 1
             continue

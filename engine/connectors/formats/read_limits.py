@@ -53,7 +53,8 @@ class ReadLimits:
     def describe_bomb(self, decoded: int, stored: int) -> str:
         """Say why a decompression bomb is not read."""
         return (
-            f"the file takes {format_bytes(stored)}, its rows more than {format_bytes(decoded)}: such a decompression bomb is not "
+            f"the file takes {format_bytes(stored)}, its rows more than {format_bytes(decoded)}: such a "
+            f"decompression bomb is not "
             f"read; write it with less compression, or raise {SETTING} ({self})"
         )
 

@@ -97,7 +97,8 @@ def _try_bucket(place: LandingBucket, kinds: FileOptions) -> Iterator[str]:
     listed = list(islice(place.list_objects(), _LISTED))
     if not listed:
         raise SourceError(
-            f"the bucket {place.bucket} is there, but no object lies below {place.display_name}: correct the prefix, or land a file"
+            f"the bucket {place.bucket} is there, but no object lies below {place.display_name}: correct "
+            f"the prefix, or land a file"
         )
     yield f"{place.display_name} can be listed"
     files = [

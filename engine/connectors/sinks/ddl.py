@@ -200,7 +200,10 @@ def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: D
     if upsert and len(key) < len(source.primary_key) and not is_one_row(source.name, stored.fragments):
         hidden = ", ".join(k for k in source.primary_key if k not in {c.storage_name for c in shown})
         hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
-        message = f"the key of {_format_source(source)} ({hidden}) is not among its columns, so nobody could apply updates to its rows"
+        message = (
+            f"the key of {_format_source(source)} ({hidden}) is not among its columns, so nobody could apply "
+            f"updates to its rows"
+        )
         raise _build_error(statement, statement.source, message, hint)
     depends_on: tuple[str, ...] = (source.name,)
     if statement.into is not None:
@@ -294,7 +297,10 @@ def _check_columns(
         if mine.generated is not None:
             raise build_error(f"column {mine.name} of {target.name} is generated", "leave it out of the view")
         if mine.sql_type not in (None, column.visible_type):
-            message = f"column {column.name} is {column.visible_type} in {_format_source(source)} and {mine.sql_type} in {target.name}"
+            message = (
+                f"column {column.name} is {column.visible_type} in {_format_source(source)} and {mine.sql_type} in "
+                f"{target.name}"
+            )
             raise build_error(message, f"CAST it to {mine.sql_type} in the view")
         if classify_conversion(to_arrow(column.type), to_arrow(mine.type)) is not ConversionVerdict.TAKEN:
             message = f"column {column.name} is {column.type} in {_format_source(source)} and {mine.type} in {target.name}"

@@ -1,7 +1,7 @@
 """Bytes of rows and of tasks' answers that pass through this process, counted for the piece of work for which they pass.
 
-What a piece of work reads far below is counted there by `passed` or `held`; `track_traffic` says above for whom. Tasks on executors
-do the same work without a `track_traffic` around it: theirs passes no driver, and nothing is counted.
+What a piece of work reads far below is counted there by `passed` or `held`; `track_traffic` says above for whom. Tasks on
+executors do the same work without a `track_traffic` around it: theirs passes no driver, and nothing is counted.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def build_loader(files: FileSet, columns: list[str], schema: pa.Schema) -> Load:
 def build_range_loader(
     files: FileSet, columns: list[str], schema: pa.Schema, hash_range: tuple[int, int]
 ) -> Load:
-    """Return what gives of files what of them lies in a range of hashes, and maybe more, as `FileSet.read_columns_in_range` does."""
+    """Return the rows of a range of hashes in files, and maybe more, as `FileSet.read_columns_in_range` does."""
 
     def load(ssts: Sequence[SstInfo], later: Iterable[SstInfo]) -> list[pa.Table]:
         def read_range(sst: SstInfo) -> pa.Table:

@@ -52,7 +52,7 @@ def deduplicate(rows: pa.Table) -> pa.Table:
     return rows if len(first) == rows.num_rows else rows.take(to_positions(first))
 
 
-def is_in(keys: pa.Table, others: pa.Table) -> np.ndarray:
+def find_members(keys: pa.Table, others: pa.Table) -> np.ndarray:
     """Tell for each of some keys whether it is among others."""
     numbers = number_keys(pa.concat_tables([keys, others.select(keys.column_names).cast(keys.schema)]))
     there = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)

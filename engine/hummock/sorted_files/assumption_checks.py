@@ -1,4 +1,5 @@
-"""The check of each claim by which the storage engine leaves work out against the data (`engine/assumptions.py`, `TIDELINE_VERIFY`).
+"""The check of each claim by which the storage engine leaves work out against the data (`engine/assumptions.py`,
+`TIDELINE_VERIFY`).
 
 A check costs what was left out. It raises ClaimBroken: for what is written before its commit is visible, else at the read that
 relies on it.

@@ -55,7 +55,8 @@ class Content:
     def may_have_content(self, table: str, epoch: int) -> bool:
         """Tell whether a table has content at an epoch, or had and what it reads has let go of the log that would show it.
 
-        Who runs a table stops where a reader needs it (`list_arrival_stops`), so no label in between says that nothing had changed.
+        Who runs a table stops where a reader needs it (`list_arrival_stops`), so no label in between says that nothing had
+        changed.
         """
         if self.has_content(table, epoch):
             return True

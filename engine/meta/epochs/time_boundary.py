@@ -2,7 +2,8 @@
 
 The moment of an epoch is its time. A filter on now() notes with each commit the first epoch at which it will have other rows, as
 an entry of the catalog; up to there it has content for free, as it has where no input changes. An epoch lies in the future until
-some commit has passed it, so a store at rest needs one: `advance_version` is the version as it is once the time has been noted so.
+some commit has passed it, so a store at rest needs one: `advance_version` is the version as it is once the time has been noted
+so.
 """
 
 from __future__ import annotations

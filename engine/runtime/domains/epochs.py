@@ -29,7 +29,8 @@ def _is_store_failure(error: StorageError) -> bool:
 class EpochRunner:
     """The runs of a session over `base`.
 
-    With `measure_in_flight` they follow each other: one that nobody waits for leaves views behind that are much slower than others, and
+    With `measure_in_flight` they follow each other: one that nobody waits for leaves views behind that are much slower than
+    others, and
     of more than one epoch commits on their way. Over a store that is not on this machine those of a run's steps are on their way
     too while the next steps compute. `spool` as of InFlightStore; `executor` makes what computes over a store.
     """

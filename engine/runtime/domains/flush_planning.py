@@ -1,7 +1,7 @@
 """How a run's plan is made, from a version alone: no commit, no claim, no Spark.
 
-`plan_next_step` is the one place that decides what a domain does next. A run asks it each time with the newest version; a plan asks it
-again and again, each time with the version as it is expected after the step before.
+`plan_next_step` is the one place that decides what a domain does next. A run asks it each time with the newest version; a plan
+asks it again and again, each time with the version as it is expected after the step before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks of claims by which epochs of views leave work out (`engine/assumptions.py`), before anything of them is committed."""
+"""The checks of the assumptions by which epochs of views leave work out, before anything of them is committed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from engine.arrow import build_arrow_table
 from engine.errors import DuplicateKey
 from engine.hummock import Delete, Hummock, Put, TableVersion
-from engine.hummock.rows.key_numbers import is_in
+from engine.hummock.rows.key_numbers import find_members
 from engine.hummock.writes.batch import Operation
 from engine.runtime.writes.conflicts import find_duplicate_key, format_key_at
 from engine.runtime.writes.dml_queries import format_old_key, list_key_columns
@@ -21,8 +21,8 @@ def move_rows(
 ) -> tuple[tuple[Operation, ...], pa.Table]:
     """Return what an UPDATE of key columns writes, and its new rows under the names of the store.
 
-    `rows` have their new values and, as `format_old_key` names it, the key that they had. Raises DuplicateKey if two of the new rows
-    have one key, or one has the key of a row of `table` that keeps it.
+    `rows` have their new values and, as `format_old_key` names it, the key that they had. Raises DuplicateKey if two of the
+    new rows have one key, or one has the key of a row of `table` that keeps it.
     """
     key = list_key_columns(relation)
     before = {column.storage_name: rows.column(format_old_key(column)) for column in key}
@@ -38,7 +38,7 @@ def move_rows(
         raise DuplicateKey(f"UPDATE of {relation.name}: two rows would have the key {twice}")
     wanted = whole.select(list(relation.unique_key))
     _, known = store.reader.lookup(table, wanted, table.committed_epoch, columns=names, null_safe=True)
-    stays = ~is_in(known, gone)
+    stays = ~find_members(known, gone)
     if stays.any():
         first = format_key_at(known, relation.unique_key, int(np.flatnonzero(stays)[0]))
         raise DuplicateKey(

@@ -1,6 +1,7 @@
 """Comparisons with ANY or ALL of a subquery's values in a query that is answered once: Spark has none.
 
-`x > ALL (SELECT y …)` is said by the extremes of the values, as it is where a view is bound (`sql/rewrites/binding/rewrite_quantified.py`).
+`x > ALL (SELECT y …)` is said by the extremes of the values, as it is where a view is bound
+(`sql/rewrites/binding/rewrite_quantified.py`).
 """
 
 from __future__ import annotations

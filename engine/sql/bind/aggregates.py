@@ -205,7 +205,10 @@ class AggregateBinder:
         order = self._bind_order(call)
         if not order:
             hint = f"write {call.name}(x ORDER BY y), or min_by(x, y), max_by(x, y), min(x), max(x)"
-            what = f"the aggregate {self.expressions.get_source_name(call.node) or call.name}, whose result depends on the order of rows,"
+            what = (
+                f"the aggregate {self.expressions.get_source_name(call.node) or call.name}, whose result depends on "
+                f"the order of rows,"
+            )
             raise self._build_unsupported(call, what, hint)
         skip = call.ignore_nulls or any(flag == TRUE for flag in flags)
         conditions = (where, build_not_null(value)) if skip else (where,)

@@ -19,7 +19,7 @@ from engine.hummock.rows.key_numbers import (
     deduplicate,
     find_first_of_each,
     find_last_of_each,
-    is_in,
+    find_members,
     number_keys,
 )
 from engine.hummock.rows.ordering import equal_values, order_by_key
@@ -75,7 +75,7 @@ def test_several_columns_are_one_key_as_they_are_to_the_order_of_files(seed: int
     assert numbers[starts].tolist() == numbers[ends].tolist() == list(range(len(starts)))
     assert (starts <= ends).all() and (np.diff(starts) > 0).all()
     assert is_same_rows(deduplicate(keys), keys.take(pa.array(starts)))
-    assert is_in(keys, keys.slice(0, 1)).tolist() == (numbers == 0).tolist()
+    assert find_members(keys, keys.slice(0, 1)).tolist() == (numbers == 0).tolist()
 
 
 def test_a_table_holds_as_many_rows_as_its_keys_have_numbers(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import DuplicateKey
-from engine.hummock.rows.key_numbers import is_in
+from engine.hummock.rows.key_numbers import find_members
 from engine.session import Session
 from tests.runtime.writes.test_dml import rows
 
@@ -64,6 +64,6 @@ def test_update_and_delete_follow(keyed: Session) -> None:
 def test_keys_are_found_among_others_by_their_nulls_too() -> None:
     keys = pa.table({"a": [1, None, 2, None], "b": [None, None, 2, 3]})
     others = pa.table({"a": [None, 1, 7], "b": [3, None, 7]})
-    assert is_in(keys, others).tolist() == [True, False, False, True]
-    assert is_in(keys, others.slice(0, 0)).tolist() == [False] * 4
-    assert is_in(keys.slice(0, 0), others).tolist() == []
+    assert find_members(keys, others).tolist() == [True, False, False, True]
+    assert find_members(keys, others.slice(0, 0)).tolist() == [False] * 4
+    assert find_members(keys.slice(0, 0), others).tolist() == []

@@ -3,7 +3,8 @@
 Method: Neumann and Kemper, Unnesting Arbitrary Queries (BTW 2015). The distinct outer values (the domain) are joined with
 the plan as deep as the correlation reaches; every node above carries their columns along.
 
-Applies where `pull_up_conditions` gives up, and so while a query is bound: it copies the plan of the query around it as far as that is.
+Applies where `pull_up_conditions` gives up, and so while a query is bound: it copies the plan of the query around it as far as
+that is.
 """
 
 from __future__ import annotations

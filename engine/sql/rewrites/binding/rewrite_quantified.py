@@ -3,7 +3,8 @@
 `x < ALL (SELECT y …)` -> `CASE WHEN x >= min(y) THEN FALSE WHEN unknown THEN NULL ELSE TRUE END`, where it is unknown if
 some y is null, or x is null and there is a y at all
 
-Applies to other comparisons than those that IN means, while they are bound: the value is a scalar subquery's (`scalar_subqueries.py`).
+Applies to other comparisons than those that IN means, while they are bound: the value is a scalar subquery's
+(`scalar_subqueries.py`).
 """
 
 from __future__ import annotations

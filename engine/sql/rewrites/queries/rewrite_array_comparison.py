@@ -1,6 +1,7 @@
 """A comparison with ANY or ALL of an array's elements, as Spark says it.
 
-Applies where an array stands behind ANY or ALL; a subquery there is bound as one (`membership.py`, `rewrite_quantified.py`). In Spark's
+Applies where an array stands behind ANY or ALL; a subquery there is bound as one (`membership.py`, `rewrite_quantified.py`).
+In Spark's
 dialect `x LIKE ANY (a, b)` compares with patterns in parentheses, and stays. The call stands in parentheses, so that a column of
 the SELECT list does not get its name.
 """
