@@ -11,6 +11,18 @@ from engine.hummock.version import TableVersion, Version
 Precondition = Callable[[Version], None]
 
 
+def require(
+    holds: Callable[[Version], bool], message: str, error: Callable[[str], Exception] = Conflict
+) -> Precondition:
+    """Return the check that `holds` is true of the version; it raises an error, by default Conflict, with the message."""
+
+    def check(version: Version) -> None:
+        if not holds(version):
+            raise error(message)
+
+    return check
+
+
 def require_all(*checks: Precondition) -> Precondition:
     """Return the check that all of some checks pass, in their order."""
 

@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 
 from engine.hummock import TableVersion, Version
+from engine.meta.catalog.records import Prefix, Record
 
-BACKFILL_PREFIX = "backfill/"
 State = Literal["consuming_snapshot", "created"]
 CONSUMING_SNAPSHOT: State = "consuming_snapshot"
 CREATED: State = "created"
@@ -80,6 +80,9 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"backfilling: {self.rows} of about {self.total} rows ({share:.0f} %), {self.rate:.0f} rows/s{ending}"
 
 
+BACKFILLS = Record.of_json(Prefix.BACKFILL, Creation)
+
+
 def list_creations(version: Version) -> Mapping[str, Creation]:
     """Return the backfills by domain, finished ones included."""
     return _read_creations(version)[0]
@@ -97,7 +100,7 @@ def find_computed_table(version: Version, name: str) -> TableVersion | None:
 
 def encode_creation(domain: str, creation: Creation) -> dict[str, str | None]:
     """Return the catalog entry that keeps a backfill's progress."""
-    return {BACKFILL_PREFIX + domain: msgspec.json.encode(creation).decode()}
+    return BACKFILLS.record(domain, creation)
 
 
 def drop_creations(version: Version, gone: Collection[str]) -> tuple[dict[str, str | None], tuple[str, ...]]:
@@ -114,7 +117,7 @@ def drop_creations(version: Version, gone: Collection[str]) -> tuple[dict[str, s
         if creation.state == CONSUMING_SNAPSHOT:
             further += [table for table in left if table in version.tables]
         if creation.state == CONSUMING_SNAPSHOT or not left:
-            changed[BACKFILL_PREFIX + domain] = None
+            changed |= BACKFILLS.remove(domain)
         else:
             changed |= encode_creation(domain, msgspec.structs.replace(creation, tables=left))
     return changed, tuple(further)
@@ -128,9 +131,5 @@ def _read_creations(version: Version) -> _Creations:
 
 
 def _decode_creations(entries: Mapping[str, str], _: _Creations | None) -> _Creations:
-    known = {
-        key.removeprefix(BACKFILL_PREFIX): msgspec.json.decode(value, type=Creation)
-        for key, value in entries.items()
-        if key.startswith(BACKFILL_PREFIX)
-    }
+    known = BACKFILLS.decode_all(entries)
     return known, frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)

@@ -220,7 +220,7 @@ class BackfillRun:
             notes |= self._check_built(
                 domain, stored, version, Commit(writes=writes, epochs={fragment.table: label})
             )
-            notes |= close_barrier(version.catalog, domain.name)
+            notes |= close_barrier(version, domain.name)
             notes |= request_boundaries([f.table for _, f in domain.fragments if is_timed(f)], creation.epoch)
         reads = domain.dependencies[fragment.table] if part.last else ()
         self.store.commit(
@@ -277,7 +277,7 @@ class BackfillRun:
             changed |= forget_quarantine(version, view)
         gone = (domain.tables[0], *tables)
         self.store.commit(
-            replace(build.commit, drop=gone, catalog=changed | close_barrier(version.catalog, domain.name))
+            replace(build.commit, drop=gone, catalog=changed | close_barrier(version, domain.name))
         )
         return self._begin(domain, stored, reach, build.generation)
 
