@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from engine.errors import Conflict, TableExists
 from engine.hummock import Commit, Hummock, Table, TableVersion, Version
-from engine.meta.status.dead_letters import build_arrow_schema, describe_system_table, require_absent_table
+from engine.hummock.manifests.preconditions import require_absent_table
+from engine.meta.status.dead_letters import build_arrow_schema, describe_system_table
 from engine.meta.status.source_notes import OFFSETS
 
 COLUMNS = {
@@ -45,7 +46,7 @@ def ensure_offsets(store: Hummock) -> None:
             Commit(
                 create=(TABLE,),
                 catalog=describe_system_table(TABLE, COLUMNS),
-                precondition=require_absent_table(TABLE),
+                precondition=require_absent_table(OFFSETS),
             )
         )
     except (TableExists, Conflict):

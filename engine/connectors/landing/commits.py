@@ -27,13 +27,12 @@ from engine.connectors.landing.tables import (
     parse_record,
 )
 from engine.connectors.landing.tasks import TaskLoad
-from engine.errors import Conflict, InvalidRow
+from engine.errors import InvalidRow
 from engine.hummock import Commit, Delete, Hummock, Put, SstInfo, TableVersion, Version
-from engine.hummock.manifests.preconditions import Precondition, require_all
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_none, require_unchanged
 from engine.hummock.writes.batch import Operation, write_operations
 from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, build_letter_rows
 from engine.runtime.rows import assign_row_ids
-from engine.runtime.writes.conflicts import require_unchanged
 from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import ROW_ID, Relation
 
@@ -232,25 +231,25 @@ class LandingCommits:
         seen = (size, time_ns, size, time_ns)
         return FileRecord(self.table, file.path, table_id, *seen, rows, dead, position, etag)
 
-    def _require_ours(self, paths: list[str], before: Version) -> Callable[[Version], None]:
+    def _require_ours(self, paths: list[str], before: Version) -> Precondition:
         """The commit stands only if none of the files was recorded, and an APPEND ONLY table not written, since then."""
         table, seen = before.tables[self.table], before.tables[FILES].committed_epoch
         keys = pa.table({"source": [self.table] * len(paths), "path": paths})
         expected = {path: self.records[path] for path in paths}
 
-        def check(version: Version) -> None:
-            self.same(version)
-            if self.append_only and version.tables[self.table].committed_epoch != table.committed_epoch:
-                raise Conflict(f"{self.table} was written by another process at the same time")
+        def find_taken(version: Version) -> str | None:
             records = version.tables[FILES]
             if records.committed_epoch == seen:
-                return
+                return None
             _, found = self.store.reader.lookup(records, keys, records.committed_epoch)
             for row in found.to_pylist():
                 if row["table_id"] == table.table_id and parse_record(row) != expected[row["path"]]:
-                    raise Conflict(f"{row['path']} was taken by another process at the same time")
+                    return f"{row['path']} was taken by another process at the same time"
+            return None
 
-        return check
+        message = f"{self.table} was written by another process at the same time"
+        unwritten = require_unchanged(table, message) if self.append_only else None
+        return require_all(self.same, unwritten, require_none(find_taken))
 
     def _reject_known_keys(self, version: Version, parts: Sequence[LandingPart]) -> list[LandingPart]:
         """Set aside rows of an APPEND ONLY table whose key exists already, or came earlier in these parts."""

@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from engine.errors import Conflict, TableExists
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.manifests.alter import apply_alter
-from engine.hummock.manifests.preconditions import require_unaltered
+from engine.hummock.manifests.preconditions import require_absent_table, require_unaltered
 from engine.meta.status.dead_letters import (
     DEAD_LETTER_COLUMNS,
     DEAD_LETTER_TABLE,
     build_arrow_schema,
     describe_system_table,
-    require_absent_table,
 )
 
 FILES = "_landing_files"
@@ -74,7 +73,7 @@ def ensure_landing_tables(store: Hummock) -> None:
         try:
             if known is None:
                 store.commit(
-                    Commit(create=(table,), catalog=described, precondition=require_absent_table(table))
+                    Commit(create=(table,), catalog=described, precondition=require_absent_table(table.name))
                 )
             elif lacking := [field for field in table.schema if field.name not in known.schema.names]:
                 changed = {table.name: apply_alter(known.table, lacking)}

@@ -18,15 +18,16 @@ from engine.connectors.sinks.start import add_precondition, build_start
 from engine.errors import Conflict, SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.manifests.commit_merge import merge_commits
-from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_same_table
 from engine.hummock.monitoring.driver_traffic import track_bytes, track_traffic
 from engine.hummock.object_store import ObjectStore
 from engine.log_store.changes import Changes
 from engine.log_store.fan_out import Channel
 from engine.log_store.sink import LogRange, SinkLogStore, VnodeGroup
-from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.stored_catalog import RELATIONS, load_catalog
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.status.sinks import (
+    SINKS,
     SinkProgress,
     compute_progress,
     encode_sink_state,
@@ -218,18 +219,14 @@ class Delivery:
         part = build_start(version, self.relation, table, self.options.snapshot)
         self._store.commit(add_precondition(part, self._require_unchanged(version, table)))
 
-    def _require_unchanged(self, seen: Version, table: TableVersion) -> Callable[[Version], None]:
-        key, name = next(iter(encode_sink_state(self.relation.name, None))), self.relation.name
-
-        def check(version: Version) -> None:
-            now = version.tables.get(table.name)
-            same = now is not None and now.table_id == table.table_id
-            if not same or version.catalog.get(key) != seen.catalog.get(key):
-                raise Conflict(f"sink {name} or what it reads was changed at the same time")
-            if version.catalog.get(f"relation/{name}") != seen.catalog.get(f"relation/{name}"):
-                raise Conflict(f"sink {name} was dropped at the same time")
-
-        return check
+    def _require_unchanged(self, seen: Version, table: TableVersion) -> Precondition:
+        name = self.relation.name
+        changed = f"sink {name} or what it reads was changed at the same time"
+        return require_all(
+            require_same_table(table, changed),
+            SINKS.require_same(seen, name, changed),
+            RELATIONS.require_same(seen, name, f"sink {name} was dropped at the same time"),
+        )
 
     def _deliver_ranges(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
         """Deliver some ranges and acknowledge them in one commit; False if there are none."""

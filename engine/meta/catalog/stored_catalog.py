@@ -102,6 +102,11 @@ def _decode_relation(text: str) -> Relation:
 RELATIONS = Record(Prefix.RELATION, _decode_relation, encode_json)
 
 
+def require_absent_relation(name: str) -> Precondition:
+    """Return the precondition that no relation has a name."""
+    return RELATIONS.require_absent(name, f"{name} was created by another process at the same time")
+
+
 def list_definitions(version: Version) -> dict[str, str]:
     """Return the catalog entries that define relations and plans, without what is noted about their runs."""
     prefixes = (RELATIONS.prefix, PLANS.prefix)

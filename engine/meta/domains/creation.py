@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from engine.hummock import TableVersion, Version
+from engine.hummock.manifests.preconditions import Precondition, require
 from engine.meta.catalog.records import Prefix, Record
 
 State = Literal["consuming_snapshot", "created"]
@@ -96,6 +97,17 @@ def list_incomplete_tables(version: Version) -> frozenset[str]:
 def find_computed_table(version: Version, name: str) -> TableVersion | None:
     """Return a table that has been computed at least once as a whole, else None."""
     return None if name in list_incomplete_tables(version) else version.tables.get(name)
+
+
+def require_same_computed(seen: Version, name: str, message: str) -> Precondition:
+    """Return the precondition that a table that has been computed is the one of `seen`, or that there is none, as there."""
+    before = _find_computed_id(seen, name)
+    return require(lambda version: _find_computed_id(version, name) == before, message)
+
+
+def _find_computed_id(version: Version, name: str) -> int | None:
+    table = find_computed_table(version, name)
+    return None if table is None else table.table_id
 
 
 def encode_creation(domain: str, creation: Creation) -> dict[str, str | None]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from engine.errors import Conflict, TableExists
-from engine.hummock import Commit, Hummock, Table, Version
-from engine.hummock.manifests.preconditions import Precondition
+from engine.hummock import Commit, Hummock, Table
+from engine.hummock.manifests.preconditions import require_absent_table
 from engine.meta.catalog.stored_catalog import encode_entries
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.typing.types import to_arrow
@@ -71,18 +71,8 @@ def ensure_dead_letters(store: Hummock) -> None:
             Commit(
                 create=(DEAD_LETTER_TABLE,),
                 catalog=shown,
-                precondition=require_absent_table(DEAD_LETTER_TABLE),
+                precondition=require_absent_table(DEAD_LETTER),
             )
         )
     except (TableExists, Conflict):
         store.refresh()  # another process was faster
-
-
-def require_absent_table(table: Table) -> Precondition:
-    """Return the precondition that a table is not there."""
-
-    def check(version: Version) -> None:
-        if table.name in version.tables:
-            raise Conflict(f"{table.name} was created by another process at the same time")
-
-    return check

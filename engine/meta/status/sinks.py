@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,7 @@ import msgspec
 from engine.errors import Conflict
 from engine.hummock import TableVersion, Version
 from engine.hummock.epoch import seconds_of
+from engine.hummock.manifests.preconditions import Precondition, require
 from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.domains.creation import find_computed_table
@@ -119,14 +120,13 @@ def record_sink_start(start: int) -> dict[str, str | None]:
     return {NEWEST_START: str(start)}
 
 
-def require_newest_start(start: int) -> Callable[[Version], None]:
+def require_newest_start(start: int) -> Precondition:
     """Return the precondition that no sink has begun at an epoch, or later: one of the same name may have, and be gone."""
-
-    def check(version: Version) -> None:
-        if int(version.catalog.get(NEWEST_START) or 0) >= start:
-            raise SinkStartConflict("another sink has begun at the same time; try again")
-
-    return check
+    return require(
+        lambda version: int(version.catalog.get(NEWEST_START) or 0) < start,
+        "another sink has begun at the same time; try again",
+        SinkStartConflict,
+    )
 
 
 def list_consumers(relation: Relation) -> tuple[str, ...]:

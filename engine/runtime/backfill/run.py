@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from engine.errors import CheckFailed, Conflict, RowFailed
+from engine.errors import CheckFailed, RowFailed
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
+from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.hummock.reads.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -282,16 +283,13 @@ class BackfillRun:
         return self._begin(domain, stored, reach, build.generation)
 
 
-def _require_readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Version], None]:
+def _require_readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Precondition:
     """Return the precondition that a domain is planned as it was and all that it reads has content at `epoch`."""
-    there = require_same_plans(stored, domain.members)
-
-    def check(version: Version) -> None:
-        there(version)
-        if not is_aligned(domain, version, stored, epoch):
-            raise Conflict(f"what domain {domain.name} reads is being computed again")
-
-    return check
+    message = f"what domain {domain.name} reads is being computed again"
+    return require_all(
+        require_same_plans(stored, domain.members),
+        require(lambda version: is_aligned(domain, version, stored, epoch), message),
+    )
 
 
 def _has_changed(domain: Domain, creation: Creation, version: Version, reach: int) -> bool:

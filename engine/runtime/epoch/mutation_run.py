@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from engine.errors import Conflict, GroundLost, SqlError
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.epoch import Clock
-from engine.hummock.manifests.preconditions import require_unaltered
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_unaltered
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
     load_catalog,
@@ -58,14 +58,8 @@ def request_mutation(store: Hummock, view: str, mutation: Mutation, value: int |
                 raise
 
 
-def _require_same_domain(seen: Version, domain: str) -> Callable[[Version], None]:
-    queue, catalog = require_same_queue(seen, domain), require_same_catalog(seen)
-
-    def check(version: Version) -> None:
-        queue(version)
-        catalog(version)
-
-    return check
+def _require_same_domain(seen: Version, domain: str) -> Precondition:
+    return require_all(require_same_queue(seen, domain), require_same_catalog(seen))
 
 
 def apply_mutations(
@@ -102,14 +96,6 @@ def apply_mutations(
             store.refresh()
 
 
-def _require_unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Callable[[Version], None]:
-    queue, tables = (
-        require_same_queue(seen, domain),
-        require_unaltered(*(seen.tables[name] for name in altered)),
-    )
-
-    def check(version: Version) -> None:
-        queue(version)
-        tables(version)
-
-    return check
+def _require_unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Precondition:
+    tables = require_unaltered(*(seen.tables[name] for name in altered))
+    return require_all(require_same_queue(seen, domain), tables)

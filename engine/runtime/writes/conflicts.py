@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from engine.arrow import as_rows, to_mask, to_positions
 from engine.errors import Conflict, DuplicateKey
-from engine.hummock import Delete, Hummock, Put, TableVersion, Version
-from engine.hummock.manifests.preconditions import Precondition
+from engine.hummock import Delete, Hummock, Put, Version
+from engine.hummock.manifests.preconditions import Precondition, require_unchanged
 from engine.hummock.rows.key_numbers import find_first_of_each, find_last_of_each, number_keys
 from engine.hummock.writes.batch import Operation
 from engine.runtime.rows import assign_row_ids, needs_row_ids
@@ -201,17 +201,6 @@ def build_keys_exist_error(table: str, rows: int, first: str) -> DuplicateKey:
         f"insert into {table}: {rows} rows have keys that exist, the first is {first}; "
         'use UPDATE, INSERT … ON CONFLICT, or write(..., mode="upsert")'
     )
-
-
-def require_unchanged(table: TableVersion) -> Callable[[Version], None]:
-    """Return the precondition that a table is still as it was read."""
-
-    def check(version: Version) -> None:
-        now = version.tables.get(table.name)
-        if now is None or now.committed_epoch != table.committed_epoch or now.table_id != table.table_id:
-            raise Conflict(f"table {table.name} changed since it was read")
-
-    return check
 
 
 def retain_new(rows: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.arrow import repeat_value
 from engine.errors import Conflict, InvalidRow
 from engine.hummock import Commit, Hummock, SstInfo, TableVersion, Version
-from engine.hummock.manifests.preconditions import Precondition, require_same_tables
+from engine.hummock.manifests.preconditions import Precondition, require_same_tables, require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_rows
 from engine.hummock.writes.batch import Operation, write_operations
 from engine.meta.catalog.stored_catalog import StoredCatalog
@@ -36,7 +36,7 @@ from engine.runtime.rows import (
     to_stored_names,
     to_visible_names,
 )
-from engine.runtime.writes.conflicts import WriteAttempts, ingest_steps, require_unchanged
+from engine.runtime.writes.conflicts import WriteAttempts, ingest_steps
 from engine.runtime.writes.dml_queries import (
     build_merge_query,
     build_selection,

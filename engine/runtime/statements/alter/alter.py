@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.manifests.alter import apply_alter
+from engine.hummock.manifests.preconditions import require_all
 from engine.hummock.rows.column_defaults import with_default
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -351,16 +352,11 @@ def _set_options(
         if RETENTION in options
         else {}
     )
-    same = (require_same_catalog(version), require_same_queue(version, domain))
-
-    def check_unchanged(base: Version) -> None:
-        for check in same:
-            check(base)
-
+    same = require_all(require_same_catalog(version), require_same_queue(version, domain))
     noted = encode_entries({relation.name: changed}, {}) | (
         encode_control(domain, control) if control != before else {}
     )
-    return Commit(catalog=noted, alter=tables, precondition=check_unchanged)
+    return Commit(catalog=noted, alter=tables, precondition=same)
 
 
 def _parse_number(text: str) -> int | None:
