@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from engine.connectors.contract.commit_retry import commit_with_retry
+from engine.connectors.contract.commit_retry import commit_polled
 from engine.connectors.contract.connector import Source, SourceReport, Spark, no_spark
 from engine.connectors.contract.offsets import SourceOffset, build_offset_row, ensure_offsets, find_offset
 from engine.connectors.contract.same_table import require_polled_table
-from engine.errors import Conflict, EpochExpired, SourceError
+from engine.errors import EpochExpired, SourceError
 from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.epoch import format_epoch
 from engine.hummock.manifests.preconditions import (
@@ -22,6 +22,7 @@ from engine.hummock.manifests.preconditions import (
     require_same_tables,
     require_unaltered,
 )
+from engine.hummock.transact import commit_once
 from engine.hummock.writes.batch import Operation, write_operations
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, build_letter_rows, ensure_dead_letters
@@ -106,7 +107,7 @@ class OffsetSource(Source, Generic[Step]):
         report = SourceReport(self.relation.name)
         for split in self.list_splits():
             walk = _SplitPoll(self, split, table_id, steps, spark, report)
-            while commit_with_retry(self.store, self.relation.name, walk.commit_next):
+            while commit_polled(self.store, self.relation.name, walk.commit_next):
                 pass
             report = walk.report
         return report
@@ -157,11 +158,11 @@ class OffsetSource(Source, Generic[Step]):
         seen = find_offset(self.store, self.store.version, table, split)
         if seen is None or seen.error == error:
             return
-        try:
-            row = build_offset_row(table, split, replace(seen, error=error))
-            self.store.ingest_batch({OFFSETS: [Put(row)]}, precondition=self.require_offset(split, seen))
-        except Conflict:
-            self.store.refresh()
+        row, unmoved = (
+            build_offset_row(table, split, replace(seen, error=error)),
+            self.require_offset(split, seen),
+        )
+        commit_once(self.store, lambda: self.store.ingest_batch({OFFSETS: [Put(row)]}, precondition=unmoved))
 
 
 class _SplitPoll(Generic[Step]):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from engine.connectors.contract.commit_retry import commit_with_retry
+from engine.connectors.contract.commit_retry import commit_polled
 from engine.connectors.contract.connector import SourceReport
 from engine.connectors.contract.signed_rows import explain_known_key, find_known_keys, select_newest_rows
 from engine.connectors.formats.file_format import BadLine, format_raw
@@ -91,7 +91,7 @@ class LandingCommits:
             except InvalidRow as error:
                 return lost | self._commit_each(waiting, error)
 
-        return commit_with_retry(self.store, self.table, attempt)
+        return commit_polled(self.store, self.table, attempt)
 
     def commit_load(
         self, load: TaskLoad, write: Callable[[TableVersion], tuple[Sequence[SstInfo], bool]]
@@ -108,7 +108,7 @@ class LandingCommits:
             if load.committable:
                 self._commit_load(version, load, write)
 
-        commit_with_retry(self.store, self.table, attempt)
+        commit_polled(self.store, self.table, attempt)
 
     def _commit_load(
         self,

@@ -14,9 +14,10 @@ from engine.connectors.sinks.option_parsing import build_option_error
 from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions
 from engine.connectors.sinks.registry import find_sink_connector
 from engine.connectors.sinks.start import add_precondition, build_start
-from engine.errors import Conflict, SqlError
+from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.preconditions import Precondition, require_all
+from engine.hummock.transact import DEFINITION, commit_with_retry
 from engine.meta.catalog.stored_catalog import (
     RELATIONS,
     StoredCatalog,
@@ -48,8 +49,6 @@ from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, Sin
 from engine.sql.statements.statement_types import CreateMaterializedView
 from engine.sql.typing.conversions import ConversionVerdict, classify_conversion
 from engine.sql.typing.types import to_arrow
-
-RACE_ATTEMPTS = 20
 
 
 def create_sink(
@@ -90,7 +89,7 @@ def create_sink(
 
 
 def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: OpenSpark) -> None:
-    for attempt in range(RACE_ATTEMPTS):
+    def attempt() -> None:
         version = store.refresh()
         stored = load_catalog(version)
         relation = build_sink_relation(stored, statement, dialect)
@@ -101,16 +100,11 @@ def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: Open
         if table is not None:
             part = build_start(version, relation, table, SinkOptions.of(relation.options).snapshot)
         catalog = encode_entries({relation.name: relation}, {}) | dict(part.catalog)
-        try:
-            store.commit(
-                add_precondition(
-                    dataclasses.replace(part, catalog=catalog), _require_current(relation, version)
-                )
-            )
-            return
-        except SinkStartConflict:
-            if attempt == RACE_ATTEMPTS - 1:
-                raise
+        store.commit(
+            add_precondition(dataclasses.replace(part, catalog=catalog), _require_current(relation, version))
+        )
+
+    commit_with_retry(store, attempt, dataclasses.replace(DEFINITION, among=SinkStartConflict))
 
 
 def _check_exclusive(stored: StoredCatalog, statement: CreateSink, relation: Relation) -> None:
@@ -131,16 +125,14 @@ def alter_sink(store: Hummock, statement: AlterSink) -> None:
 
     A reset sink delivers the rows as they are now, or, without a snapshot, what changes from now on.
     """
-    for attempt in range(RACE_ATTEMPTS):
+
+    def attempt() -> None:
         version = store.refresh()
         relation = _find_sink(load_catalog(version), statement.name, statement.sql)
         part = _build_alteration(version, relation, statement.action)
-        try:
-            store.commit(add_precondition(part, _require_unaltered(version, relation)))
-            return
-        except Conflict:
-            if attempt == RACE_ATTEMPTS - 1:
-                raise
+        store.commit(add_precondition(part, _require_unaltered(version, relation)))
+
+    commit_with_retry(store, attempt, DEFINITION)
 
 
 def _build_alteration(version: Version, relation: Relation, action: SinkAction) -> Commit:

@@ -5,13 +5,12 @@ Fragments, states and keys stay what they are, so that a view goes on from the c
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import msgspec
 
-from engine.errors import Conflict
+from engine.errors import GroundLost
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.transact import commit_once
 from engine.meta.catalog.expression_texts import has_texts, parse_expressions
 from engine.meta.catalog.records import Prefix, Record, encode_json
 from engine.meta.catalog.rule_words import has_rule_words, replace_rule_words
@@ -46,6 +45,6 @@ def upgrade_plans(store: Hummock) -> Version:
     new = {key: text for name in old for key, text in PLANS.record(name, plans[name]).items()}
     message = "a plan was dropped or written anew by another process meanwhile"
     unchanged = require_all(*(PLANS.require_same(version, name, message) for name in old))
-    with suppress(Conflict):  # the next flush finds what is left
-        return store.commit(Commit(catalog=new, precondition=unchanged))
-    return store.refresh()
+    # where another process was faster the next flush finds what is left
+    commit_once(store, lambda: store.commit(Commit(catalog=new, precondition=unchanged)), GroundLost)
+    return store.version
