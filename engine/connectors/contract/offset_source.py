@@ -10,22 +10,22 @@ from typing import Generic, TypeVar
 
 from engine.connectors.contract.commit_retry import commit_polled
 from engine.connectors.contract.connector import Source, SourceReport, Spark, no_spark
+from engine.connectors.contract.intake import Intake, commit_intake
 from engine.connectors.contract.offsets import SourceOffset, build_offset_row, ensure_offsets, find_offset
 from engine.connectors.contract.same_table import require_polled_table
 from engine.errors import EpochExpired, SourceError
-from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
+from engine.hummock import Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.epoch import format_epoch
 from engine.hummock.manifests.preconditions import (
     Precondition,
     require,
-    require_all,
     require_same_tables,
     require_unaltered,
 )
 from engine.hummock.transact import commit_once
-from engine.hummock.writes.batch import Operation, write_operations
+from engine.hummock.writes.batch import Operation
 from engine.meta.catalog.stored_catalog import load_catalog
-from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, build_letter_rows, ensure_dead_letters
+from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, ensure_dead_letters
 from engine.meta.status.source_notes import OFFSETS
 from engine.sql.catalog import Relation
 
@@ -211,21 +211,11 @@ class _SplitPoll(Generic[Step]):
     ) -> None:
         """Commit what a step brings with the offset behind it, under the condition that nobody has gone on meanwhile."""
         then = SourceOffset(taken.offset, taken.note)
-        asked = {**taken.system, OFFSETS: [Put(build_offset_row(table, self._split, then))]}
         warnings = list(taken.warnings)
         if taken.letters:
-            letters = build_letter_rows(table.name, taken.letters)
-            asked[DEAD_LETTER] = [*asked.get(DEAD_LETTER, ()), Put(letters)]
             warnings.append(
                 f"{taken.aside} rows were set aside, see {DEAD_LETTER}: {taken.letters[0].reason}"
             )
-        if taken.operations:
-            asked[table.name] = taken.operations
-        tables = {name: version.tables[name].table for name in asked}
-        writes: dict[str, Sequence[SstInfo]] = {**write_operations(self._store.reader, tables, asked)}
-        if taken.files:
-            writes[table.name] = taken.files
-
         checks = [
             require_same_tables({table.name: table}),
             self._source.require_offset(self._split, after),
@@ -233,16 +223,18 @@ class _SplitPoll(Generic[Step]):
         ]
         upto: dict[str, int] = {}
         if table.table.options.passes:
-            writes.setdefault(table.name, ())
             upto, check = _plan_release(table)
             checks.append(check)
-        if taken.precondition is not None:
-            checks.append(taken.precondition)
-        committed = self._store.commit(
-            Commit(
-                writes=writes, watermarks=taken.watermarks, truncate=upto, precondition=require_all(*checks)
-            )
+        intake = Intake(
+            {**taken.system, OFFSETS: [Put(build_offset_row(table, self._split, then))]},
+            [*checks, taken.precondition],
+            taken.operations,
+            taken.files,
+            taken.letters,
+            taken.watermarks,
+            upto,
         )
+        committed = commit_intake(self._store, version, table, intake)
         self._behind = then
         self.report = replace(
             self.report,

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from engine.connectors.contract.commit_retry import commit_polled
 from engine.connectors.contract.connector import SourceReport
+from engine.connectors.contract.intake import Intake, commit_intake
 from engine.connectors.contract.signed_rows import explain_known_key, find_known_keys, select_newest_rows
 from engine.connectors.formats.file_format import BadLine, format_raw
 from engine.connectors.landing.file_reader import FileBatch
@@ -28,10 +29,9 @@ from engine.connectors.landing.tables import (
 )
 from engine.connectors.landing.tasks import TaskLoad
 from engine.errors import InvalidRow
-from engine.hummock import Commit, Delete, Hummock, Put, SstInfo, TableVersion, Version
+from engine.hummock import Delete, Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.manifests.preconditions import Precondition, require_all, require_none, require_unchanged
-from engine.hummock.writes.batch import Operation, write_operations
-from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, build_letter_rows
+from engine.meta.status.dead_letters import DeadLetter
 from engine.runtime.rows import assign_row_ids
 from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import ROW_ID, Relation
@@ -125,18 +125,13 @@ class LandingCommits:
             records[file.path] = FileRecord(self.table, file.path, table.table_id, *seen, *counts)
             dead += [DeadLetter(file.path, one.line, one.reason, one.raw) for one in bad]
             warnings += _build_file_warnings(file, load.list_unknown_columns(number), bad)
-        asked: dict[str, Sequence[Operation]] = {FILES: [Put(build_record_rows(list(records.values())))]}
-        if dead:
-            asked[DEAD_LETTER] = [Put(build_letter_rows(self.table, dead))]
-        tables = {name: version.tables[name].table for name in asked}
-        writes: dict[str, Sequence[SstInfo]] = {**write_operations(self.store.reader, tables, asked)}
-        if ssts:
-            writes[self.table] = ssts
-        checks = [
-            self._require_ours(list(records), version),
-            *([require_unchanged(table)] if of_empty else []),
-        ]
-        committed = self.store.commit(Commit(writes=writes, precondition=require_all(*checks)))
+        intake = Intake(
+            {FILES: [Put(build_record_rows(list(records.values())))]},
+            [self._require_ours(list(records), version), require_unchanged(table) if of_empty else None],
+            files=ssts,
+            letters=dead,
+        )
+        committed = commit_intake(self.store, version, table, intake)
         self.records |= records
         self.report = replace(
             self.report,
@@ -177,16 +172,14 @@ class LandingCommits:
         ]
         arrivals = ArrivingRows(self.store, version, self.relation)
         operations = self._build_operations(landed, table, arrivals)
-        writes: dict[str, Sequence[Operation]] = {FILES: [Put(build_record_rows(list(records.values())))]}
-        writes |= arrivals.build_writes()
-        if dead:
-            writes[DEAD_LETTER] = [*writes.get(DEAD_LETTER, ()), Put(build_letter_rows(self.table, dead))]
-        if operations:
-            writes[self.table] = operations
-        unchanged = arrivals.require_unmoved(self._require_ours(list(by_file), version))
-        epoch = self.store.ingest_batch(
-            writes, precondition=unchanged, watermarks=arrivals.get_ttl_watermarks()
+        intake = Intake(
+            {FILES: [Put(build_record_rows(list(records.values())))], **arrivals.build_writes()},
+            [arrivals.require_unmoved(self._require_ours(list(by_file), version))],
+            operations,
+            letters=dead,
+            watermarks=arrivals.get_ttl_watermarks(),
         )
+        committed = commit_intake(self.store, version, table, intake)
         self.records |= records
         self.report = replace(
             self.report,
@@ -194,7 +187,7 @@ class LandingCommits:
             rows=self.report.rows + sum(each.rows.num_rows for each in landed),
             dead_rows=self.report.dead_rows + len(dead),
             late_rows=self.report.late_rows + arrivals.late,
-            epoch=epoch,
+            epoch=committed.epoch,
         ).add_warnings(_build_warnings(parts))
 
     def _build_operations(
