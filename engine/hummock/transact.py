@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from engine.errors import Conflict, GroundLost, WriteStopped
+from engine.hummock.back_off import BackOff
 from engine.hummock.store import Hummock
 
 T = TypeVar("T")
-FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
+PAUSES = BackOff(0.002, 0.1)
 """In seconds, from the second lost race on; a commit that loses waits for its rivals' tries by itself already."""
 
 
@@ -34,10 +35,6 @@ class RetryPolicy:
     def is_over(self, attempts: int, seconds: float) -> bool:
         """Tell whether so many attempts in so many seconds are enough."""
         return attempts >= self.attempts and seconds >= self.seconds
-
-    def find_pause(self, attempts: int) -> float:
-        """Return the most seconds to wait after so many attempts; none after the first."""
-        return 0.0 if attempts < 2 else min(FIRST_PAUSE * 2.0 ** min(attempts - 2, 16), LONGEST_PAUSE)
 
 
 DEFINITION = RetryPolicy(20)
@@ -79,7 +76,7 @@ def commit_with_retry(
                 if build_error is None:
                     raise
                 raise build_error(lost) from conflict
-            if pause := policy.find_pause(lost):
+            if pause := PAUSES.find_wait(lost - 1):
                 clock.sleep(clock.jitter(pause))
         store.refresh()
         if prepare is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.hummock import Commit, Hummock, Reader, TableVersion
+from engine.hummock.back_off import BackOff
 from engine.hummock.manifests.preconditions import Precondition, require, require_all, require_same_table
 from engine.hummock.reads.change_log import read_net_changes
 from engine.hummock.reads.merge import HashRange
@@ -19,8 +20,7 @@ from engine.hummock.rows.expiry import disable_expiry
 from engine.log_store.changes import Changes
 
 VNODES = 256
-FIRST_BACK_OFF_SECONDS = 1.0
-LONGEST_BACK_OFF_SECONDS = 300.0
+RETRIES = BackOff(1.0, 300.0)
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,7 @@ class SinkLogStore:
         They double with each failure in a row, up to five minutes, with some chance in it.
         """
         self.failures += 1
-        wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2.0 ** min(self.failures - 1, 16))
-        return wait * random.uniform(0.8, 1.0)
+        return RETRIES.find_wait(self.failures) * random.uniform(0.8, 1.0)
 
     def require_unmoved(self, seen: TableVersion) -> Precondition:
         """Return the precondition that no other process has acknowledged anything for this reader since `seen`."""

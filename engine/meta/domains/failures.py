@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from engine.hummock import Version
+from engine.hummock.back_off import BackOff
 from engine.meta.catalog.records import Prefix, Record
 
-FIRST_WAIT_SECONDS = 1.0
-LONGEST_WAIT_SECONDS = 120.0
+RETRIES = BackOff(1.0, 120.0)
+"""When a failing domain is tried again, and a partition in quarantine."""
 _ERROR_CHARACTERS = 4000
 
 
@@ -44,21 +45,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def retry_at(self) -> float:
         """When the domain is to be tried again: the wait doubles with each failure, up to two minutes."""
-        return compute_retry_time(self.attempts, self.last)
+        return RETRIES.find_retry_time(self.attempts, self.last)
 
 
 FAILURES = Record.of_json(Prefix.FAILURE, Failure)
-
-
-def compute_retry_time(attempts: int, last: float) -> float:
-    """Return when to try again what has failed `attempts` times, the last time at `last`; in seconds since 1970."""
-    wait = FIRST_WAIT_SECONDS * 2.0 ** min(attempts - 1, 16)
-    return last + min(LONGEST_WAIT_SECONDS, wait)
-
-
-def is_waiting(retry_at: float, now: float) -> bool:
-    """Tell whether the time to try again is yet to come; one that is farther off than any wait came from a wrong clock."""
-    return 0 < retry_at - now <= LONGEST_WAIT_SECONDS
 
 
 def list_failures(version: Version) -> Mapping[str, Failure]:

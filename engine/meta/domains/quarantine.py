@@ -16,7 +16,7 @@ from engine.hummock import Version
 from engine.hummock.epoch import format_epoch
 from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.stored_catalog import StoredCatalog
-from engine.meta.domains.failures import compute_retry_time, is_waiting
+from engine.meta.domains.failures import RETRIES
 from engine.meta.epochs.frontier import compute_frontiers
 from engine.sql.incremental.partitions import Partitioning, derive_partitioning
 
@@ -42,7 +42,7 @@ class QuarantinedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def retry_at(self) -> float:
         """When it is to be tried again, if its view's inputs have changed: the wait doubles with each failure."""
-        return compute_retry_time(self.attempts, self.last)
+        return RETRIES.find_retry_time(self.attempts, self.last)
 
     @property
     def text(self) -> str:
@@ -148,7 +148,7 @@ def find_due_partitions(
         changed = any(
             version.tables[name].last_change > one.tried for name in inputs if name in version.tables
         )
-        if (changed or one.suspect) and (eager or not is_waiting(one.retry_at, now)):
+        if (changed or one.suspect) and (eager or not RETRIES.is_waiting(one.retry_at, now)):
             found.add(key)
     return frozenset(found)
 
