@@ -74,7 +74,8 @@ class Record(Generic[T]):
 
     def decode_all(self, entries: Mapping[str, str]) -> dict[str, T]:
         """Return the values by name."""
-        return {name: self.decode(text) for name, text in self.list_texts(entries).items()}
+        prefix, size, decode = self.prefix, len(self.prefix), self.decode
+        return {key[size:]: decode(text) for key, text in entries.items() if key.startswith(prefix)}
 
     def list(self, version: Version) -> Mapping[str, T]:
         """Return the values of a version by name; they are read once for each version."""
