@@ -5,13 +5,18 @@ Either all three stand or none does, so no row comes twice and none is lost, wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from engine.errors import SourceError
 from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.manifests.preconditions import Precondition, require_all, require_same_tables
+from engine.hummock.transact import POLL, commit_with_retry
 from engine.hummock.writes.batch import Operation, write_operations
 from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, build_letter_rows
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,12 @@ def commit_intake(store: Hummock, version: Version, table: TableVersion, intake:
     return store.commit(
         Commit(writes=writes, watermarks=intake.watermarks, truncate=intake.truncate, precondition=check)
     )
+
+
+def commit_polled(store: Hummock, table: str, attempt: Callable[[], Result]) -> Result:
+    """Return what an attempt returns that no other writer was in the way of; raises SourceError if others always are."""
+
+    def build_error(lost: int) -> SourceError:
+        return SourceError(f"table {table}: other writers were faster {lost} times: poll again")
+
+    return commit_with_retry(store, attempt, POLL, build_error=build_error)

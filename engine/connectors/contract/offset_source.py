@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from engine.connectors.contract.commit_retry import commit_polled
 from engine.connectors.contract.connector import Source, SourceReport, Spark, no_spark
-from engine.connectors.contract.intake import Intake, commit_intake
+from engine.connectors.contract.intake import Intake, commit_intake, commit_polled
 from engine.connectors.contract.offsets import SourceOffset, build_offset_row, ensure_offsets, find_offset
 from engine.connectors.contract.same_table import require_polled_table
 from engine.errors import EpochExpired, SourceError

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from engine.connectors.contract.commit_retry import commit_polled
 from engine.connectors.contract.connector import SourceReport
-from engine.connectors.contract.intake import Intake, commit_intake
+from engine.connectors.contract.intake import Intake, commit_intake, commit_polled
 from engine.connectors.contract.signed_rows import explain_known_key, find_known_keys, select_newest_rows
 from engine.connectors.formats.file_format import BadLine, format_raw
 from engine.connectors.landing.file_reader import FileBatch
