@@ -23,7 +23,7 @@ from engine.connectors.contract.connector import (
     no_spark,
     source_options,
 )
-from engine.connectors.contract.same_table import require_same_table
+from engine.connectors.contract.same_table import require_polled_table
 from engine.connectors.formats.file_format import BadLine, FileOptions
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.connectors.landing.bucket import LandingBucket
@@ -187,7 +187,7 @@ class LandingSource(Source):
             self._append_only,
             self._refuses_known_keys,
             report,
-            require_same_table(self.store.version, self.table, self._relation),
+            require_polled_table(self.store.version, self.table, self._relation),
             relation=self._relation,
         )
         gathered = _UncommittedParts()

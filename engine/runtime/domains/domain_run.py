@@ -17,7 +17,7 @@ from engine.meta.domains.domain import Domain
 from engine.meta.domains.failures import forget_failure
 from engine.meta.domains.mutation import read_control
 from engine.meta.domains.placement import place_table
-from engine.meta.epochs.barrier import BARRIER_PREFIX, Barrier, require_open_barrier
+from engine.meta.epochs.barrier import BARRIERS, Barrier, require_open_barrier
 from engine.meta.epochs.frontier import find_expiry_epoch, needs_run
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.meta.epochs.target_epoch import check_stops
@@ -200,7 +200,7 @@ def _build_closing_entries(
 ) -> dict[str, str | None]:
     """Return what a checkpoint changes beside the tables: its barrier is closed, failures are forgotten, rows are counted."""
     assert done.barrier is not None
-    catalog = forget_failure(version, domain.name) | {BARRIER_PREFIX + domain.name: None}
+    catalog = forget_failure(version, domain.name) | BARRIERS.remove(domain.name)
     creation = list_creations(version).get(domain.name)
     if creation is not None:
         rows = sum(epoch.rows_in for epochs in done.fragments.values() for epoch in epochs)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from engine.errors import Conflict, RowFailed
 from engine.hummock import Commit, Hummock, Version
+from engine.hummock.manifests.preconditions import Precondition, require_all
 from engine.meta.catalog.stored_catalog import StoredCatalog, require_same_plans
 from engine.meta.domains.domain import Domain
 from engine.meta.domains.failures import (
-    FAILURE_PREFIX,
+    FAILURES,
     Failure,
     list_failures,
     record_failed_row,
@@ -81,12 +82,8 @@ def _find_failing_row(
     return search_row(failure, before.row, left)
 
 
-def _require_same_failure(seen: Version, domain: Domain, stored: StoredCatalog) -> Callable[[Version], None]:
-    there, key = require_same_plans(stored, domain.members), FAILURE_PREFIX + domain.name
-
-    def check(version: Version) -> None:
-        there(version)
-        if version.catalog.get(key) != seen.catalog.get(key):
-            raise Conflict(f"{domain.name} has gone on, or failed once more, at the same time")
-
-    return check
+def _require_same_failure(seen: Version, domain: Domain, stored: StoredCatalog) -> Precondition:
+    message = f"{domain.name} has gone on, or failed once more, at the same time"
+    return require_all(
+        require_same_plans(stored, domain.members), FAILURES.require_same(seen, domain.name, message)
+    )

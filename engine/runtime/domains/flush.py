@@ -318,7 +318,7 @@ class FlushRun:
         version = self.store.refresh()
         self.store.commit(
             Commit(
-                catalog=close_barrier(version.catalog, domain.name),
+                catalog=close_barrier(version, domain.name),
                 writer=domain.writer,
                 generation=generation,
                 precondition=require_same_plans(stored, domain.members),

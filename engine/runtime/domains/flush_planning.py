@@ -16,7 +16,7 @@ from engine.meta.domains.domain import Domain, find_rate_limit, list_domains
 from engine.meta.domains.failures import Failure, is_failing, list_failures
 from engine.meta.domains.mutation import read_control
 from engine.meta.domains.quarantine import (
-    QUARANTINE_PREFIX,
+    QUARANTINES,
     describe_quarantine,
     find_due_partitions,
     list_outside_tables,
@@ -210,7 +210,7 @@ def plan_recomputation(
 ) -> Recomputation | None:
     """Return which partitions of a view are to be computed again over a version, None if none can be."""
     asked, waiting = request.partitions.get(view, frozenset[str]()), frozenset[str]()
-    if QUARANTINE_PREFIX + view in version.catalog:
+    if QUARANTINES.has(version, view):
         inputs = list_outside_tables(stored, view)
         waiting = find_due_partitions(version, view, inputs, request.now, eager=request.eager)
     if not asked and not waiting:

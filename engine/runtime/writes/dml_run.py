@@ -13,10 +13,11 @@ import sqlglot.expressions as exp
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.arrow import repeat_value
-from engine.errors import Conflict, InvalidRow
+from engine.errors import InvalidRow
 from engine.hummock import Commit, Hummock, SstInfo, TableVersion, Version
-from engine.hummock.manifests.preconditions import Precondition, require_same_tables
+from engine.hummock.manifests.preconditions import Precondition, require_same_tables, require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_rows
+from engine.hummock.transact import WRITE, commit_with_retry
 from engine.hummock.writes.batch import Operation, write_operations
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.epochs.query_policy import choose_epochs
@@ -36,7 +37,7 @@ from engine.runtime.rows import (
     to_stored_names,
     to_visible_names,
 )
-from engine.runtime.writes.conflicts import WriteAttempts, ingest_steps, require_unchanged
+from engine.runtime.writes.conflicts import MOVED, ingest_steps
 from engine.runtime.writes.dml_queries import (
     build_merge_query,
     build_selection,
@@ -50,7 +51,7 @@ from engine.runtime.writes.replaced_rows import refuse_many
 from engine.runtime.writes.returning import Returning
 from engine.runtime.writes.spill import PLACE, SpilledRows, gather_rows
 from engine.runtime.writes.statement_rows import StatementQuery
-from engine.runtime.writes.watermarks import ArrivingRows, WatermarkMoved, format_late_notice
+from engine.runtime.writes.watermarks import ArrivingRows, format_late_notice
 from engine.runtime.writes.write_tasks import (
     LOOKS_UP,
     Rule,
@@ -165,7 +166,7 @@ class StatementRun:
 
     def insert_spilled(self, rows: SpilledRows, conflict: OnConflict | None) -> int:
         """Insert spilled rows by Spark's tasks, as if no one wrote to the table meanwhile; returns how many were late."""
-        relation, session, attempts = self.relation, self.spark(), WriteAttempts()
+        relation, session = self.relation, self.spark()
         rule: Rule = relation.on_conflict
         if relation.version_columns:
             rule = "versions"
@@ -174,7 +175,8 @@ class StatementRun:
         refuse_many(relation, rows.rows, SETTING)
         if ROW_ID in relation.primary_key:  # no other row has its key, whoever writes meanwhile
             rows, rule = rows.assign_row_ids(self.store), "new"
-        while True:
+
+        def attempt() -> int:
             version = self.store.refresh()
             table = version.tables[relation.name]
             body = self._build_body(table, rule)
@@ -183,14 +185,10 @@ class StatementRun:
             ssts, known = write_frame(body, ordered, self.sql)
             if known and conflict is not None:
                 ssts += self._merge_spilled(conflict, known, version)
-            try:
-                self._commit(ssts, table, require_unchanged(table) if rule in LOOKS_UP else None, arrivals)
-                return arrivals.late
-            except Conflict as error:
-                if (
-                    rule not in LOOKS_UP and not isinstance(error, WatermarkMoved)
-                ) or attempts.count_failure():
-                    raise
+            self._commit(ssts, table, require_unchanged(table) if rule in LOOKS_UP else None, arrivals)
+            return arrivals.late
+
+        return commit_with_retry(self.store, attempt, WRITE if rule in LOOKS_UP else MOVED)
 
     def read_and_write(
         self,
@@ -205,25 +203,23 @@ class StatementRun:
         """
         name = self.relation.name
         query_tables(reading.query, self.stored.catalog, self.sql)
-        attempts = WriteAttempts()
-        while True:
+
+        def attempt() -> pa.Table | None:
             version = self.store.refresh()
             table = version.tables[name]
             found = self._read_from_store(reading, version)
             rows = self._run_by_spark(reading, version, statement) if found is None else found
-            try:
-                if not isinstance(rows, pa.Table):
-                    self._commit(rows, table, require_unchanged(table))
-                    return None
-                steps, rows = operation(rows, table)
-                if rows.num_rows:
-                    late = ingest_steps(self.store, self.relation, version, steps)
-                    if notice is not None:
-                        notice(format_late_notice(self.relation, late))
-                return rows
-            except Conflict:
-                if attempts.count_failure():
-                    raise
+            if not isinstance(rows, pa.Table):
+                self._commit(rows, table, require_unchanged(table))
+                return None
+            steps, rows = operation(rows, table)
+            if rows.num_rows:
+                late = ingest_steps(self.store, self.relation, version, steps)
+                if notice is not None:
+                    notice(format_late_notice(self.relation, late))
+            return rows
+
+        return commit_with_retry(self.store, attempt, WRITE)
 
     def _read_from_store(self, reading: StatementRead, version: Version) -> pa.Table | None:
         """Return the rows that the store gives without Spark, or None where it should compute them."""

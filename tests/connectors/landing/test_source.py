@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.connectors.contract.connector import SourceReport
-from engine.connectors.contract.same_table import require_same_table
+from engine.connectors.contract.same_table import require_polled_table
 from engine.connectors.landing.commits import LandingCommits
 from engine.connectors.landing.options import validate_options
 from engine.connectors.landing.source import LandingOptions, LandingSource
@@ -316,7 +316,7 @@ def test_two_pollers_that_see_the_same_file_take_it_once(lake: Session, folder: 
     with Hummock.open(lake.store.url) as other_store:
         second = LandingSource(other_store, "orders", folder)
         assert len(second.list_files()) == 1
-        same = require_same_table(other_store.version, "orders")
+        same = require_polled_table(other_store.version, "orders")
         commits = LandingCommits(other_store, "orders", False, False, SourceReport("orders"), same)
         commits.begin(second.list_files()[0])
         parts = list(second._read_parts(second.list_files()[0]))

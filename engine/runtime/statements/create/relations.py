@@ -10,14 +10,16 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
-from engine.errors import Conflict, SqlError, UnsupportedSql
-from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Version
+from engine.errors import SqlError, UnsupportedSql
+from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions
 from engine.hummock.epoch import epoch_at
-from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.manifests.preconditions import Precondition, require_all
 from engine.meta.catalog.stored_catalog import (
+    RELATIONS,
     StoredCatalog,
     encode_entries,
     load_catalog,
+    require_absent_relation,
     require_same_catalog,
 )
 from engine.meta.domains.domain import list_domains
@@ -392,24 +394,19 @@ def can_skip_create(catalog: Catalog, name: str, if_not_exists: bool, sql: str) 
     raise SqlError(f"{name} exists already: it is a {kind}", sql=sql, line=line, column=column, hint=hint)
 
 
-def _require_absent(name: str) -> Callable[[Version], None]:
-    def check(version: Version) -> None:
-        if f"relation/{name}" in version.catalog:
-            raise Conflict(f"{name} was created by another process at the same time")
-        schema = schema_of(name)
-        if schema and f"relation/{schema_entry(schema)}" not in version.catalog:
-            raise Conflict(f"schema {schema} was dropped by another process at the same time")
-
-    return check
+def _require_absent(name: str) -> Precondition:
+    if not (schema := schema_of(name)):
+        return require_absent_relation(name)
+    dropped = f"schema {schema} was dropped by another process at the same time"
+    return require_all(
+        require_absent_relation(name), RELATIONS.require_present(schema_entry(schema), dropped)
+    )
 
 
-def require_inputs(name: str, inputs: tuple[str, ...]) -> Callable[[Version], None]:
+def require_inputs(name: str, inputs: tuple[str, ...]) -> Precondition:
     """Return the precondition that a name is free and what it reads is there."""
-
-    def check(version: Version) -> None:
-        _require_absent(name)(version)
-        for upstream in inputs:
-            if f"relation/{upstream}" not in version.catalog:
-                raise Conflict(f"{upstream}, which {name} reads, was dropped by another process")
-
-    return check
+    there = (
+        RELATIONS.require_present(upstream, f"{upstream}, which {name} reads, was dropped by another process")
+        for upstream in inputs
+    )
+    return require_all(_require_absent(name), *there)
