@@ -88,9 +88,10 @@ def commit_once(store: Hummock, attempt: Callable[[], T], *also: type[Exception]
 
     A lost ground is raised unless `also` has it: whoever has commits on their way is to begin anew.
     """
+    refusals: tuple[type[Exception], ...] = (Conflict, *also)
     try:
         return attempt()
-    except (Conflict, *also) as refused:
+    except refusals as refused:
         if isinstance(refused, GroundLost) and GroundLost not in also:
             raise
         store.refresh()
