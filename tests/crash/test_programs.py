@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from engine.hummock import Put
-from engine.hummock.object_store.faulty import Crashed
 from engine.meta.domains.failures import list_failures
 from engine.runtime.executor import FragmentTask
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.statements import reader as st
+from engine.testing.faulty import Crashed
 from tests.crash.program.steps import Program
 from tests.crash.program.view_verbs import OTHERS, SHAPES
 
