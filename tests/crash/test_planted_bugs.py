@@ -16,7 +16,7 @@ from engine.hummock.manifests import delta
 from engine.hummock.reads import merge
 from engine.hummock.staged_store import StagedStore
 from engine.hummock.upkeep import gc
-from engine.meta.epochs import frontier
+from engine.meta.epochs import content, frontier, query_policy
 from engine.meta.epochs import target_epoch as meta_cut
 from engine.meta.epochs.flush_plan import FlushStep
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
@@ -75,13 +75,14 @@ def a_view_that_forgets_one_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
     for module in (meta_cut, domain_run):
         patch.setattr(
             module,
-            "pending",
+            "needs_run",
             lambda version, table, inputs, reach: pending(version, table, inputs[:1], reach),
         )
 
 
 def a_view_that_is_shown_before_it_is_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(frontier, "find_computed_table", lambda version, name: version.tables.get(name))
+    for module in (frontier, content, query_policy):
+        patch.setattr(module, "find_computed_table", lambda version, name: version.tables.get(name))
 
 
 def a_backfill_that_skips_a_piece_after_a_restart(patch: pytest.MonkeyPatch) -> None:
