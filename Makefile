@@ -117,7 +117,7 @@ pages: $(STAMP) ## Write the pages that are made of the code: docs/reference.md,
 
 docs: $(STAMP) $(VENV)/.tideline-docs ## Build the documentation as a site in build/docs, with search and API pages; fails on any warning.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "open build/docs/index.html"
+	@echo "build/docs/index.html opens in a browser; with search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs"
 
 format: $(STAMP) pages ## Format code, wrap pages, write the pages that are made of the code, and fix what can be fixed.
 	-$(BIN)/ruff check --fix .
