@@ -44,7 +44,7 @@ class BackfillConfig(dg.Config):
             kinds={"tideline"},
             partitions_def=PARTITIONS,
             skippable=True,
-            description="The views that are built step by step: green once whole. Materializing one goes on with it.",
+            description="Views that are built in steps: green once complete. Materializing one continues its build.",
         )
     ],
     retry_policy=RETRY,
@@ -75,7 +75,7 @@ def backfills(
         else:
             yield build_observation(domain, creation)
             why = next((wait.reason for wait in session.waits() if wait.domain == domain), creation.text)
-            context.log.info(f"{domain} is not whole yet: {why}")
+            context.log.info(f"{domain} is not complete yet: {why}")
         if errors:
             raise dg.Failure(format_failures(errors), metadata=dict(errors), allow_retries=False)
 

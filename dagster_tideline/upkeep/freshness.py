@@ -46,7 +46,7 @@ class Lag:
     @property
     def reason(self) -> str:
         """Why it lags, in words."""
-        return "the next run takes it" if self.wait is None else self.wait.reason
+        return "the next run does it" if self.wait is None else self.wait.reason
 
     def find_complaint(self, config: FreshnessConfig) -> str | None:
         """Return what is wrong with it, None if nothing is."""
@@ -104,19 +104,19 @@ def look_at_freshness(
 
 
 freshness_job = build_one_op_job(
-    FRESHNESS, look_at_freshness, "Tells how far behind the views are, and fails where that is too far."
+    FRESHNESS, look_at_freshness, "Reports how far the views lag, and fails if that is too far."
 )
 FRESHNESS_ASSETS = [
     dg.AssetSpec(
         get_maintenance_key(FRESHNESS),
         group_name=GROUP,
         kinds={"tideline"},
-        description="How far behind the views are, and why.",
+        description="How far the views lag, and why.",
     ),
     dg.AssetSpec(
         OVERVIEW,
         group_name=GROUP,
         kinds={"tideline"},
-        description="All domains: what they read, how far behind they are, their last epochs, their last errors.",
+        description="All domains: what they read, how far they lag, their last epochs, their last errors.",
     ),
 ]

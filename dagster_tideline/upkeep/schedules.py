@@ -65,7 +65,7 @@ SCHEDULES: dict[str, JobTimes] = {
     "freshness_schedule": JobTimes(
         FRESHNESS,
         "*/5 * * * *",
-        "Tells how far behind the views are, and renews the overview.",
+        "Reports how far the views lag, and updates the overview.",
         long_seconds=120.0,
     ),
 }
@@ -121,7 +121,9 @@ def _build_backfill_schedule() -> dg.ScheduleDefinition:
     ) -> dg.RunRequest | dg.SkipReason:
         now = read_progress(hummock.open_cached().refresh())
         if now == told and not has_last_failed(context.instance, BACKFILL_PROGRESS):
-            return dg.SkipReason("no view is under construction, or none has moved on since it was told of")
+            return dg.SkipReason(
+                "no view is under construction, or none has advanced since it was last reported"
+            )
         answer = request_or_skip(context.instance, BACKFILL_PROGRESS, time.time(), long_seconds=120.0)
         if isinstance(answer, dg.RunRequest):
             told.clear()

@@ -152,7 +152,7 @@ class OffsetSource(Source, Generic[Step]):
 
         def check_offset(now: Version) -> None:
             if find_offset(self.store, now, self.find_table(now), split) != seen:
-                raise Conflict(f"what came for {table.name} was taken by another process at the same time")
+                raise Conflict(f"new rows for {table.name} were read by another process at the same time")
 
         try:
             row = build_offset_row(table, split, replace(seen, error=error))
@@ -205,7 +205,7 @@ class _SplitPoll(Generic[Step]):
     def _commit_step(
         self, taken: StepResult, after: SourceOffset | None, version: Version, table: TableVersion
     ) -> None:
-        """Commit what a step brings with the offset behind it, under the condition that nobody has gone on meanwhile."""
+        """Commit what a step brings with the offset behind it, under the condition that nobody has advanced in the meantime."""
         then = SourceOffset(taken.offset, taken.note)
         asked = {**taken.system, OFFSETS: [Put(build_offset_row(table, self._split, then))]}
         warnings = list(taken.warnings)
@@ -225,7 +225,7 @@ class _SplitPoll(Generic[Step]):
         def check_offset(now: Version) -> None:
             found = find_offset(self._store, now, self._source.find_table(now), self._split)
             if found != after:
-                raise Conflict(f"what came for {table.name} was taken by another process at the same time")
+                raise Conflict(f"new rows for {table.name} were read by another process at the same time")
 
         checks = [require_same_tables({table.name: table}), check_offset, require_unaltered(table)]
         upto: dict[str, int] = {}

@@ -31,6 +31,4 @@ def require_same_table(seen: Version, table: str, relation: Relation | None = No
 
 
 def _build_altered_error(table: str) -> SourceError:
-    return SourceError(
-        f"table {table} was altered while its source was polled: what was not taken yet is taken by the next poll"
-    )
+    return SourceError(f"table {table} was altered while its source was polled: the next poll reads the rest")

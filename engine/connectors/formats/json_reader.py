@@ -30,11 +30,11 @@ _SEPARATOR = "\x1e"
 _NO_COLUMN = {CHANGE}
 _NO_OBJECT = "not a JSON object"
 _HALF_PAIR = "not JSON: it holds half of a surrogate pair"
-_TOO_DEEP = "not JSON that is read: lists or objects stand in each other too deep"
+_TOO_DEEP = "lists or objects are nested too deeply"
 
 
 class _DuplicateKeys(dict[str, Any]):
-    """An object in which a name stands twice; `names` are all of them."""
+    """An object in which a name occurs twice; `names` are all of them."""
 
     names: tuple[str, ...]
 

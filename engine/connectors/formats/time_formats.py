@@ -56,7 +56,9 @@ def validate_format(text: str, *, of_date: bool) -> str | None:
     if len(set(parts)) < len(parts):
         return "it has a part twice"
     if len({"Y", "y"} & set(parts)) != 1 or len({"m", "b", "B"} & set(parts)) != 1 or "d" not in parts:
-        return f"it has to tell the year, the month and the day once, as {_AS_SHOWN[:8] if of_date else _AS_SHOWN}"
+        return (
+            f"it must have the year, the month and the day once, as {_AS_SHOWN[:8] if of_date else _AS_SHOWN}"
+        )
     if len({"H", "I"} & set(parts)) == 2 or ("I" in parts) != ("p" in parts):
         return "hours are %H, or %I with %p"
     return None

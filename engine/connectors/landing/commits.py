@@ -248,7 +248,7 @@ class LandingCommits:
             _, found = self.store.reader.lookup(records, keys, records.committed_epoch)
             for row in found.to_pylist():
                 if row["table_id"] == table.table_id and parse_record(row) != expected[row["path"]]:
-                    raise Conflict(f"{row['path']} was taken by another process at the same time")
+                    raise Conflict(f"{row['path']} was read by another process at the same time")
 
         return check
 

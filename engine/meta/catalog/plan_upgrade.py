@@ -43,7 +43,7 @@ def upgrade_plans(store: Hummock) -> Version:
 
     def check_unchanged(now: Version) -> None:
         if any(now.catalog.get(key) != text for key, text in old.items()):
-            raise Conflict("a plan was dropped or written anew by another process meanwhile")
+            raise Conflict("a plan was dropped or rewritten by another process at the same time")
 
     with suppress(Conflict):  # the next flush finds what is left
         return store.commit(Commit(catalog=new, precondition=check_unchanged))

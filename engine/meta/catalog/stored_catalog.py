@@ -129,7 +129,9 @@ def require_same_plans(stored: StoredCatalog, owners: Collection[str]) -> Callab
 
     def check(version: Version) -> None:
         if not has_same_plans(version, stored, owners):
-            raise Conflict(f"{', '.join(owners)}: dropped or planned anew by another process meanwhile")
+            raise Conflict(
+                f"{', '.join(owners)}: dropped or planned again by another process at the same time"
+            )
 
     return check
 

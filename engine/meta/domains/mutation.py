@@ -51,7 +51,7 @@ class Control(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def reason(self) -> str:
         """Why the domain does not run, in words; empty if it may."""
-        return f"paused; ALTER MATERIALIZED VIEW {self.paused} RESUME lets it go on" if self.paused else ""
+        return f"paused; ALTER MATERIALIZED VIEW {self.paused} RESUME continues it" if self.paused else ""
 
 
 def read_control(version: Version, domain: str) -> Control:
@@ -118,7 +118,7 @@ def require_same_queue(seen: Version, domain: str) -> Callable[[Version], None]:
     def check(version: Version) -> None:
         if version.catalog.get(CONTROL_PREFIX + domain) != before:
             raise Conflict(
-                f"mutations of domain {domain} were asked for or taken at the same time; try again"
+                f"mutations of domain {domain} were requested or applied at the same time; try again"
             )
 
     return check

@@ -93,7 +93,7 @@ def advance_idle_watermarks(store: Hummock, version: Version, stored: StoredCata
                 table.table_id,
                 table.committed_epoch,
             ):
-                raise Conflict(f"{table.name} was written to or dropped meanwhile")
+                raise Conflict(f"{table.name} was written to or dropped at the same time")
 
     leaving = {
         name: number for name, number in found.items() if _is_idle_source(stored.catalog.relations[name])

@@ -42,7 +42,7 @@ def require_same_target(seen: Version, cut: int) -> Callable[[Version], None]:
     def check(version: Version) -> None:
         newest = read_target_epoch(version)
         if newest not in (read_target_epoch(seen), cut):
-            raise Conflict("another run has minted a cut meanwhile")
+            raise Conflict("another run has recorded a target epoch at the same time")
 
     return check
 
@@ -150,9 +150,9 @@ def check_stops(
         for name in fragment.inputs:
             if not content.may_have_content(name, stop):
                 raise EpochFailed(
-                    f"{fragment.table} has to take in what came up to epoch {format_epoch(stop)} before what came later, but "
-                    f"{name} was brought past that epoch in one step: how it stood then is not known any more. The view keeps "
-                    "its content: read it as it is, or DROP the view and create it anew, with the rows of today"
+                    f"{fragment.table} must read what arrived up to epoch {format_epoch(stop)} before what came later, but "
+                    f"{name} was brought past that epoch in one step: its state at that epoch is not known any more. The view "
+                    "keeps its content: read it as it is, or DROP the view and create it anew, with the rows of today"
                 )
 
 

@@ -71,6 +71,6 @@ def _require_no_progress(
         there(version)
         for table in tables:
             if version.tables[table].committed_epoch != seen.tables[table].committed_epoch:
-                raise Conflict(f"{table} has gone on meanwhile")
+                raise Conflict(f"{table} has advanced in the meantime")
 
     return check

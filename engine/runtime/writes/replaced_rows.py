@@ -35,7 +35,7 @@ def require_unwritten(
             further(now)
         table = now.tables.get(seen.name)
         if table is None or table.table_id != seen.table_id or table.committed_epoch != seen.committed_epoch:
-            raise WatermarkMoved(f"rows of {relation.name} have changed meanwhile")
+            raise WatermarkMoved(f"rows of {relation.name} have changed in the meantime")
 
     return check
 

@@ -139,7 +139,7 @@ class ArrivingRows:
             if now is None or now.table_id != seen.table_id:
                 raise Conflict(f"table {self.relation.name} was dropped while rows were written to it")
             if now.committed_epoch != seen.committed_epoch:
-                raise WatermarkMoved(f"the watermark of {self.relation.name} has moved meanwhile")
+                raise WatermarkMoved(f"the watermark of {self.relation.name} has moved in the meantime")
             if further is not None:
                 further(version)
 
