@@ -17,7 +17,7 @@ QUICK := tests/test_docs.py tests/test_layout.py tests/tools tests/sql tests/met
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup s3a demo up test quick shuffled compiled planted proof cluster pages examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup s3a demo up test quick shuffled compiled planted proof cluster pages docs examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -115,6 +115,10 @@ pages: $(STAMP) ## Write the pages that are made of the code: docs/reference.md,
 	$(BIN)/python -m tools.conversions
 	$(BIN)/python -m tools.rooms
 
+docs: $(STAMP) $(VENV)/.tideline-docs ## Build the documentation as a site in build/docs, with search and API pages; fails on any warning.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/docs/index.html opens in a browser; with search: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs"
+
 format: $(STAMP) pages ## Format code, wrap pages, write the pages that are made of the code, and fix what can be fixed.
 	-$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -140,6 +144,10 @@ $(VENV)/.tideline-browser: $(STAMP)
 
 $(VENV)/.tideline-postgres: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[postgres]'
+	@touch $@
+
+$(VENV)/.tideline-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.tideline-bench: $(STAMP)

@@ -125,7 +125,7 @@ def _check_written_models(models: Sequence[Model], written: Collection[str]) -> 
     for model in models:
         if model.name in written and (model.kind != "table" or model.options.get("connector")):
             raise SqlError(
-                f"{model.name} of {model.path} is an asset of Python as well, but has rows of its own",
+                f"{model.name} of {model.path} is also an asset in Python, but has rows of its own",
                 hint="give the asset another name, or make the model a CREATE TABLE without a connector",
             )
 

@@ -123,13 +123,13 @@ NOT_CROSSED = Assumption(
 )
 CLOSED = Assumption(
     "closed",
-    "a change of a state that lets go of rows below a watermark is not below what that was before, so nobody looks there again",
+    "a change of a state that releases rows below a watermark is not below what that was before, so nobody looks there again",
     "`progress` of plans and `with_expiry`; the writers of tables with watermarks",
     "comparing the changed rows of each epoch with the watermark at the epoch before, before they are committed",
 )
 LET_GO = Assumption(
     "let go",
-    "a row that a side of a join has let go of meets no row that is still to come on the other side, so none looks for it",
+    "a row that a side of a join has released matches no later row of the other side, so none looks for it",
     "`going` of joins, by their conditions on times; the writers of tables with watermarks",
     "computing each epoch of such a join over the hidden rows as well, and comparing what both have written",
 )

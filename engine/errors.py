@@ -94,11 +94,11 @@ class ClaimBroken(TidelineError):
         self.claim, self.detail = claim, detail
 
     def __str__(self) -> str:
-        return f'the claim "{self.claim}" is false: {self.detail}'
+        return f'the assumption "{self.claim}" is false: {self.detail}'
 
 
 class DuplicateKey(TidelineError):
-    """A row's key exists already, or stands twice in one batch."""
+    """A row's key exists already, or occurs twice in one batch."""
 
 
 class InvalidRow(TidelineError):
@@ -198,4 +198,4 @@ class WrongRow(SqlError, InvalidRow):
 
 
 class KeyTaken(SqlError, DuplicateKey):
-    """A row that a statement inserts has a key that exists already, or that stands twice; the message shows the statement."""
+    """A row that a statement inserts has a key that exists already, or that occurs twice; the message shows the statement."""

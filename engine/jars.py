@@ -103,7 +103,7 @@ def read_java_version() -> int:
     match = re.search(r'version "(\d+)(?:\.(\d+))?', _read_java_output(_find_java()))
     if not match:
         raise EnvironmentNotReady(
-            f"`{_find_java()} -version` did not tell a version: install Java {OLDEST_JAVA} or newer"
+            f"`{_find_java()} -version` printed no version: install Java {OLDEST_JAVA} or newer"
         )
     major, minor = int(match[1]), int(match[2] or 0)
     return minor if major == 1 else major

@@ -48,6 +48,6 @@ def _parse_share(text: str) -> float:
         share = -1.0
     if not 0 <= share <= 1:
         raise EnvironmentNotReady(
-            f'{VARIABLE}="{text}" is no share: set it to 0 (no claim is checked), 1 (all are), or a number between'
+            f'{VARIABLE}="{text}" is no share: set it to 0 (no assumption is checked), 1 (all are), or a number between'
         )
     return share

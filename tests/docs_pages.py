@@ -81,6 +81,6 @@ class Page:
 
 
 def pages() -> list[Page]:
-    """Return README.md and all pages of docs, decisions included."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return the pages beside README.md and all of docs, decisions included."""
+    paths = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     return [Page(path.relative_to(ROOT), path.read_text()) for path in paths]

@@ -35,7 +35,7 @@ FOLDERS = (
 )
 
 PAGES = pages()
-DECISIONS = [page for page in PAGES if "decisions" in page.path.parts]
+DECISIONS = [page for page in PAGES if "decisions" in page.path.parts and page.path.name != "README.md"]
 PRESENT = [page for page in PAGES if page not in DECISIONS]  # decisions tell of the code as it was then
 
 
@@ -92,6 +92,19 @@ def test_every_page_is_reached_from_the_readme() -> None:
             path = linked(page, target)
             waiting += [path] if path in by_path and path not in reached and path not in waiting else []
     assert {page.path for page in PRESENT} <= reached
+
+
+def test_the_list_of_decisions_is_complete() -> None:
+    listed = " ".join((ROOT / "docs" / "decisions" / "README.md").read_text().split())
+    found = re.findall(r"- \[(\d{4})\]\((\S+)\) .+?\. \*([^*]+)\.\*", listed)
+    numbers = [page.path.name[:4] for page in DECISIONS]
+    assert [(number, name) for number, name, _ in found] == [
+        (number, page.path.name) for number, page in zip(numbers, DECISIONS, strict=True)
+    ]
+    status = re.compile(r"Accepted|(?:Accepted; in part s|S)uperseded by (?:\d{4})(?: and \d{4})*")
+    assert [number for number, _, text in found if not status.fullmatch(text)] == []
+    later = {other for _, _, text in found for other in re.findall(r"\d{4}", text)}
+    assert later <= set(numbers)
 
 
 def test_the_page_to_start_on_is_one_page() -> None:

@@ -97,7 +97,7 @@ def build_driver_job(
                 if run is None or run.status == DagsterRunStatus.CANCELING:
                     raise
                 context.log.info(
-                    "the services of this driver are being ended; the next one goes on from here"
+                    "the services of this driver are ending; the next driver continues from here"
                 )
                 session.epochs.abort()  # whoever ends them waits for some seconds only
                 yield from map(naming.translate_event, driver.drain())

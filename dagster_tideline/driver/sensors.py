@@ -40,7 +40,7 @@ def build_sensor(
         job=job,
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for one run over all views that lag behind their inputs and all files that wait.",
+        description="Starts one run over all views that lag behind their inputs and all pending files.",
     )
     @naming.bind
     def frontier_sensor(
@@ -62,7 +62,7 @@ def evaluate_sensor(
     """Ask for a run over all that is pending, or say why there is none to ask for."""
     run = find_active_run(instance, job)
     if run is not None:
-        return dg.SkipReason(f"run {run.run_id[:8]} is under way")
+        return dg.SkipReason(f"run {run.run_id[:8]} is active")
     pending = find_pending(store, models)
     return request_run(instance, pending, time.time(), job) if pending else dg.SkipReason(pending.reason)
 
@@ -105,7 +105,7 @@ def build_driver_sensor(
         job=job,
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Keeps one driver run at work, which brings the views on as files and rows come in.",
+        description="Keeps one driver run active, which updates the views as files and rows arrive.",
     )
     def driver_sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         now = time.time()

@@ -84,7 +84,7 @@ class _FrameWriter:
         if write is None:
             shown = str(kind).replace("_", " ")
             hint = "use select, filter, join, groupBy with agg, union, orderBy with limit, distinct, withColumn or drop"
-            raise build_frame_error(f"the operator {shown}, of which no view is made", hint)
+            raise build_frame_error(f"the operator {shown}, which views do not support", hint)
         found = write(getattr(relation, kind))
         number = relation.common.plan_id
         if number in found.places:
@@ -334,7 +334,7 @@ class _FrameWriter:
         """Return an operator's input as a SELECT of which the first rows can be taken, or left out."""
         query = self.build_query(relation)
         if query.mixed:
-            hint = "put orderBy right before limit or offset, and what selects or filters before orderBy or behind them"
+            hint = "put orderBy right before limit or offset; select or filter before orderBy or after limit"
             raise build_frame_error(
                 "a limit or an offset of what was ordered before it was selected or filtered", hint
             )

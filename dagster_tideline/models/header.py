@@ -98,7 +98,7 @@ def _parse_check(said: re.Match[str], value: str, whole: HeaderLine, start: int)
         hint = "write -- check: not_null(a, b), a condition, or a SELECT that returns no row"
         raise build_error("this check says nothing", whole.start, whole.value, hint)
     if ";" in re.sub(r"'[^']*'", "", value):
-        hint = "write each check in a line of its own"
+        hint = "write each check on its own line"
         raise build_error("a line says one check", start, whole.value, hint)
     return HeaderLine(f"{name}: {value} {severity}".strip() if name else f"{value} {severity}".strip(), start)
 

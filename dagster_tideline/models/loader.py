@@ -290,7 +290,7 @@ def _add_checks(
         hint = "take the line out: a table takes what is written, a plain view holds nothing"
         raise build_error("checks are of a materialized view", first, whole, hint)
     if CHECKS in statement.options:
-        raise build_error("checks stand in the header and in WITH", first, whole, "leave one of the two out")
+        raise build_error("checks are in the header and in WITH", first, whole, "leave one of the two out")
     for check in checks:
         _check_syntax(check.value, check.start, whole)
     told = ";\n".join(check.value for check in checks)
@@ -305,7 +305,7 @@ def _add_delta(text: str, statement: Statement, dialect: Dialect, line: HeaderLi
         raise build_error("a Delta table is kept of a materialized view", line.start, whole, hint)
     if statement.copy:
         raise build_error(
-            "a Delta table stands in the header and in WITH", line.start, whole, "leave one of the two out"
+            "a Delta table is in the header and in WITH", line.start, whole, "leave one of the two out"
         )
     if not line.value:
         raise build_error(

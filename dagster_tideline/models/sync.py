@@ -122,7 +122,7 @@ def _replace_changed(
             changed += group
         except ReplacementRefused as refused:
             errors |= explain_refusal(refused, group, by_name)
-        except Conflict as error:  # somebody has changed the catalog meanwhile: the next run takes it
+        except Conflict as error:  # somebody has changed the catalog meanwhile: the next run does it
             errors |= {name: f"{by_name[name].path}: {error}" for name in group}
     return changed, anew, errors
 

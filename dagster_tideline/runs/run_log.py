@@ -12,7 +12,7 @@ from engine.runtime.spark import ui
 
 ENGINE = "engine"
 CANCELLED_TEXT = (
-    "this run was ended before it was done: what it has committed stays, of what it was computing nothing is visible, "
+    "this run was cancelled: what it has committed stays, of what it was computing nothing is visible, "
     "and the next run goes on from there"
 )
 

@@ -51,7 +51,7 @@ def build_backfill_asset(naming: Naming) -> dg.AssetsDefinition:
                 kinds={"tideline"},
                 partitions_def=dg.DynamicPartitionsDefinition(name=get_partitions_name(naming)),
                 skippable=True,
-                description="The views that are built step by step: green once whole. Materializing one goes on with it.",
+                description="Views that are built in steps: green once complete. Materializing one continues its build.",
             )
         ],
         retry_policy=RETRY,
@@ -88,7 +88,7 @@ def continue_backfill(
         else:
             yield build_observation(domain, creation, naming)
             why = next((wait.reason for wait in session.waits() if wait.domain == domain), creation.text)
-            context.log.info(f"{domain} is not whole yet: {why}")
+            context.log.info(f"{domain} is not complete yet: {why}")
         if errors:
             raise dg.Failure(format_failures(errors), metadata=dict(errors), allow_retries=False)
 

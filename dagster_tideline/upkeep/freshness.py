@@ -47,7 +47,7 @@ class Lag:
     @property
     def reason(self) -> str:
         """Why it lags, in words."""
-        return "the next run takes it" if self.wait is None else self.wait.reason
+        return "the next run does it" if self.wait is None else self.wait.reason
 
     def find_complaint(self, config: FreshnessConfig) -> str | None:
         """Return what is wrong with it, None if nothing is."""
@@ -106,7 +106,7 @@ def look_at_freshness(
 
 def build_freshness_job(naming: Naming) -> dg.JobDefinition:
     """Return the job."""
-    told = "Tells how far behind the views are, and fails where that is too far."
+    told = "Reports how far the views lag, and fails if that is too far."
     return build_one_op_job(FRESHNESS, look_at_freshness, told, naming, retry=None)
 
 
@@ -117,12 +117,12 @@ def build_freshness_assets(naming: Naming) -> list[dg.AssetSpec]:
             naming.build_upkeep_key(FRESHNESS),
             group_name=GROUP,
             kinds={"tideline"},
-            description="How far behind the views are, and why.",
+            description="How far the views lag, and why.",
         ),
         dg.AssetSpec(
             naming.build_upkeep_key(OVERVIEW),
             group_name=GROUP,
             kinds={"tideline"},
-            description="All domains: what they read, how far behind they are, their last epochs, their last errors.",
+            description="All domains: what they read, how far they lag, their last epochs, their last errors.",
         ),
     ]

@@ -69,8 +69,8 @@ def hold_job_lock(context: dg.OpExecutionContext, seconds: float = LOCK_SECONDS)
             name = before.dagster_run.run_id[:8]
             if time.monotonic() >= deadline:
                 raise dg.Failure(
-                    f"run {name} of {context.job_name} did not end within {seconds:.0f} s: cancel it if it does not go on, then "
-                    "start this one again",
+                    f"run {name} of {context.job_name} did not end within {seconds:.0f} s: cancel it if it makes no progress, "
+                    "then start this one again",
                     allow_retries=False,
                 )
             if name != told:

@@ -67,7 +67,7 @@ SCHEDULES: dict[str, JobTimes] = {
     "freshness_schedule": JobTimes(
         FRESHNESS,
         "*/5 * * * *",
-        "Tells how far behind the views are, and renews the overview.",
+        "Reports how far the views lag, and updates the overview.",
         long_seconds=120.0,
     ),
 }
@@ -129,7 +129,9 @@ def _build_backfill_schedule(job: dg.JobDefinition, naming: Naming) -> dg.Schedu
     ) -> dg.RunRequest | dg.SkipReason:
         now = read_progress(hummock.open_cached().refresh())
         if now == told and not has_last_failed(context.instance, job.name):
-            return dg.SkipReason("no view is under construction, or none has moved on since it was told of")
+            return dg.SkipReason(
+                "no view is under construction, or none has advanced since it was last reported"
+            )
         answer = request_or_skip(context.instance, job.name, time.time(), long_seconds=120.0)
         if isinstance(answer, dg.RunRequest):
             told.clear()

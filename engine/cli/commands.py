@@ -44,7 +44,7 @@ app = typer.Typer(
     add_completion=False,
     # locals of a stack trace may hold tokens and rows
     pretty_exceptions_show_locals=False,
-    help="Tideline keeps SQL views up to date. `tideline COMMAND --help` tells of each.",
+    help="Tideline keeps SQL views up to date. `tideline COMMAND --help` explains each.",
 )
 
 
@@ -172,7 +172,7 @@ def pause(view: ViewName, store: Store = "") -> None:
     """Let a view rest from its next barrier on; what reads it waits and says so."""
     with open_session(store) as running:
         running.pause(view)
-    typer.echo(f"{view}: pause is queued, the next run takes it")
+    typer.echo(f"{view}: pause is queued; the next run applies it")
 
 
 @app.command()
@@ -180,7 +180,7 @@ def resume(view: ViewName, store: Store = "") -> None:
     """Let a paused view go on."""
     with open_session(store) as running:
         running.resume(view)
-    typer.echo(f"{view}: resume is queued, the next run takes it")
+    typer.echo(f"{view}: resume is queued; the next run applies it")
 
 
 @app.command()
@@ -194,7 +194,7 @@ def throttle(
         raise typer.BadParameter(f"{rows_per_second} is neither a whole number nor the word default")
     with open_session(store) as running:
         running.throttle(view, None if rows_per_second == "default" else int(rows_per_second))
-    typer.echo(f"{view}: throttle to {rows_per_second} is queued, the next step takes it")
+    typer.echo(f"{view}: throttle to {rows_per_second} is queued; the next step applies it")
 
 
 @app.command()
@@ -210,7 +210,7 @@ def wait(
 
 @app.command(cls=PrintingCommand)
 def partitions(
-    view: Annotated[str, typer.Argument(help="A view that is cut into partitions.")],
+    view: Annotated[str, typer.Argument(help="A view with partitions.")],
     store: Store = "",
     output: Output = Format.table,
     wide: Wide = False,
@@ -299,7 +299,7 @@ def explain_flush(
         bool,
         typer.Option(
             "--scheduled",
-            help="As a run that nobody asked for: what has failed waits until it is tried again.",
+            help="As a scheduled run: what has failed waits until its retry.",
         ),
     ] = False,
 ) -> None:

@@ -108,7 +108,7 @@ def find_running_spark(store: str, say: Callable[[str], None], *, alone: bool = 
         say(f"note: {error}; starting a Spark here, which takes some seconds")
         return None
     if warm is None:
-        say("starting Spark, which takes some seconds; beside `make up` its Spark is used")
+        say("starting Spark, which takes some seconds; while `make up` runs, its Spark is used")
         return None
     if not warm.serves(store):
         say("note: the Spark of `make up` serves another store; starting one here, which takes some seconds")

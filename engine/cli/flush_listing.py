@@ -29,7 +29,7 @@ def build_flush_listing(plan: FlushPlan, now: float) -> Listing:
     )
     notes = [_format_note(one, step) for one, step in rows]
     records = [_build_record(one, step) for one, step in rows]
-    footer = f"the cut of the run: {format_epoch_time(plan.cut)} UTC" if plan.cut else ""
+    footer = f"the target epoch of the run: {format_epoch_time(plan.cut)} UTC" if plan.cut else ""
     return Listing(columns, notes, records, "there is no view", footer)
 
 

@@ -30,7 +30,7 @@ def resync(store: Hummock, stored: StoredCatalog, statement: Alter, spark: Calla
         following = [
             f"connector = '{name}'" for name, one in CONNECTORS.list_plugins().items() if one.can_resync
         ]
-        message = f"{relation.name} follows no source that tells all its rows again"
+        message = f"{relation.name} follows no source that can repeat all its rows"
         hint = f"RESYNC is for tables WITH ({' or '.join(following)})"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     with track_traffic(store.counters, f"source {relation.name}"):

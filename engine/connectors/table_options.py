@@ -79,7 +79,7 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
     if not statement.columns and not offered[connector].discovers_columns:
         hint = "write its columns: (id BIGINT PRIMARY KEY, …)"
         raise _build_error(
-            statement, _CONNECTOR, f"the connector {connector} does not tell the columns of a table", hint
+            statement, _CONNECTOR, f"the connector {connector} does not know the columns of a table", hint
         )
     unfit = validate_source(statement, offered[connector]) if statement.passes else None
     unfit = unfit or offered[connector].validate(as_pass_through(statement, offered[connector]))
@@ -121,10 +121,10 @@ def _check_retention(statement: CreateTable, any_retention: bool) -> None:
         message = f"{ROWS_LIVE} is a number of seconds above 0, not {statement.options[ROWS_LIVE]}"
         raise _build_error(statement, ROWS_LIVE, message, f"WITH ({ROWS_LIVE} = 3600)")
     if statement.watermark is not None and statement.watermark.ttl:
-        message = f"{ROWS_LIVE} beside WITH TTL of the watermark: rows leave a table in one way"
+        message = f"{ROWS_LIVE} beside WITH TTL of the watermark: rows can leave a table in one way only"
         raise _build_error(statement, ROWS_LIVE, message, "leave one of the two out")
     if statement.append_only and statement.primary_key:
-        hint = "leave PRIMARY KEY out: rows are told apart all the same, and a key could come again once its row is gone"
+        hint = "leave PRIMARY KEY out: rows are distinct without it, and a key could come again once its row is gone"
         raise _build_error(
             statement, ROWS_LIVE, f"{ROWS_LIVE} of an APPEND ONLY table with a PRIMARY KEY", hint
         )

@@ -45,7 +45,7 @@ def make_private(folder: Path) -> bool:
 def _check_parent(folder: Path) -> None:
     """What stands in a folder that others can write to is safe only where it is sticky, as the temporary folder is."""
     if os.lstat(folder.parent).st_uid not in (0, os.getuid()):
-        raise _build_error(folder.parent, "is another user's, or a link that another user made")
+        raise _build_error(folder.parent, "belongs to another user, or is a link that another user made")
     found = os.stat(folder.parent)
     if found.st_uid not in (0, os.getuid()):
         raise _build_error(

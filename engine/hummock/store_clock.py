@@ -89,7 +89,7 @@ class StoreClock(Clock):
             self._warned = True
             _log.warning(
                 "the clock of this machine is %.0f s %s the object store's: set it by NTP; until then the earlier of "
-                "both counts, so that rows expire and history is cut later",
+                "both counts, so rows expire and history is truncated later",
                 abs(ahead),
                 "ahead of" if ahead > 0 else "behind",
             )

@@ -259,7 +259,7 @@ class TableVersion:
         if after < self.safe_epoch:
             raise EpochExpired(
                 f"table {self.name}: the change log begins at epoch {format_epoch(self.safe_epoch)}, changes "
-                f"after {format_epoch(after)} were asked for; read the table as a whole and go on from there"
+                f"after {format_epoch(after)} were asked for; read the whole table and continue from there"
             )
         return self._slice_log(after, upto)
 

@@ -95,7 +95,7 @@ def hold_sources(
         version = store.version
         name, table = relation.name, version.tables[relation.name]
         if epoch < table.safe_epoch:
-            raise Conflict(f"{name} has gone on meanwhile")
+            raise Conflict(f"{name} has advanced in the meantime")
         if not table.has_rows_at(epoch):
             upto = min(epoch, table.committed_epoch)
             if table.generations[-1].upto > upto:
@@ -113,7 +113,7 @@ def hold_sources(
 
             def check_held(now: Version, name: str = name) -> None:
                 if name not in now.tables or not now.tables[name].has_rows_at(epoch):
-                    raise Conflict(f"the rows of {name} were let go of at the same time")
+                    raise Conflict(f"the rows of {name} were released at the same time")
 
             store.commit(Commit(pins={name: {pin: at}}, precondition=check_held))
 

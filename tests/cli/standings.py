@@ -36,7 +36,7 @@ WAITS = (
     DomainWait(
         "departures_in_weather",
         "paused",
-        "paused at 06:58:52 UTC; RESUME lets it go on",
+        "paused at 06:58:52 UTC; RESUME continues it",
         NOW - 12,
         NOW + 7200,
     ),

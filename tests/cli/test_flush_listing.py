@@ -60,4 +60,4 @@ def test_programs_get_numbers(listing: Listing) -> None:
 
 
 def test_the_cut_is_told_at_the_end(listing: Listing) -> None:
-    assert listing.footer.startswith("the cut of the run: 2026-")
+    assert listing.footer.startswith("the target epoch of the run: 2026-")

@@ -69,7 +69,7 @@ def test_programs_get_numbers() -> None:
 
 
 def test_a_view_that_failed_says_so_even_when_the_next_run_tries_it_again() -> None:
-    due = DomainWait(STATUSES[1].name, "due", "the next run takes it", NOW - 5, None)
+    due = DomainWait(STATUSES[1].name, "due", "the next run does it", NOW - 5, None)
     assert build_relations_listing(STATUSES[1:2], {due.domain: due}, NOW).records[0]["state"] == "failed"
 
 

@@ -1,4 +1,4 @@
-"""A connector that follows a journal in an SQLite file: each row of it says what became of one key."""
+"""A connector that follows a journal in an SQLite file: each row of it is one change of a key."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ OPTIONS = {"connector": "'journal': rows follow a journal in SQLite", "path": "t
 
 
 class JournalSource(RowSource):
-    """Rows (seq, op, …) of the table `journal`; an offset is the seq of the last row that was taken."""
+    """Rows (seq, op, …) of the table `journal`; an offset is the seq of the last row that was read."""
 
     def find_newest(self, split: str, after: str | None) -> str | None:
         """Return the seq of the journal's last row."""
-        (last,) = self.asked("SELECT coalesce(max(seq), 0) FROM journal")[0]
+        (last,) = self.query("SELECT coalesce(max(seq), 0) FROM journal")[0]
         return str(last) if last > int(after or 0) else None
 
     def choose_end(self, split: str, after: str | None, newest: str) -> str:
-        """Return the seq behind so many rows as one commit takes."""
+        """Return the last seq of one commit."""
         return str(min(int(newest), int(after or 0) + MOST))
 
     def read(self, split: str, after: str | None, upto: str) -> SignedRows:
-        """Read the rows between two offsets; those of a deletion go."""
-        names = [name for _, name, *_ in self.asked("PRAGMA table_info(journal)")]
+        """Read the rows between two offsets; a deletion removes its row."""
+        names = [name for _, name, *_ in self.query("PRAGMA table_info(journal)")]
         text = "SELECT * FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq"
-        found = self.asked(text, int(after or 0), int(upto))
+        found = self.query(text, int(after or 0), int(upto))
         columns = {name: [row[n] for row in found] for n, name in enumerate(names)}
         gone = np.array([op == "delete" for op in columns["op"]], dtype=bool)
         rows = pa.table({name: columns[name] for name in names if name not in ("seq", "op")})
         return SignedRows(rows, gone)
 
-    def asked(self, text: str, *values: int) -> list[tuple]:
-        """Return what the file answers."""
+    def query(self, text: str, *values: int) -> list[tuple]:
+        """Return the answer of the file."""
         path = source_options(self.relation)["path"]
         try:
             with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as file:
@@ -72,9 +72,9 @@ class JournalConnector(Connector):
         return JournalSource(store, relation)
 
     def try_source(self, store: Hummock, relation: Relation, spark: Spark) -> Iterator[str]:
-        """Say that the file can be opened and read, and where the source goes on."""
+        """Report that the file can be read, and where the source continues."""
         source = self.open_source(store, relation)
-        rows = source.asked("SELECT count(*) FROM journal")[0][0]
+        rows = source.query("SELECT count(*) FROM journal")[0][0]
         yield f"{source_options(relation)['path']} can be opened"
         yield f"its journal has {rows} rows"
         offset = source.find_offset() if relation.name in store.version.tables else None

@@ -68,7 +68,7 @@ SOURCES = [
         "null is of CSV",
         "leave null or format out",
     ),
-    Bad(landing("path = 'landing', path = 'empty'"), "path", "stands twice", "once"),
+    Bad(landing("path = 'landing', path = 'empty'"), "path", "occurs twice", "once"),
     Bad(landing("path = 'landing', retention_seconds = '-1'"), "retention_seconds", "above 0", "3600"),
     Bad(
         landing("path = 'landing', idle_timeout = 'soon'", TIMED).replace(") WITH", ") APPEND ONLY WITH"),
@@ -318,7 +318,7 @@ TAKEN = [
     Bad(
         "CREATE MATERIALIZED VIEW x WITH (connector = 'delta', path = 'flat') AS SELECT id FROM t",
         "path",
-        "this view has not made",
+        "this view did not create",
         "name another path",
     ),
 ]

@@ -155,5 +155,5 @@ def test_delta_tables_follow_delta_tables_by_a_process_that_is_killed(
                     assert SparkDeltaTable(spark, out / view).rows() == expected, (view, done)
     for view in QUERIES:
         found = versions(out / view)
-        assert found == sorted(set(found)), f"a transaction of {view} stands twice, or out of order"
+        assert found == sorted(set(found)), f"a transaction of {view} occurs twice, or out of order"
         assert operations(out / view)[0] == "CREATE OR REPLACE TABLE AS SELECT"

@@ -80,7 +80,7 @@ def test_it_is_refused_offered_and_tried_as_others_are(
         "(item BIGINT PRIMARY KEY) WITH (connector = 'journal', pth = 'x')": "did you mean path?",
         "(item BIGINT PRIMARY KEY) WITH (connector = 'journal')": "a journal is a file",
         "(item BIGINT) WITH (connector = 'journal', path = 'x')": "deletes rows by their key",
-        "(PRIMARY KEY (item)) WITH (connector = 'journal', path = 'x')": "does not tell the columns",
+        "(PRIMARY KEY (item)) WITH (connector = 'journal', path = 'x')": "does not know the columns",
     }.items():
         with pytest.raises(SqlError, match=re.escape(words)):
             lake.sql(f"CREATE TABLE stock {statement}")
@@ -89,7 +89,7 @@ def test_it_is_refused_offered_and_tried_as_others_are(
     poll_all(lake.catalog, lake.store)
     tried = try_source(lake.store, lake.catalog.get("stock"), lambda: lake.computing)
     assert [each.words for each in tried][1:] == ["its journal has 1 rows", "it goes on after 1"]
-    with pytest.raises(SqlError, match="tells all its rows again"):
+    with pytest.raises(SqlError, match="can repeat all its rows"):
         lake.sql("ALTER TABLE stock RESYNC")
 
 

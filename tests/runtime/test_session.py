@@ -57,7 +57,7 @@ def test_an_inserted_key_that_exists_is_refused_and_nothing_is_written(session: 
     session.sql("INSERT INTO bid VALUES (1, 1, 10)")
     with pytest.raises(DuplicateKey, match=r"'id': 1"):
         session.write("bid", bids([(2, 1, 1), (1, 1, 1)]), mode="insert")
-    with pytest.raises(DuplicateKey, match="stands twice"):
+    with pytest.raises(DuplicateKey, match="occurs twice"):
         session.write("bid", bids([(7, 1, 1), (7, 1, 1)]), mode="insert")
     assert session.sql("SELECT count(*) AS n FROM bid").to_pylist() == [{"n": 1}]
 

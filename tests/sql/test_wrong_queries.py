@@ -43,7 +43,7 @@ WRONG_QUERIES = [
     ("SELECT uper(note) AS f FROM bid", "no function uper", "uper", "upper"),
     ("SELECT first(price) AS f FROM bid", "order of rows", "first", "max"),
     ("SELECT auction FROM bid GROUP BY 3", "GROUP BY 3", "3", "GROUP BY"),
-    ("SELECT b.id FROM bid b JOIN bid b ON b.id = b.id", "b stands twice", "bid b ON", "alias"),
+    ("SELECT b.id FROM bid b JOIN bid b ON b.id = b.id", "b occurs twice", "bid b ON", "alias"),
     (
         "SELECT b.id FROM bid b JOIN event e ON b.id = e.kind",
         "compares bigint with string",

@@ -89,15 +89,15 @@ class Source(ABC):
 
     def read_rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table | DataFrame:
         """Return all rows as they were taken up to an epoch; only of connectors that say how they `passes`."""
-        raise SourceError("this source does not tell rows again that it has told")
+        raise SourceError("this source cannot repeat rows that it has delivered")
 
     def write_runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
         """Write the same rows as files of the store, newest first."""
-        raise SourceError("this source does not tell rows again that it has told")
+        raise SourceError("this source cannot repeat rows that it has delivered")
 
     def resync(self, spark: Spark) -> SourceReport:
         """Write the difference between the table and all that the source holds now; only of connectors that say `resyncs`."""
-        raise SourceError("this source does not tell all its rows again")
+        raise SourceError("this source cannot repeat all its rows")
 
 
 class Connector(ABC):

@@ -141,7 +141,7 @@ class OffsetSource(Source, Generic[Step]):
         """Return the precondition that a split stands where it stood: nobody has taken what comes behind it."""
         return require(
             lambda now: find_offset(self.store, now, self.find_table(now), split) == seen,
-            f"what came for {self.relation.name} was taken by another process at the same time",
+            f"new rows for {self.relation.name} were read by another process at the same time",
         )
 
     def record_error(self, error: str) -> None:
@@ -208,7 +208,7 @@ class _SplitPoll(Generic[Step]):
     def _commit_step(
         self, taken: StepResult, after: SourceOffset | None, version: Version, table: TableVersion
     ) -> None:
-        """Commit what a step brings with the offset behind it, under the condition that nobody has gone on meanwhile."""
+        """Commit what a step brings with the offset behind it, under the condition that nobody has advanced in the meantime."""
         then = SourceOffset(taken.offset, taken.note)
         warnings = list(taken.warnings)
         if taken.letters:

@@ -222,7 +222,7 @@ class _RowFitter:
             if column.name not in self.rows.column_names and column.name not in optional:
                 raise SourceError(
                     f"table {relation.name}: its source has no column {column.name}, it has "
-                    f"{', '.join(self.rows.column_names)}: ALTER TABLE {relation.name} DROP COLUMN {column.name} lets it go"
+                    f"{', '.join(self.rows.column_names)}: ALTER TABLE {relation.name} DROP COLUMN {column.name} removes it"
                 )
         try:
             whole = complete_rows(relation, self.rows, spark)

@@ -27,7 +27,7 @@ def require_polled_table(seen: Version, table: str, relation: Relation | None = 
         same = before is not None and is_unaltered(before, version)
         return same and RELATIONS.read_text(version, table) == entry
 
-    altered = f"table {table} was altered while its source was polled: what was not taken yet is taken by the next poll"
+    altered = f"table {table} was altered while its source was polled: the next poll reads the rest"
     check = require_all(
         require_same_table(before, f"table {table} was dropped while its source was polled", SourceError),
         require(is_unchanged, altered, SourceError),

@@ -1,7 +1,7 @@
 """A Delta table's changes with the old row of each key beside the new one, for sources: nothing else holds the old rows.
 
 Of several changes of a key the oldest tells its old row and the newest its new one. Where the Delta table has no feed, both are
-what two of its versions hold. A key that stands twice cannot be followed so, and stops the source where it is seen.
+what two of its versions hold. A key that occurs twice cannot be followed so, and stops the source where it is seen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.sql.expression.spark_sql import quote
 
 _NEW, _AT, _FIRST, _LAST, _NET = (f"{ADDED}{part}" for part in ("new", "at", "first", "last", "net"))
 _HAD, _HAS = f"(NOT {_FIRST}.{_NEW})", f"{_LAST}.{_NEW}"
-TWICE = "its key stands more than once in the Delta table"
+TWICE = "its key occurs more than once in the Delta table"
 
 
 def fold_feed(

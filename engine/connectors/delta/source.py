@@ -1,7 +1,7 @@
 """The Delta source: a Delta table's snapshot, then its change data feed, become rows of a table, each version once.
 
 `CREATE TABLE t (id BIGINT PRIMARY KEY, …) WITH (connector = 'delta', path = 'folder')`. Rows and the version that they bring the
-table to stand in one commit, which is refused if another poller has gone on meanwhile.
+table to stand in one commit, which is refused if another poller has advanced in the meantime.
 """
 
 from __future__ import annotations
@@ -356,7 +356,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
         anew = "a source that is created anew" if passes else "a table that is made anew"
         said: dict[str, str] = {}
         for column in (one for one in there if one not in taken):
-            adds = f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} takes it from there on"
+            adds = f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} reads it from then on"
             said[column] = f"the Delta table has a new column {column}, which {name} lacks: " + (
                 f"{anew} has it" if passes else adds
             )

@@ -138,7 +138,7 @@ def _check_same(log: DeltaLog, table: str, at: DeltaPosition) -> None:
 def _explain_break(commit: DeltaCommit, before: Metadata) -> str:
     """Return why a version does not follow the one before as a change, "" if it does."""
     if commit.metadata is not None and commit.metadata.id != before.id:
-        return f"version {commit.version} of its Delta table made the table anew"
+        return f"version {commit.version} of its Delta table created the table again"
     if commit.operation == RESTORE and commit.changes and (commit.metadata or before).has_feed:
         return f"version {commit.version} of its Delta table restored an earlier one"
     return ""

@@ -16,7 +16,7 @@ import numpy as np
 from engine.connectors.formats.read_limits import LONGEST_QUOTED_LINES
 
 QUOTE, NEWLINE = ord('"'), ord("\n")
-WRONG_QUOTE = "a quote is not closed, or stands in the middle of a field"
+WRONG_QUOTE = "a quote is not closed, or is in the middle of a field"
 
 
 @dataclass(frozen=True)

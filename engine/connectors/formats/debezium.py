@@ -46,9 +46,9 @@ def parse_change(value: dict[str, Any]) -> DebeziumChange | str | None:
     if not isinstance(operation, str):
         return "not a change as Debezium writes it: it has no op"
     if operation not in (*_COMES, _GOES):
-        return f'the change "{operation[:20]}" of Debezium is not taken: it tells no row'
+        return f'the change "{operation[:20]}" of Debezium is not supported: it has no row'
     side = "before" if operation == _GOES else "after"
     row = payload.get(side)
     if not isinstance(row, dict):
-        return f'the change "{operation}" of Debezium has no {side}: let the table tell whole rows (REPLICA IDENTITY FULL)'
+        return f'the change "{operation}" of Debezium has no {side}: let the database send complete rows (REPLICA IDENTITY FULL)'
     return DebeziumChange(row, "delete" if operation == _GOES else "upsert", payload)

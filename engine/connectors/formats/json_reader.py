@@ -37,7 +37,7 @@ _SEPARATOR = "\x1e"
 _NO_COLUMN = {CHANGE, SEQUENCE}
 _NO_OBJECT = "not a JSON object"
 _HALF_PAIR = "not JSON: it holds half of a surrogate pair"
-_TOO_DEEP = "not JSON that is read: lists or objects stand in each other too deep"
+_TOO_DEEP = "lists or objects are nested too deeply"
 
 
 # Numbers stay texts; where lists and objects are written out again, they are told from texts.

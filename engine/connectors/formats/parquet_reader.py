@@ -202,7 +202,9 @@ def _read_batches(handles: _GroupHandles, group: int, row: int) -> Iterator[pa.R
         batches = opened.iter_batches(at_once, row_groups=[group], columns=handles.wanted)
         yield from _mark_far_times(batches, handles.read_seconds(group))
     except _REFUSED as error:
-        raise MalformedFile(f"from row {row + 1} on not to be read: {_extract_first_line(error)}") from None
+        raise MalformedFile(
+            f"from row {row + 1} on it cannot be read: {_extract_first_line(error)}"
+        ) from None
 
 
 def _mark_far_times(

@@ -102,7 +102,7 @@ def validate_format(text: str, of: Of) -> str | None:
     if of == "time" and not told & {"H", "I"}:
         return f"it has to tell the hour, as {AS_SHOWN[of]}"
     if of != "time" and (len({"Y", "y"} & told) != 1 or len({"m", "b", "B"} & told) != 1 or "d" not in parts):
-        return f"it has to tell the year, the month and the day once, as {AS_SHOWN[of]}"
+        return f"it must have the year, the month and the day once, as {AS_SHOWN[of]}"
     if len({"H", "I"} & set(parts)) == 2 or ("I" in parts) != ("p" in parts):
         return "hours are %H, or %I with %p"
     return None

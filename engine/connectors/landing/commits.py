@@ -260,7 +260,7 @@ class LandingCommits:
             _, found = self.store.reader.lookup(records, keys, records.committed_epoch)
             for row in found.to_pylist():
                 if row["table_id"] == table.table_id and parse_record(row) != expected[row["path"]]:
-                    return f"{row['path']} was taken by another process at the same time"
+                    return f"{row['path']} were read by another process at the same time"
             return None
 
         message = f"{self.table} was written by another process at the same time"

@@ -198,7 +198,7 @@ def _validate_operation(options: Mapping[str, str]) -> StatementProblem | None:
         name = next((name for name in _OF_OPERATION if name in options), None)
         if name is not None:
             return StatementProblem(
-                name, f"the envelope {options['envelope']} tells the operation", f"leave {name} out"
+                name, f"the envelope {options['envelope']} defines the operation", f"leave {name} out"
             )
         if "format" not in options:
             return StatementProblem(

@@ -167,7 +167,7 @@ class _ColumnMatch(NamedTuple):
 
 def _convert_folder_values(file: FileRows, target: LandingTarget) -> dict[str, FolderValue]:
     if target.has_operations and any(map(target.is_operation, file.folders)):
-        told = f"a folder's name gives {target.options.operation}: an operation stands in the rows of a file"
+        told = f"a folder's name gives {target.options.operation}: an operation belongs to the rows of a file"
         raise MalformedFile(told)
     columns = (column for column in target.schema if column.name != ROW_ID)
     named = (column.with_name(target.find_file_column(column.name)) for column in columns)
@@ -238,7 +238,7 @@ def _find_deletes(
     for code, word in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
         if word in options.deletes and ROW_ID in target.primary_key:
-            told = f"table {target.name} has no PRIMARY KEY: which row to delete is not to be told"
+            told = f"table {target.name} has no PRIMARY KEY: nothing says which row to delete"
             reasons.update(dict.fromkeys(rows.tolist(), told))
         elif word in options.deletes and not target.append_only:
             deletes[rows] = True

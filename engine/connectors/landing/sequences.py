@@ -113,7 +113,7 @@ def validate_name(options: Mapping[str, str], operation: str) -> StatementProble
         return None if is_order(name) else StatementProblem(OPTION, message, hint)
     if name.lower() == operation.lower():
         return StatementProblem(
-            OPTION, f"{name} tells the operation", f"name another column, or leave {OPTION} out"
+            OPTION, f"{name} defines the operation", f"name another column, or leave {OPTION} out"
         )
     return None
 

@@ -184,7 +184,9 @@ def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: D
         hint = (
             "type = 'upsert'; or force_append_only = true: deletions are left out, a changed row comes again"
         )
-        message = f"{_format_source(source)} changes and deletes rows, an append-only sink cannot tell so"
+        message = (
+            f"{_format_source(source)} changes and deletes rows, an append-only sink cannot deliver that"
+        )
         raise _build_error(statement, statement.source, message, hint)
     shown = [
         RelationColumn(c.name, c.type, stored=c.storage_name, sql_type=c.sql_type)
@@ -258,7 +260,7 @@ def _check_target(
         )
     if upsert and ROW_ID in target.primary_key:
         message = (
-            f"table {target.name} has no PRIMARY KEY, and the sink updates rows: which ones is not to be told"
+            f"table {target.name} has no PRIMARY KEY, and the sink updates rows: it cannot know which rows"
         )
         hint = "give the table a PRIMARY KEY; or type = 'append-only' with force_append_only = true: deletions are left out"
         raise build_error(message, hint)
@@ -331,7 +333,7 @@ def _check_key_clash(
     target: Relation,
     key: tuple[str, ...],
 ) -> None:
-    """Raise SqlError if two rows of a view could meet in one row of a table."""
+    """Raise SqlError if two rows of a view could become one row of a table."""
     theirs = {column.name for column in target.columns if column.storage_name in target.primary_key}
     if (
         ROW_ID not in theirs
@@ -339,7 +341,7 @@ def _check_key_clash(
         and (len(key) < len(source.primary_key) or not set(key) <= theirs)
     ):
         message = (
-            f"two rows of {_format_source(source)} could meet in one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
+            f"two rows of {_format_source(source)} could become one row of {target.name}: its key ({', '.join(sorted(theirs))}) "
             f"lacks columns of the view's key ({', '.join(key) or 'hidden'})"
         )
         hint = "give the table a PRIMARY KEY that holds the view's key"

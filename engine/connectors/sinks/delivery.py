@@ -302,7 +302,7 @@ class Delivery:
         why = "it was paused" if self.error is None else f"the last error: {self.error}"
         told = (
             f"sink {self.relation.name} has not delivered for more than {self.options.retention_seconds:.0f} s, its retention, "
-            f"and the changes that it lacks were let go ({why}); {self._suggest_remedy()}"
+            f"and the changes that it lacks were released ({why}); {self._suggest_remedy()}"
         )
         acks, pins = release_holds(self.relation)
         state = msgspec.structs.replace(read_sink_state(version, self.relation.name), lapsed=told)
@@ -319,7 +319,7 @@ class Delivery:
 
     def _suggest_remedy(self) -> str:
         return (
-            f"ALTER SINK {self.relation.name} RESET delivers the rows as they are and goes on from there, "
+            f"ALTER SINK {self.relation.name} RESET delivers the current rows and continues from there, "
             f"DROP SINK {self.relation.name} ends it"
         )
 

@@ -215,7 +215,7 @@ class ManifestChain:
             if ticket.is_settled:
                 continue
             if ticket.follows is not None and ticket.follows.is_rejected:
-                ticket.reject(Conflict("the commit that it was made over was refused"))
+                ticket.reject(Conflict("the commit that it builds on was refused"))
                 continue
             try:
                 delta = rebase(ticket.commit, version, ticket.commit_id, self._clock(), base.number + 1)

@@ -37,7 +37,7 @@ def check_writer(commit: Commit, base: Version) -> None:
     if commit.generation < newest:
         raise Fenced(
             f"writer {commit.writer}: generation {commit.generation} was replaced by {newest}; "
-            f"another process has taken over, claim again and read again"
+            f"another process has taken over: claim again and read again"
         )
     if commit.generation > newest:
         raise InvariantViolation(
@@ -116,7 +116,7 @@ def check_options(commit: Commit, base: Version) -> None:
         before = base.tables.get(name)
         column = None if before is None else before.table.options.watermark_column
         if before is not None and before.watermarks and table.options.watermark_column != column:
-            raise InvariantViolation(f"table {name}: its watermark stands in column {column} for good")
+            raise InvariantViolation(f"table {name}: its watermark is in column {column} and cannot be moved")
 
 
 def check_watermarks(commit: Commit, base: Version) -> None:
@@ -152,7 +152,7 @@ def check_well_formed(commit: Commit) -> None:
             )
         reserved = {HASH, OP} & set(table.schema.names)
         if reserved or len(set(table.schema.names)) < len(table.schema.names):
-            what = f"{', '.join(sorted(reserved))} is reserved" if reserved else "a column name stands twice"
+            what = f"{', '.join(sorted(reserved))} is reserved" if reserved else "a column name occurs twice"
             raise InvalidRow(f"table {table.name}: {what}; rename the column")
         for name in table.primary_key:
             try:

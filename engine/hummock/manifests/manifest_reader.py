@@ -106,7 +106,7 @@ class ManifestReader:
             if self._clock.monotonic() - asked < OPEN_SECONDS or self.read_boundary() <= boundary:
                 return version, read[-1] if read else manifest, asked
         raise CorruptObject(
-            f"the manifests after {manifest_path(self.read_boundary())} are not whole: restore them from a copy of the store"
+            f"the manifests after {manifest_path(self.read_boundary())} are incomplete: restore them from a copy of the store"
         )
 
     def list_numbers(self, after: int) -> list[int]:

@@ -101,7 +101,7 @@ def _render_spending(spent: Spending) -> RenderableType:
             f"{spent.dollars:.4f} $; a million commits {spent.dollars / spent.commits * 1e6:,.2f} $",
         ),
         ("through the driver", _format_by_size(spent.driver_bytes)),
-        ("thirty days like these", "too short a time to tell" if month is None else f"{month:,.2f} $"),
+        ("thirty days like these", "too short a time to say" if month is None else f"{month:,.2f} $"),
     )
 
 
@@ -180,7 +180,7 @@ def describe_manifest(store: ObjectStore, number: int) -> RenderableType:
     path = manifest_path(number)
     data = store.get(path)
     if data is None:
-        raise StorageError(f"no {path}: the collector has taken it, or it was never written")
+        raise StorageError(f"no {path}: the collector has deleted it, or it was never written")
     return _render_manifest(decode_manifest(data, path), path, len(data))
 
 

@@ -52,7 +52,7 @@ class Spending:
 
     @property
     def dollars_a_month(self) -> float | None:
-        """The price of thirty days in which as many commits were made; None where that was too short a time to tell."""
+        """The price of thirty days in which as many commits were made; None where that was too short a time to say."""
         seconds = self.until - self.since
         return self.dollars / seconds * 30 * 86_400 if seconds >= LEAST_SECONDS else None
 

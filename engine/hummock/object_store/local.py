@@ -143,7 +143,7 @@ class LocalObjectStore:
         return (
             f"{self.root / path} cannot be {what}: {error.strerror}; the file system of {folder} has "
             f"{room.free / 1e6:,.1f} MB free of {room.total / 1e6:,.1f} MB. Make room there: nothing that was committed is "
-            f"lost, and what waits goes on by itself"
+            f"lost, and pending work continues by itself"
         )
 
     def _resolve_path(self, path: str) -> Path:

@@ -99,7 +99,7 @@ def _sort_ties(
 
 def _sort_runs(values: np.ndarray, *, in_runs: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return (stable order, values in it). What is no sequence of sorted runs is sorted by the faster unstable way
-    first, which is the stable order too if no value stands twice.
+    first, which is the stable order too if no value occurs twice.
     """
     if not in_runs:
         order = np.argsort(values)

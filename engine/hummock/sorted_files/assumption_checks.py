@@ -58,7 +58,7 @@ def check_sorted(rows: pa.Table) -> None:
         raise build_assumption_error(SORTED, f"row {at} is out of order: {as_rows(keys.slice(at, 1))[0]}")
     if not first.all():
         at = int(np.flatnonzero(~first)[0])
-        raise build_assumption_error(SORTED, f"the key {as_rows(keys.slice(at, 1))[0]} stands twice")
+        raise build_assumption_error(SORTED, f"the key {as_rows(keys.slice(at, 1))[0]} occurs twice")
 
 
 def check_described(info: SstInfo, rows: pa.Table) -> None:

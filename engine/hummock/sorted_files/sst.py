@@ -94,7 +94,7 @@ def sort_rows(table: Table, rows: pa.Table, *, last_wins: bool) -> pa.Table:
     if not first.all():
         if not last_wins:
             bad = as_rows(keys.take(pa.array(order[np.flatnonzero(~first)[:1]])))[0]
-            raise DuplicateKey(f"table {table.name}: the key {bad} stands more than once in one run")
+            raise DuplicateKey(f"table {table.name}: the key {bad} occurs more than once in one run")
         order = order[np.append(first[1:], True)]
     elif (order[1:] > order[:-1]).all():
         return rows

@@ -43,7 +43,7 @@ def upgrade_plans(store: Hummock) -> Version:
         return version
     plans = PLANS.list(version)
     new = {key: text for name in old for key, text in PLANS.record(name, plans[name]).items()}
-    message = "a plan was dropped or written anew by another process meanwhile"
+    message = "a plan was dropped or rewritten by another process at the same time"
     unchanged = require_all(*(PLANS.require_same(version, name, message) for name in old))
     # where another process was faster the next flush finds what is left
     commit_once(store, lambda: store.commit(Commit(catalog=new, precondition=unchanged)), GroundLost)

@@ -124,7 +124,7 @@ def has_same_plans(version: Version, stored: StoredCatalog, owners: Collection[s
 
 def require_same_plans(stored: StoredCatalog, owners: Collection[str]) -> Precondition:
     """Return the precondition that `has_same_plans` still holds: what is computed for a view must not outlive it."""
-    message = f"{', '.join(owners)}: dropped or planned anew by another process meanwhile"
+    message = f"{', '.join(owners)}: dropped or planned again by another process at the same time"
     return require(lambda version: has_same_plans(version, stored, owners), message)
 
 

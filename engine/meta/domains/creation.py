@@ -90,7 +90,7 @@ def list_creations(version: Version) -> Mapping[str, Creation]:
 
 
 def list_incomplete_tables(version: Version) -> frozenset[str]:
-    """Return the tables whose content is not whole yet: nobody may read them."""
+    """Return the tables whose content is not complete yet: nobody may read them."""
     return _read_creations(version)[1]
 
 

@@ -51,7 +51,7 @@ class Control(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def reason(self) -> str:
         """Why the domain does not run, in words; empty if it may."""
-        return f"paused; ALTER MATERIALIZED VIEW {self.paused} RESUME lets it go on" if self.paused else ""
+        return f"paused; ALTER MATERIALIZED VIEW {self.paused} RESUME continues it" if self.paused else ""
 
 
 CONTROLS = Record.of_json(Prefix.CONTROL, Control)
@@ -114,7 +114,7 @@ def apply_mutation(control: Control, epoch: int, now: float) -> Control:
 
 def require_same_queue(seen: Version, domain: str) -> Precondition:
     """Return the precondition that nobody has asked for, or taken, a mutation of a domain since `seen`."""
-    message = f"mutations of domain {domain} were asked for or taken at the same time; try again"
+    message = f"mutations of domain {domain} were requested or applied at the same time; try again"
     return CONTROLS.require_same(seen, domain, message)
 
 

@@ -44,7 +44,7 @@ class FlushRequest:
 
 @dataclass(frozen=True)
 class RunTarget:
-    """Where a run brings domains: to its `cut`, and on the way to the cut `before` it, which another run may be heading for.
+    """Where a run brings domains: to its `cut`, and on the way to the one `before` it, which another run may be heading for.
 
     Until a barrier of the run has told others of its cut a newer one of another run takes its place.
     """
@@ -177,7 +177,7 @@ class FlushPlan:
         return "\n".join(self._format_lines())
 
     def _format_lines(self) -> Iterator[str]:
-        yield f"to the cut {format_epoch_time(self.cut)} UTC"
+        yield f"to the target epoch {format_epoch_time(self.cut)} UTC"
         for plan in self.domains:
             for step in plan.steps:
                 at = "" if step.label is None else f" up to {format_epoch_time(step.label)} UTC"

@@ -88,7 +88,10 @@ def advance_idle_watermarks(store: Hummock, version: Version, stored: StoredCata
         ]
     seen = [version.tables[table] for name in found for table in (name, watermark_name(name))]
     unmoved = require_all(
-        *(require_unchanged(table, f"{table.name} was written to or dropped meanwhile") for table in seen)
+        *(
+            require_unchanged(table, f"{table.name} was written to or dropped at the same time")
+            for table in seen
+        )
     )
     leaving = {
         name: number for name, number in found.items() if _is_idle_source(stored.catalog.relations[name])

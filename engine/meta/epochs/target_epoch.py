@@ -39,7 +39,8 @@ def require_same_target(seen: Version, cut: int) -> Precondition:
     """Return the precondition that no run has minted a cut since `seen` at which a domain on its way to `cut` should stop."""
     known = (read_target_epoch(seen), cut)
     return require(
-        lambda version: read_target_epoch(version) in known, "another run has minted a cut meanwhile"
+        lambda version: read_target_epoch(version) in known,
+        "another run has recorded a target epoch at the same time",
     )
 
 
@@ -142,9 +143,9 @@ def check_stops(
         for name in fragment.inputs:
             if not content.may_have_content(name, stop):
                 raise EpochFailed(
-                    f"{fragment.table} has to take in what came up to epoch {format_epoch(stop)} before what came later, but "
-                    f"{name} was brought past that epoch in one step: how it stood then is not known any more. The view keeps "
-                    "its content: read it as it is, or DROP the view and create it anew, with the rows of today"
+                    f"{fragment.table} must read what arrived up to epoch {format_epoch(stop)} before what came later, but "
+                    f"{name} was brought past that epoch in one step: its state at that epoch is not known any more. The view "
+                    "keeps its content: read it as it is, or DROP the view and create it anew, with the rows of today"
                 )
 
 

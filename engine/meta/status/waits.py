@@ -29,7 +29,7 @@ Kind = Literal["due", "backfill", "barrier", "failed", "paused", "refresh", "ups
 class DomainWait:
     """One domain that lags: `since` and `until` are seconds since 1970.
 
-    `goes_on` says that the next run takes it, even one that nobody asked for by hand, `by_choice` that an option makes it wait.
+    `goes_on` says that the next run does it, even one that nobody asked for by hand, `by_choice` that an option makes it wait.
     Kinds: `due` (nothing hinders the next run), `backfill` (runs go on with it), `barrier` (sealed: its checkpoint
     comes at `until` at the latest, by FLUSH at once), `failed` (it is tried again by the first run after `until`),
     `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `refresh` (it rests by its option
@@ -126,7 +126,7 @@ def _build_wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) 
         reason = describe_failure(failure, now)
         return DomainWait(domain.name, "failed", reason, failure.since, failure.retry_at, goes_on=True)
     if cut := [table for table in domain.tables if _is_log_missing(domain, table, version)]:
-        reason = f"the changes that {', '.join(cut)} lacks were let go: the next run computes it as a whole"
+        reason = f"the changes that {', '.join(cut)} lacks were released: the next run computes it as a whole"
         return DomainWait(domain.name, "due", reason, since, None, goes_on=True)
     creation = list_creations(version).get(domain.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
@@ -141,7 +141,7 @@ def _build_wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) 
     if left is not None and now < left.deadline:
         reason = f"a run has opened {left.barrier.text}; if it does not end the next one takes over"
         return DomainWait(domain.name, "due", reason, since, left.deadline, goes_on=True)
-    return DomainWait(domain.name, "due", "the next run takes it", since, None, goes_on=True)
+    return DomainWait(domain.name, "due", "the next run does it", since, None, goes_on=True)
 
 
 def _is_log_missing(domain: Domain, table: str, version: Version) -> bool:

@@ -67,7 +67,7 @@ class DomainOutcome:
     def fail(self, failure: Exception) -> None:
         """Note what a domain has failed on; a job that somebody has ended is no failure of its."""
         if is_job_cancelled(failure):
-            self.waits_for = "its job was ended in Spark; the next run takes it"
+            self.waits_for = "its job was cancelled in Spark; the next run does it"
             return
         self.failing_row = failure if isinstance(failure, RowFailed) else None
         self.checks = failure.checks if isinstance(failure, CheckFailed | RowFailed) else {}

@@ -210,7 +210,7 @@ class FlushRun:
         return outcome
 
     def _run_domain(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
-        """Bring one domain to the cut of the run, following another process where it was faster."""
+        """Bring one domain to the target epoch of the run, following another process where it was faster."""
         outcome = DomainOutcome()
         try:
             self._run_steps(domain, stored, outcome)
@@ -391,7 +391,7 @@ class FlushRun:
     def _continue_backfill(
         self, domain: Domain, reach: int, generation: int, stored: StoredCatalog
     ) -> str | None:
-        """Go on with a domain's backfill; return why it is not whole yet, or None when it is."""
+        """Go on with a domain's backfill; return why it is not complete yet, or None when it is."""
         background = is_in_background(domain, stored)
         until = self.clock.monotonic() + self._background_seconds
 

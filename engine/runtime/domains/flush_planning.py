@@ -153,7 +153,7 @@ def plan_next_step(
 ) -> FlushStep:
     """Return what a domain does next on its course over a version, `nothing` if it has arrived or has to wait."""
     if not has_same_plans(version, stored, domain.members):
-        return FlushStep("nothing", waits_for="it was dropped or planned anew meanwhile")
+        return FlushStep("nothing", waits_for="it was dropped or planned again at the same time")
     control = read_control(version, domain.name)
     if control.asked and not course.arrived:  # what is asked for meanwhile is the next run's
         return FlushStep("mutation", mutations=tuple(asked.text for asked in control.asked))

@@ -66,5 +66,7 @@ def _find_overdue_acks(domain: Domain, version: Version, now: float) -> dict[str
 def _require_no_progress(
     domain: Domain, tables: set[str], stored: StoredCatalog, seen: Version
 ) -> Precondition:
-    unmoved = (require_unchanged(seen.tables[table], f"{table} has gone on meanwhile") for table in tables)
+    unmoved = (
+        require_unchanged(seen.tables[table], f"{table} has advanced in the meantime") for table in tables
+    )
     return require_all(require_same_plans(stored, domain.members), *unmoved)

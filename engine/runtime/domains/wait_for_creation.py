@@ -36,7 +36,7 @@ def wait_for_creation(epochs: EpochRunner, views: Collection[str], seconds: floa
             why = {wait.domain: wait.reason for wait in list_waits(version, stored, runner.clock())}
             told = "; ".join(f"{name}: {why.get(name, 'it is being computed')}" for name in left)
             raise EpochFailed(
-                f"after {seconds:g} s these are not created yet: {told}. They go on in the background: WAIT again, or look at "
+                f"after {seconds:g} s these are not created yet: {told}. They continue in the background: WAIT again, or look at "
                 f"`tideline status --waits`"
             )
         steps = {name: (c.fragment, c.rows) for name, c in list_creations(version).items() if name in left}
@@ -67,7 +67,7 @@ def list_unfinished_domains(
             raise SqlError(f"there is no materialized view {view}", hint=stored.catalog.suggest_names(view))
         if relation.kind != "materialized view":
             hint = "SHOW MATERIALIZED VIEWS lists what can be waited for"
-            raise SqlError(f"{view} is a {relation.kind}: it is whole at any time", hint=hint)
+            raise SqlError(f"{view} is a {relation.kind}: it is always complete", hint=hint)
     return {
         name: domain
         for name, domain in list_domains(stored).items()

@@ -72,7 +72,7 @@ def check_declared(relation: Relation) -> None:
         )
     if schema.unique or any(column.unique for column in schema.columns.values()):
         raise SqlError(
-            f"schema {name} asks for unique values, which new rows alone cannot tell",
+            f"schema {name} asks for unique values, which new rows alone cannot show",
             sql=relation.sql,
             hint="leave unique out: a view's key is unique, SHOW CREATE and EXPLAIN INCREMENTAL name it",
         )

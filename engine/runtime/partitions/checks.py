@@ -31,7 +31,7 @@ def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
         shown = [column.name for column in relation.columns if not column.hidden]
         usable = list_usable_columns(plan, shown)
         if usable:
-            hint = f"{relation.name} can be cut by {' or '.join(usable)}: WITH (partition_by = '{usable[0]}')"
+            hint = f"{relation.name} can be divided by {' or '.join(usable)}: WITH (partition_by = '{usable[0]}')"
             hint += (
                 ", with partitions = 64 for that many groups of its values" if option == PARTITIONS else ""
             )
@@ -39,7 +39,7 @@ def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
             hint = "no column of the view is part of the key of every operator: leave the option out, or group and join by one"
         found = re.search(rf"\b{option}\b", relation.sql, re.IGNORECASE)
         raise unsupported_error_at(
-            f"{relation.name} cannot be cut by {option} = '{wanted}': {error}",
+            f"{relation.name} cannot be divided by {option} = '{wanted}': {error}",
             relation.sql,
             found.start() if found else 0,
             hint,

@@ -83,9 +83,9 @@ def find_server(state: Path) -> WarmSpark | None:
         try:
             warm = msgspec.json.decode(file.read(), type=WarmSpark)
         except msgspec.MsgspecError:
-            raise EnvironmentNotReady(f"{path} does not tell of a Spark: remove it") from None
+            raise EnvironmentNotReady(f"{path} names no Spark: remove it") from None
     if not (_is_alive(warm.process) and _is_listening(warm.port)):
-        raise EnvironmentNotReady(f"the Spark that {path} tells of is gone: `make up` starts another one")
+        raise EnvironmentNotReady(f"the Spark that {path} names is gone: `make up` starts another one")
     return warm
 
 

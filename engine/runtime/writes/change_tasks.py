@@ -229,7 +229,7 @@ class _ChangeTask:
                 others = np.arange(group.num_rows) != best
                 self._set_aside(
                     group.filter(pa.array(others)),
-                    "its key stands more than once in the Delta table, another row was taken",
+                    "its key occurs more than once in the Delta table, another row was stored",
                 )
         return rows, top, np.full(len(top), -1) if stored is None else stored
 

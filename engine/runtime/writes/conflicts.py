@@ -101,7 +101,7 @@ def delete_by_key(store: Hummock, relation: Relation, keys: pa.Table) -> int:
 def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: ConflictPolicy) -> Inserted:
     """Insert rows under the names of the store by a policy.
 
-    Raises DuplicateKey under the policy `error` for a key that exists or stands twice.
+    Raises DuplicateKey under the policy `error` for a key that exists or occurs twice.
     """
     if needs_row_ids(rows):  # no other row has its key, whoever writes meanwhile
         rows = assign_row_ids(store, rows)
@@ -149,10 +149,10 @@ def write_resolved(
 
 
 def refuse_duplicates(relation: Relation, rows: pa.Table) -> None:
-    """Raise DuplicateKey if a key stands twice among the rows."""
+    """Raise DuplicateKey if a key occurs twice among the rows."""
     key = find_duplicate_key(rows, relation.unique_key)
     if key is not None:
-        raise DuplicateKey(f"insert into {relation.name}: the key {key} stands twice")
+        raise DuplicateKey(f"insert into {relation.name}: the key {key} occurs twice")
 
 
 def find_duplicate_key(rows: pa.Table, primary_key: tuple[str, ...]) -> str | None:

@@ -28,7 +28,7 @@ def require_unwritten(
     version: Version, relation: Relation, further: Precondition | None = None
 ) -> Precondition:
     """Return the precondition that nobody wrote to a table since `version`, and the `further` one, which is asked first."""
-    message = f"rows of {relation.name} have changed meanwhile"
+    message = f"rows of {relation.name} have changed in the meantime"
     return require_all(further, require_unchanged(version.tables[relation.name], message, WatermarkMoved))
 
 

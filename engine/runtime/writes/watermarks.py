@@ -141,7 +141,7 @@ class ArrivingRows:
         name = self.relation.name
         return require_all(
             require_same_table(seen, f"table {name} was dropped while rows were written to it"),
-            require_unchanged(seen, f"the watermark of {name} has moved meanwhile", WatermarkMoved),
+            require_unchanged(seen, f"the watermark of {name} has moved in the meantime", WatermarkMoved),
             further,
         )
 

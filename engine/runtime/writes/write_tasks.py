@@ -54,7 +54,7 @@ from engine.sql.typing.text_lengths import fit_texts
 WRITE_BYTES = 64 << 20
 WRITE_ROWS = 1_000_000
 """A task writes a file when it holds so much."""
-TWICE = "insert into {table}: the key {key} stands twice"
+TWICE = "insert into {table}: the key {key} occurs twice"
 Rule = Literal[
     "once", "new", "delete", "error", "overwrite", "ignore", "update if not null", "versions", "split"
 ]

@@ -56,7 +56,7 @@ def _parse_order(order: exp.Expr, name: str, sql: str) -> tuple[exp.Expr, bool]:
     right = [_is_side_of(side, name) for side in sides]
     if right.count(True) != 1:
         hint = f"name the columns with their tables: a.time >= {name}.time"
-        raise sql_error("which side of the as-of join's comparison is which cannot be told", order, sql, hint)
+        raise sql_error("which side of the as-of join's comparison is which is not known", order, sql, hint)
     after = isinstance(order, exp.GTE | exp.GT)
     return (sides[1], after) if right[1] else (sides[0], not after)
 

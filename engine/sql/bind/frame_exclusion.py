@@ -192,7 +192,7 @@ class ExcludingFrame:
             rows = range(int(near), int(far) + side, side)
             if len(rows) > MOST_ROWS:
                 what = f"EXCLUDE {self.exclude.upper()} beside ROWS that cut peers in two, over more than {MOST_ROWS} rows,"
-                raise self.refuse(what, "write GROUPS or RANGE, or let ORDER BY tell all rows apart")
+                raise self.refuse(what, "write GROUPS or RANGE, or let ORDER BY distinguish all rows")
             return [
                 FramePart(_build_frame("rows", at, at), Not(self._build_peer_test(at, read))) for at in rows
             ]

@@ -129,7 +129,7 @@ class FramePartMerger:
         argument = _unwrap_filter(call.arguments[0])
         kind = self.kind(argument)
         if kind is None:
-            what = f"{self.name} beside EXCLUDE of a value whose type cannot be told"
+            what = f"{self.name} beside EXCLUDE of a value whose type is not known"
             raise self.refuse(what, "write CAST(… AS type) around it")
         return kind
 

@@ -135,7 +135,7 @@ class FrameBinder:
                 raise self._build_error(spec, "offsets of months and of days in one frame", hint)
             return ("timestamp_ntz" if kind == "date" else None), spans
         if kind is None or not is_number(kind):
-            what = "a value whose type cannot be told" if kind is None else kind
+            what = "a value whose type is not known" if kind is None else kind
             hint = (
                 "write CAST(… AS type) around it"
                 if kind is None

@@ -284,7 +284,7 @@ class GroupBinder:
         return exp.Cast(this=total, to=exp.DataType.build(kind, dialect="spark"))
 
     def _add_call(self, node: exp.Expr, groups: Groups) -> str:
-        """Return the column of an aggregate call; a call that stands twice is computed once."""
+        """Return the column of an aggregate call; a call that occurs twice is computed once."""
         call, kind = groups.aggregates.bind(node)
         if call.expression not in groups.calls:
             named = msgspec.structs.replace(call, name=self.fresh(f"agg:{call.function}"))

@@ -66,7 +66,7 @@ class RowLimits:
         if not self:
             return ("ORDER BY: left out, a view has no order",) if ordered else ()
         by = "" if ordered else ": without ORDER BY the key decides which"
-        return (f"LIMIT: the first rows are computed again when the rows they are taken of change{by}",)
+        return (f"LIMIT: the first rows are computed again when their input changes{by}",)
 
     def apply(self, plan: Node, keys: tuple[SortKey, ...], fresh: Callable[[str], str]) -> Node:
         """Return the first rows of the plan, or the plan if all rows are kept."""

@@ -48,7 +48,7 @@ class Scope:
         """Add a source; raises SqlError if its alias is taken."""
         if source.alias and any(source.alias == other.alias for other in self.sources):
             raise self.build_error(
-                f"the name {source.alias} stands twice in FROM", node, "give each its own alias"
+                f"the name {source.alias} occurs twice in FROM", node, "give each its own alias"
             )
         self.sources.append(source)
 

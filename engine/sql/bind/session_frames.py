@@ -90,7 +90,7 @@ class SessionFrameBinder:
                 kind, self.expressions.bind_scalar(build_interval(micros), "a window's frame"), kind
             )
         if kind is None or not is_number(kind):
-            what = "a value whose type cannot be told" if kind is None else kind
+            what = "a value whose type is not known" if kind is None else kind
             raise self._build_error(
                 node, f"SESSION WITH GAP over {what}", "order by a number, a date or a timestamp"
             )

@@ -174,9 +174,7 @@ class ExpressionSubqueries:
             members = self._pair_members(node, inner, outer)
             if len(members) != 1:
                 hint = "write EXISTS with one equality for each column"
-                raise self.scope.build_error(
-                    "IN with several columns stands inside an expression", node, hint
-                )
+                raise self.scope.build_error("IN with several columns is inside an expression", node, hint)
             pending.append(self._build_member_mark(plan, members[0], out))
             kind = "boolean"
         elif isinstance(node, exp.Query):

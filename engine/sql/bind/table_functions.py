@@ -170,7 +170,7 @@ class TableFunctionBinder:
         names = field_names(kind)
         if not names:
             raise self.expressions.refuse(
-                "inline of an array whose fields cannot be told", call, "use explode"
+                "inline of an array whose fields are not known", call, "use explode"
             )
         item, _, apply = self._unnest_array(array, outer)
         columns, added = self._list_fields(item, names, kind)

@@ -56,7 +56,7 @@ class WindowCallBinder:
         name = _find_name(node)
         if name not in WINDOW_FUNCTIONS and not is_aggregate(inner):
             shown = find_function_name(inner) or inner.sql()[:40]
-            hint = "OVER stands behind window functions and aggregates: take it out"
+            hint = "OVER belongs to window functions and aggregates: remove it"
             raise self._build_error(inner, f"{shown} over a window", hint)
         call = parse_call(node)
         if call.within:

@@ -86,7 +86,7 @@ def _build_error(
     shown = isinstance(at, exp.Condition) and not isinstance(at, exp.Query)
     text = at.sql("spark") if shown else next(iter(sorted(names)), column)
     return unsupported_error(
-        f"{text} is {_format_type(kind)}: rows cannot be grouped, joined or told apart by it",
+        f"{text} is {_format_type(kind)}: rows cannot be grouped, joined or distinguished by it",
         at,
         sql,
         f"use a plain part of it, or its text: to_json({text})",

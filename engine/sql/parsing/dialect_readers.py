@@ -48,7 +48,7 @@ PARTITIONED = "session partitioned"
 
 
 class SparkTexts(Spark):
-    """Spark's dialect, in which a quote that stands twice in a text is one: 'it''s' is it's.
+    """Spark's dialect, in which a quote that occurs twice in a text is one: 'it''s' is it's.
 
     sqlglot takes it for two texts side by side, which it puts together without the quote.
     """

@@ -28,7 +28,7 @@ def strip_broadcast(tokens: list[Token], sql: str) -> list[Token]:
         if join is None:
             found.append(token)
         elif not _is_temporal(tokens, join):
-            hint = "leave it out, or join a table as it stands: BROADCAST JOIN t FOR SYSTEM_TIME AS OF PROCTIME() ON …"
+            hint = "leave it out, or join a table as it is: BROADCAST JOIN t FOR SYSTEM_TIME AS OF PROCTIME() ON …"
             raise unsupported_error_at("BROADCAST before a join that is not temporal", sql, token.start, hint)
     return found
 

@@ -15,7 +15,7 @@ _NOT_OFFERED = (
     (
         r"\bWATERMARK\s+FOR\b",
         "this WATERMARK FOR",
-        "it stands in the column list: CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 minutes') APPEND ONLY",
+        "it belongs to the column list: CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 minutes') APPEND ONLY",
     ),
     (
         r"\bEMIT\s+ON\s+WINDOW\s+CLOSE\b",
@@ -134,7 +134,7 @@ def build_syntax_error(error: ParseError, readable: str, sql: str) -> SqlError:
         if "SENTINEL" in got or not readable[start + len(near) :].strip():
             said = f"it ends too early: {said}"
     guess_at = _find_misplaced(readable[:start], readable[start:]) or _suggest_word(readable[:start])
-    hint = guess_at or (f'look at what stands before and after "{near}"' if near else "finish it")
+    hint = guess_at or (f'look before and after "{near}"' if near else "finish it")
     return SqlError(f"the statement cannot be parsed: {said}", sql=sql, line=line, column=column, hint=hint)
 
 
@@ -147,7 +147,7 @@ _MISPLACED = (
     (
         "$",
         "FOR SYSTEM_TIME",
-        "it stands behind a table's name: JOIN t FOR SYSTEM_TIME AS OF PROCTIME() AS a ON …",
+        "it follows a table's name: JOIN t FOR SYSTEM_TIME AS OF PROCTIME() AS a ON …",
     ),
     (
         r"\(\s*GROUPS\s*$",

@@ -327,7 +327,7 @@ class _TokenReader:
 
     # ---- JOBS ------------------------------------------------------------------------------------------------
     def read_cancel(self) -> CancelJobs:
-        hint = "CANCEL JOBS 1, 2; SHOW JOBS tells the numbers"
+        hint = "CANCEL JOBS 1, 2; SHOW JOBS shows the numbers"
         if not (self.accept("JOBS") or self.accept("JOB")):
             raise self.build_error(f"CANCEL {self.peek()} is not offered", hint)
         numbers: list[int] = []
@@ -360,7 +360,7 @@ class _TokenReader:
 
     # ---- COMMENT ON ------------------------------------------------------------------------------------------
     def read_comment(self) -> Comment:
-        hint = "COMMENT ON TABLE t IS 'text', COMMENT ON COLUMN t.a IS 'text'; NULL takes it away"
+        hint = "COMMENT ON TABLE t IS 'text', COMMENT ON COLUMN t.a IS 'text'; NULL removes it"
         self.accept("ON")
         column = None
         if self.accept("COLUMN"):

@@ -65,7 +65,7 @@ class ConversionFault(NamedTuple):
         """Return a sentence on the value, in a column of that name."""
         of = f" of {table}" if table else ""
         if self.twice:
-            return f'column {column}{self.path}{of}: "{self.value}" stands twice in one map'
+            return f'column {column}{self.path}{of}: "{self.value}" occurs twice in one map'
         told = f'column {column}{self.path}{of}: "{self.value}" is no {format_arrow_type(self.wanted)}'
         if classify_conversion(self.given, self.wanted) is not ConversionVerdict.REFUSED:
             return told

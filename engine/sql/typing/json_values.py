@@ -18,7 +18,7 @@ class RawNumber(str):
 
 
 class Doubled(dict[str, Any]):
-    """An object in which a name stands twice; `pairs` are all that stands in it, as a dict it has the last of each."""
+    """An object in which a name occurs twice; `pairs` are all that stands in it, as a dict it has the last of each."""
 
     pairs: list[tuple[str, Any]]
 
@@ -39,7 +39,7 @@ def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def names_of(value: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of an object, one that stands twice twice."""
+    """Return the names of an object, one that occurs twice twice."""
     return value.names if isinstance(value, Doubled) else tuple(value)
 
 

@@ -158,7 +158,7 @@ class Delta(SinkCase):
         if not self.table.exists():
             return {}
         found = versions(self.table)
-        assert found == sorted(set(found)), "a transaction stands twice in the log, or out of order"
+        assert found == sorted(set(found)), "a transaction occurs twice in the log, or out of order"
         rows = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
         assert len({row["id"] for row in rows}) == len(rows)
         return {row["id"]: row["v"] for row in rows}

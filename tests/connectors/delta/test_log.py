@@ -134,7 +134,7 @@ def test_what_does_not_follow_is_said_once_what_came_before_is_taken(written: Wr
     ):
         plan_next_step(written.log, "t", step.then)
     written.commit(metadata("B"), added())
-    with pytest.raises(HistoryGone, match="made the table anew"):
+    with pytest.raises(HistoryGone, match="created the table again"):
         plan_next_step(written.log, "t", snapshot_at(written, 2))
 
 

@@ -152,7 +152,7 @@ def test_rows_without_a_key_are_set_aside_and_a_key_that_stands_twice_stops_the_
     assert session.sql("SELECT count(*) AS n FROM s WHERE id IS NULL").to_pylist() == [{"n": 0}]
     there.sql("DELETE FROM {} WHERE id IS NULL", "INSERT INTO {} VALUES (70, 1, 9, 'a'), (70, 1, 9, 'b')")
     (report, *_) = poll_all(session.catalog, session.store, ("s",), lambda: session.computing)
-    assert report.error is not None and "its key stands more than once in the Delta table: 70" in report.error
+    assert report.error is not None and "its key occurs more than once in the Delta table: 70" in report.error
     there.sql("DELETE FROM {} WHERE id = 70")
     poll(session)
     check_views(session, world.there(), {"filtered": VIEWS["filtered"]})
@@ -161,7 +161,7 @@ def test_rows_without_a_key_are_set_aside_and_a_key_that_stands_twice_stops_the_
 def test_a_view_over_a_version_with_a_key_twice_is_refused(world: World) -> None:
     world.lakes["s"].insert("VALUES (1, 1, 1, 'a'), (1, 1, 1, 'b')")
     poll(world.session)
-    with pytest.raises(TidelineError, match="its key stands more than once in the Delta table: 1"):
+    with pytest.raises(TidelineError, match="its key occurs more than once in the Delta table: 1"):
         create_views(world.session, {"filtered": VIEWS["filtered"]})
     assert "filtered" not in world.session.catalog.relations
 

@@ -388,7 +388,7 @@ def test_what_is_refused_when_the_table_is_made(
         )
     with pytest.raises(SqlError, match="needs a path"):
         session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY) WITH (connector = 'delta')")
-    with pytest.raises(SqlError, match="follows no source that tells all its rows again"):
+    with pytest.raises(SqlError, match="follows no source that can repeat all its rows"):
         session.sql("CREATE TABLE u (id BIGINT PRIMARY KEY)")
         session.sql("ALTER TABLE u RESYNC")
     follow(session, there, "id BIGINT PRIMARY KEY, v STRING, t TIMESTAMP")

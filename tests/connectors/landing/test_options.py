@@ -74,7 +74,7 @@ def test_an_operation_that_is_a_column_too_does_both(lake: Session, folder: Path
     source.poll()
     assert held(lake) == [(1, "I", "delete", 7), (3, "u", "y", 9)]
     assert told(lake) == [
-        ("op=D/3.csv", 0, "a folder's name gives OP: an operation stands in the rows of a file")
+        ("op=D/3.csv", 0, "a folder's name gives OP: an operation belongs to the rows of a file")
     ]
 
 

@@ -157,7 +157,7 @@ def test_a_folder_with_a_null_is_told_where_a_file_has_a_value(
         ("n=1/n=2", "its folders name two values of n"),
         ("n=1/N=2", "its folders name two values of N"),
         ("n=%FF", "the name of the folder n=%FF is not UTF-8"),
-        ("_op=delete", "a folder's name gives _op: an operation stands in the rows of a file"),
+        ("_op=delete", "a folder's name gives _op: an operation belongs to the rows of a file"),
     ],
 )
 def test_a_folder_that_cannot_be_meant_sets_its_files_aside_and_no_other(

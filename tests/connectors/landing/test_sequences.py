@@ -193,7 +193,7 @@ def test_a_sequence_that_becomes_a_column_goes_on_as_it_was(
     [
         ("id INT, v INT", {"sequence": "v"}, "t has no PRIMARY KEY"),
         ("id INT PRIMARY KEY, v INT", {"sequence": " "}, "has no name"),
-        ("id INT PRIMARY KEY, v INT", {"sequence": "_OP"}, "tells the operation"),
+        ("id INT PRIMARY KEY, v INT", {"sequence": "_OP"}, "defines the operation"),
         ("id INT PRIMARY KEY, v INT", {"sequence": "Id"}, "is of the key"),
         ("id INT PRIMARY KEY, v ARRAY<INT>", {"sequence": "v"}, "gives changes no order"),
         ("id INT PRIMARY KEY, v BOOLEAN", {"sequence": "v"}, "gives changes no order"),

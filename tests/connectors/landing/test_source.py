@@ -134,7 +134,7 @@ def test_an_unknown_operation_is_a_dead_letter(lake: Session, folder: Path, orde
         ("1,a", "2 fields, but the header names 3"),
         ("1,a,1,2", "4 fields, but the header names 3"),
         ("99999999999,a,1", 'column id: "99999999999" is no INT'),
-        ('1,"a,1', "a quote is not closed, or stands in the middle of a field"),
+        ('1,"a,1', "a quote is not closed, or is in the middle of a field"),
     ],
 )
 def test_a_malformed_row_is_set_aside_with_line_reason_and_text(

@@ -42,7 +42,7 @@ def test_every_form_of_create_sink_is_read(dialect: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says", "place"),
     [
-        ("CREATE SINK s INTO t (a, a) FROM v", "column a stands twice", (1, 22)),
+        ("CREATE SINK s INTO t (a, a) FROM v", "column a occurs twice", (1, 22)),
         ("CREATE SINK s INTO t (a, ) FROM v", "nothing is no name of a column", (1, 22)),
         ("CREATE SINK s INTO t AS VALUES (1)", "AS VALUES is not offered", (1, 25)),
         ("CREATE SINK s INTO t AS\nSELECT a FROM", "it ends too early", (2, 10)),
@@ -125,7 +125,7 @@ def test_a_sink_that_cannot_be_made_leaves_no_view(session: Session) -> None:
     session.sql("CREATE TABLE s (k INT, v INT); CREATE TABLE t (k INT PRIMARY KEY, n BIGINT)")
     with pytest.raises(SqlError, match="table t has no column m"):
         session.sql("CREATE SINK c INTO t AS SELECT k, count(*) AS m FROM s GROUP BY k")
-    with pytest.raises(SqlError, match="two rows of the query could meet in one row of t"):
+    with pytest.raises(SqlError, match="two rows of the query could become one row of t"):
         session.sql(
             "CREATE SINK c INTO t AS SELECT v AS k, k AS n FROM (SELECT k, max(v) AS v FROM s GROUP BY k)"
         )

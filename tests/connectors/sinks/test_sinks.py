@@ -196,7 +196,7 @@ REFUSED = [
     ("CREATE SINK s FROM t WITH (connector='file', path='x', compression='lz4')", '"lz4" is not', "zstd"),
     (
         "CREATE SINK s FROM t WITH (connector='file', path='x', type='append-only')",
-        "cannot tell so",
+        "cannot deliver that",
         "upsert",
     ),
     ("CREATE SINK s FROM t WITH (connector='file', path='x', retention='soon')", "no time span", "7 days"),
@@ -218,7 +218,7 @@ REFUSED = [
     ("CREATE SINK s INTO t FROM t", "would feed itself", "another table"),
     ("CREATE SINK s INTO plain FROM t", "is a view", "CREATE TABLE"),
     ("CREATE SINK s INTO e FROM t", "APPEND ONLY", "PRIMARY KEY"),
-    ("CREATE SINK s INTO other FROM t", "two rows of t could meet", "view's key"),
+    ("CREATE SINK s INTO other FROM t", "two rows of t could become", "view's key"),
     ("CREATE SINK s INTO narrow FROM t", "column id is bigint in t and int in narrow", "CAST"),
     ("CREATE SINK s INTO few FROM t", "has no column v", "select just those"),
     ("ALTER SINK t PAUSE", "t is a table, not a sink", "SHOW SINKS"),

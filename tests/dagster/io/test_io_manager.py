@@ -97,7 +97,7 @@ def test_a_model_with_rows_of_its_own_is_not_written_by_another_asset(project: P
     @dg.asset(key="totals")
     def totals() -> None: ...
 
-    with pytest.raises(SqlError, match=r"totals of shop/totals.sql is an asset of Python as well"):
+    with pytest.raises(SqlError, match=r"totals of shop/totals.sql is also an asset in Python"):
         definitions(project, totals)
 
 

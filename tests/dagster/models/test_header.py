@@ -142,7 +142,7 @@ WRONG = [
     ("-- check: n > 0\nCREATE TABLE v (n INT PRIMARY KEY)", "checks are of a materialized view", 1, 11),
     (
         "-- check: n > 0\nCREATE MATERIALIZED VIEW v WITH (checks = 'n > 1') AS SELECT 1 AS n",
-        "checks stand in the header and in WITH",
+        "checks are in the header and in WITH",
         1,
         11,
     ),

@@ -36,7 +36,7 @@ def test_a_view_that_lags_too_far_is_named_with_its_reason_and_the_numbers_are_t
     result = current.maintain(FRESHNESS, {"max_lag_seconds": 0.001})
     assert not result.success
     text = failure(result)
-    assert "totals: lags by" in text and "the next run takes it" in text and "large: lags by" in text
+    assert "totals: lags by" in text and "the next run does it" in text and "large: lags by" in text
     told = current.told("tideline_freshness")
     assert (told["views_lagging"], told["views_late_or_stuck"]) == (2, 2)
     assert told["oldest_lag_seconds"] >= 0 and "| totals |" in told["lags"]

@@ -245,5 +245,7 @@ def test_now_elsewhere_is_refused_with_its_place_and_a_remedy(
 def test_a_view_that_is_cut_into_partitions_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     with moving(tmp_path, spark) as (session, _):
         create_tables(session)
-        with pytest.raises(UnsupportedSql, match=r"cannot be cut by partition_by = 'k': a filter on now\(\)"):
+        with pytest.raises(
+            UnsupportedSql, match=r"cannot be divided by partition_by = 'k': a filter on now\(\)"
+        ):
             session.sql(f"CREATE MATERIALIZED VIEW v WITH (partition_by = 'k') AS {VIEWS['newest']}")

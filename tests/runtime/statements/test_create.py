@@ -28,7 +28,7 @@ def test_create_table_as_has_the_rows_and_types_of_its_query(bids: Session) -> N
 
 def test_create_table_as_refuses_a_key_that_is_not_unique(bids: Session) -> None:
     before = dict(bids.store.refresh().catalog)
-    with pytest.raises(Exception, match="stands twice"):
+    with pytest.raises(Exception, match="occurs twice"):
         bids.sql("CREATE TABLE k (PRIMARY KEY (auction)) AS SELECT auction, price FROM bid")
     with pytest.raises(SqlError, match="no column of k"):
         bids.sql("CREATE TABLE k (PRIMARY KEY (nr)) AS SELECT auction, price FROM bid")

@@ -65,7 +65,7 @@ def test_what_would_promise_something_is_refused(text: str) -> None:
 def test_a_notice_says_that_a_transaction_takes_nothing_back(alone: Session) -> None:
     alone.sql("BEGIN; INSERT INTO a VALUES (5); COMMIT")
     assert len(alone.notices) == 2
-    assert "BEGIN has no meaning here: each statement is a transaction of its own" in alone.notices[0]
+    assert "BEGIN has no meaning here: each statement is its own transaction" in alone.notices[0]
     assert _rows(alone, "SELECT * FROM a") == [(1,), (5,)]
 
 
@@ -112,7 +112,7 @@ def test_a_view_that_nothing_reads_can_be_replaced(alone: Session) -> None:
         with pytest.raises(SqlError, match=says):
             alone.sql(text)
     alone.sql("CREATE VIEW w AS SELECT n FROM v")
-    with pytest.raises(SqlError, match="v is read by w, which would go on with its old text"):
+    with pytest.raises(SqlError, match="v is read by w, which would keep its old text"):
         alone.sql("CREATE OR REPLACE VIEW v AS SELECT id AS n FROM a")
 
 

@@ -124,7 +124,7 @@ def test_views_that_tell_rows_apart_by_nested_values_are_refused_where_they_do(s
     catalog = dict(session.store.refresh().catalog)
     for query, (value, kind) in NESTED_KEYS.items():
         text = f"CREATE MATERIALIZED VIEW v AS {query}"
-        with pytest.raises(UnsupportedSql, match="cannot be grouped, joined or told apart") as refused:
+        with pytest.raises(UnsupportedSql, match="cannot be grouped, joined or distinguished") as refused:
             session.sql(text.replace("/**/", ""))
         error = refused.value
         assert error.message.startswith(f"{value} is {kind} ("), error

@@ -191,7 +191,7 @@ WRONG = [
     (
         "CREATE MATERIALIZED VIEW v AS SELECT t.id FROM t JOIN (SELECT * FROM u WHERE ts > now()) q FOR SYSTEM_TIME AS OF PROCTIME() ON t.id = q.id",
         "FOR SYSTEM_TIM",
-        "it stands behind a table's name: JOIN t FOR SYST",
+        "it follows a table's name: JOIN t FOR SYST",
     ),
     (
         "CREATE MATERIALIZED VIEW v WITH (refresh_policy = 'full') AS SELECT t.id FROM t JOIN u FOR SYSTEM_TIME AS OF PROCTIME() ON t.id = u.id",

@@ -245,5 +245,5 @@ def test_a_side_that_lets_go_too_early_is_told(lake: Session, monkeypatch: pytes
     lake.sql("INSERT INTO u VALUES (1, TIMESTAMP '2024-03-01 14:00:00')")
     lake.flush().raise_for_errors()
     lake.sql("INSERT INTO u VALUES (2, TIMESTAMP '2024-03-01 13:35:00')")
-    with pytest.raises(EpochFailed, match='the claim "let go" is false'):
+    with pytest.raises(EpochFailed, match='the assumption "let go" is false'):
         lake.flush().raise_for_errors()

@@ -105,7 +105,7 @@ def test_a_version_column_stays_under_another_name(alone: Session) -> None:
     alone.sql(f"CREATE TABLE t (k INT PRIMARY KEY, v INT) {FULL}; ALTER TABLE t RENAME COLUMN v TO w")
     alone.sql("INSERT INTO t VALUES (1, 5); INSERT INTO t VALUES (1, 4)")
     assert _rows(alone) == [(1, 5)]
-    with pytest.raises(SqlError, match="told apart by their version in w"):
+    with pytest.raises(SqlError, match="ordered by their version in w"):
         alone.sql("ALTER TABLE t DROP COLUMN w")
     found = alone.sql("SHOW CREATE TABLE t")
     assert found is not None

@@ -323,7 +323,7 @@ def test_events_of_nexmark_move_the_watermark(lake: Session) -> None:
         ),
         (
             "CREATE TABLE x (ts TIMESTAMP, WATERMARK FOR ts AS ts, WATERMARK FOR ts AS ts) APPEND ONLY",
-            "stands twice",
+            "occurs twice",
             "WATERMARK FOR ts AS ts)",
             "one watermark",
         ),

@@ -71,7 +71,7 @@ def test_one_row_is_left_of_a_key(
 def test_a_key_that_comes_twice_is_told_where_it_is_an_error(alone: Session, keys: list[float]) -> None:
     alone.dialect = "postgres"
     alone.sql("CREATE TABLE t (d DOUBLE PRECISION PRIMARY KEY, v INT)")
-    with pytest.raises(DuplicateKey, match="stands twice"):
+    with pytest.raises(DuplicateKey, match="occurs twice"):
         alone.write("t", _given(keys, v=[1, 2]), mode="insert")
     alone.write("t", _given(keys[:1], v=[1]), mode="insert")
     with pytest.raises(DuplicateKey, match="exist"):
@@ -111,7 +111,7 @@ def test_tasks_tell_keys_apart_as_one_process_does(
         session.sql("CREATE TABLE given (d DOUBLE, v INT, ver INT)")
         session.sql(f"INSERT INTO given {keys}")
         session.sql("CREATE TABLE plain (d DOUBLE PRIMARY KEY, v INT, ver INT)")
-        with pytest.raises(DuplicateKey, match="stands twice"):
+        with pytest.raises(DuplicateKey, match="occurs twice"):
             session.sql("INSERT INTO plain SELECT * FROM given")
         for number, (rule, values) in enumerate(rules.items()):
             columns = "(d DOUBLE PRIMARY KEY, v INT, ver INT)"

@@ -48,7 +48,7 @@ WRONG = (
     (f"b.id FROM bid b JOIN nothing {AS_OF} AS a {ON}", "no table or view nothing", "nothing", "SHOW TABLES"),
     (f"b.id FROM bid b JOIN auction {AS_OF} AS a ON a.idd = b.id", "no column a.idd", "a.idd", "id?"),
     (f"b.id FROM bid b JOIN auction {AS_OF} AS a ON a.item = b.id", "bigint", "", "CAST"),
-    (f"b.id FROM bid b JOIN auction {AS_OF} AS b ON b.id = 1", "b stands twice", "auction", "alias"),
+    (f"b.id FROM bid b JOIN auction {AS_OF} AS b ON b.id = 1", "b occurs twice", "auction", "alias"),
     (
         f"id FROM event WHERE id IN (SELECT b.id FROM bid b JOIN auction {AS_OF} AS a {ON})",
         "in a subquery of an expression",

@@ -39,7 +39,7 @@ from engine.sql.statements.statement_types import DeleteFrom, Insert, Update
             "INSERT INTO t BY NAME SELECT * FROM u",
             "BY NAME takes a SELECT whose columns have names, and no list",
         ),
-        ("INSERT INTO t BY NAME SELECT 1 AS a, 2 AS a", "column a stands twice"),
+        ("INSERT INTO t BY NAME SELECT 1 AS a, 2 AS a", "column a occurs twice"),
     ],
 )
 def test_a_part_that_is_not_offered_is_refused(dialect: str, text: str, says: str) -> None:

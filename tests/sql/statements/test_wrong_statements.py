@@ -41,7 +41,7 @@ WRONG_STATEMENTS = [
     ("SELECT 1 /* abc", "comment is not closed", "/*", "close it"),
     ("CREATE TABLE t (id BIGINT) ON CONFLICT IGNORE", "has no key", "t (", "leave ON CONFLICT out"),
     ("CREATE TABLE t", "needs columns", "t", "PRIMARY KEY"),
-    ("CREATE TABLE t (id BIGINT PRIMARY KEY, ID INT)", "stands twice", "ID INT", "another name"),
+    ("CREATE TABLE t (id BIGINT PRIMARY KEY, ID INT)", "occurs twice", "ID INT", "another name"),
     (
         "CREATE TABLE t (id INT PRIMARY KEY, b INT PRIMARY KEY)",
         "two primary keys",
@@ -70,7 +70,7 @@ WRONG_STATEMENTS = [
     ("CREATE TEMPORARY TABLE t (id INT PRIMARY KEY)", "TEMPORARY", "TEMPORARY", "WITH"),
     ("CREATE TABLE a.s.t (id BIGINT PRIMARY KEY)", "in another database", "a.s.t", "schema.name"),
     ("CREATE OR REPLACE TABLE v AS SELECT id FROM bid", "OR REPLACE", "CREATE", "DROP it"),
-    ("CREATE MATERIALIZED VIEW v (a, a) AS SELECT id, id FROM bid", "stands twice", "a)", "another name"),
+    ("CREATE MATERIALIZED VIEW v (a, a) AS SELECT id, id FROM bid", "occurs twice", "a)", "another name"),
     (
         "CREATE MATERIALIZED VIEW v (tideline__a) AS SELECT id FROM bid",
         "system's own",
@@ -109,7 +109,7 @@ WRONG_STATEMENTS = [
     ),
     (
         "CREATE MATERIALIZED VIEW v EMIT ON WINDOW CLOSE AS SELECT id FROM bid EMIT ON WINDOW CLOSE",
-        "stands twice",
+        "occurs twice",
         "EMIT ON WINDOW CLOSE",
         "write it once",
     ),
@@ -128,7 +128,7 @@ WRONG_STATEMENTS = [
     ("CREATE FUNCTION f() RETURNS INT LANGUAGE PYTHON AS 'x'", "in PYTHON", "f()", "LANGUAGE SQL"),
     ("CREATE FUNCTION sqrt(a INT) RETURNS INT RETURN a", "built-in", "sqrt", "another name"),
     ("CREATE INDEX i ON bid (price + 1)", "index on price + 1", "price", "name columns"),
-    ("CREATE INDEX i ON bid (price, price)", "stands twice", "price)", "once"),
+    ("CREATE INDEX i ON bid (price, price)", "occurs twice", "price)", "once"),
     ("CREATE UNIQUE INDEX i ON bid (price)", "UNIQUE", "i ON", "PRIMARY KEY"),
     (
         "CREATE MATERIALIZED VIEW v WITH (refresh = 'full') AS SELECT id FROM bid",
@@ -180,7 +180,7 @@ WRONG_STATEMENTS = [
     ("COMMENT ON COLUMN bid IS 'x'", "column is missing", "IS", "t.a"),
     ("TRUNCATE TABLE bid CASCADE", "CASCADE is not offered", "bid", "leave CASCADE out"),
     ("DROP SCHEMA s t", "t is not expected here", "t", "DROP SCHEMA"),
-    ("INSERT INTO bid (id, id) VALUES (1, 2)", "id stands twice", "id) VALUES", "once"),
+    ("INSERT INTO bid (id, id) VALUES (1, 2)", "id occurs twice", "id) VALUES", "once"),
     ("UPDATE bid SET price = 1 FROM auction JOIN bid ON true", "JOIN in the sources", "bid ON", "WHERE"),
     ("UPDATE bid SET price = 1, price = 2", "set twice", "price = 2", "once"),
     ("SHOW GRANTS ON bid", "SHOW GRANTS ON bid is not offered", "SHOW", "SHOW TABLES"),

@@ -63,12 +63,12 @@ def test_parts_are_read_by_their_types(text: str, found: Any) -> None:
         ("[1]", ': "[1]" is no STRUCT'),
         ('{"a":', ': "{"a":" is no STRUCT'),
         ('{"a": 1, "a": 1}', ': "{"a": 1, "a": 1}" is no STRUCT'),
-        ('{"m": {"2024-1-2": null, "2024-01-02": {}}}', '.m.key: "2024-01-02" stands twice in one map'),
+        ('{"m": {"2024-1-2": null, "2024-01-02": {}}}', '.m.key: "2024-01-02" occurs twice in one map'),
         (
             '{"m": [["2024-01-02", null], ["2024-01-02", null]]}',
-            '.m.key: "2024-01-02" stands twice in one map',
+            '.m.key: "2024-01-02" occurs twice in one map',
         ),
-        ('{"i": {"1": true, "1": true}}', '.i.key: "1" stands twice in one map'),
+        ('{"i": {"1": true, "1": true}}', '.i.key: "1" occurs twice in one map'),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_path(text: str, told: str) -> None:
@@ -110,7 +110,7 @@ def test_a_map_of_any_form_has_a_key_once(key: pa.DataType, twice: list[Any], on
     rows = [[list(zip(keys, (1, 2), strict=True))] for keys in (once, twice)]
     found = convert_to_type(pa.array([*rows, None, [None, []]], kind), kind)
     assert list(found.faults) == [1] and found.faults[1].path == "[].key"
-    assert "stands twice in one map" in found.faults[1].describe("v")
+    assert "occurs twice in one map" in found.faults[1].describe("v")
     assert found.values.to_pylist()[2:] == [None, [None, []]] and not found.values[1].is_valid
 
 

@@ -72,7 +72,7 @@ def _check_columns(relation: Relation, wrong: Wrong) -> None:
                     option, f"column {name} is {types[name]}, which has no order", "name another column"
                 )
         if len(set(names)) < len(names):
-            raise wrong(option, "a column stands twice", "name each once")
+            raise wrong(option, "a column occurs twice", "name each once")
     _check_clustering(relation, options.cluster_by, wrong)
     if len(options.partition_by) == len(types):
         raise wrong("partition_by", "no column would be left in the files", "name fewer columns")
@@ -125,13 +125,13 @@ def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool
                 hint = (
                     "name another path, or delete the table; CREATE SINK merges rows into one that is there"
                 )
-                raise wrong("path", f"at {options.url} is a table that this view has not made", hint)
+                raise wrong("path", f"at {options.url} is a table that this view did not create", hint)
             find_missing_columns(relation, read_column_types(session, options.url))
             there, clustered = read_layout(session, options.url)
     except SinkError as error:
         raise wrong("path", str(error), "put this right, or name another path") from error
     if options.upsert and not relation.primary_key:
-        message = "the view is one row without a key, which nobody could tell from others in the table that is there"
+        message = "the view is one row without a key, so its row cannot be found in the existing table"
         raise wrong("path", message, "name another path")
     if there != options.partition_by:
         is_so = f"partitioned by {', '.join(there)}" if there else "not partitioned"

@@ -115,7 +115,7 @@ class DeltaSink:
             if not begins:
                 raise SinkError(
                     f"sink {self._relation.name}: there is no table at {self._url} any more; ALTER SINK {self._relation.name} "
-                    "RESET makes it anew with the rows as they are"
+                    "RESET creates it again with the current rows"
                 )
             self._create_table(session, build_empty_frame(session, portion.table, self._columns))
         elif begins:

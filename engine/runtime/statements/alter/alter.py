@@ -257,7 +257,7 @@ def _drop_column(
     column = _find_column(relation, name, statement.sql)
     for columns, message in (
         (relation.primary_key, f"{name} is part of the primary key of {relation.name}"),
-        (relation.version_columns, f"rows of {relation.name} are told apart by their version in {name}"),
+        (relation.version_columns, f"rows of {relation.name} are ordered by their version in {name}"),
         ((relation.watermark.column,) if relation.watermark else (), f"{name} carries the watermark"),
     ):
         if column.storage_name in columns:
@@ -335,7 +335,7 @@ def _set_options(
         check_option(name, value, start, statement.sql)
         if name not in CHANGEABLE:
             hint = f"DROP the view and CREATE it with the option; {', '.join(CHANGEABLE)} can be changed"
-            raise _build_error(f"option {name} is fixed when the view is made", name, statement.sql, hint)
+            raise _build_error(f"option {name} is fixed when the view is created", name, statement.sql, hint)
     kept = merge_options(relation.options, options, statement.sql)
     changed = msgspec.structs.replace(relation, options=kept)
     domain = find_domain_name(stored, relation.name)

@@ -53,7 +53,7 @@ def _check_layout(copy: Relation, old: RelationColumn, statement: Alter) -> None
         if old.name in parse_list(copy.options.get(option, "")):
             line, column = locate_name(old.name, statement.sql)
             message = f"RENAME COLUMN {old.name}: {option} of the Delta table of {statement.name} names it"
-            hint = f"DROP SINK {copy.name} first; CREATE SINK makes the table anew under the new name"
+            hint = f"DROP SINK {copy.name} first; CREATE SINK creates the table again under the new name"
             raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
 

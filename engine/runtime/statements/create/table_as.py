@@ -85,7 +85,7 @@ def build_columns(
 def write_query_rows(query: StatementQuery, relation: Relation, table: Table) -> tuple[SstInfo, ...]:
     """Run the query and return the files of its rows: few are written here, many by Spark's tasks.
 
-    Raises DuplicateKey for a key that stands twice, and InvalidRow for one without a value.
+    Raises DuplicateKey for a key that occurs twice, and InvalidRow for one without a value.
     """
     store = query.store
     rows = query.read()

@@ -22,7 +22,7 @@ def check_replaceable(stored: StoredCatalog, before: Relation, statement: Create
         raise build_error(f"{before.name} is a {before.kind}, not a view", hint)
     found = list_readers(stored, before.name)
     if found:
-        message = f"{before.name} is read by {', '.join(found)}, which would go on with its old text"
+        message = f"{before.name} is read by {', '.join(found)}, which would keep its old text"
         raise build_error(message, f"DROP VIEW {before.name} CASCADE, and make them again")
     if before.name in query_views(statement.query, stored.catalog):
         raise build_error(f"{before.name} would read itself", "read what it reads")

@@ -10,7 +10,7 @@ from engine.runtime.relations import locate_name
 from engine.sql.statements.session.settings import SessionSettings, WrongSetting, resolve_name
 from engine.sql.statements.statement_types import Set, ShowVariable
 
-LOCAL = "SET LOCAL has no effect: each statement is a transaction of its own; SET holds for the session"
+LOCAL = "SET LOCAL has no effect: each statement is its own transaction; SET holds for the session"
 
 
 def set_variable(settings: SessionSettings, statement: Set) -> str:

@@ -105,7 +105,7 @@ class JoinKeys:
         for side, kind in ((a, one), (b, other)):
             if kind is None:
                 raise self._build_error(
-                    side, "the type of a join's side cannot be told", "write CAST(… AS type) around it"
+                    side, "the type of a join's side is not known", "write CAST(… AS type) around it"
                 )
         assert one is not None and other is not None
         common = find_wider_type(one, other)

@@ -55,7 +55,7 @@ def _list_shared_names(node: exp.SetOperation, types: QueryTypes, sql: str) -> l
     left, right = sides
     if left is None or right is None:
         word = "left" if left is None else "right"
-        message = f"the columns of the {word} side of CORRESPONDING cannot be told"
+        message = f"the columns of the {word} side of CORRESPONDING are not known"
         raise unsupported_error(
             message, node, sql, "write BY (column, …), or list the columns of each side in one order"
         )

@@ -25,8 +25,8 @@ EXAMPLE = ParsedExample(
     after="SELECT * FROM (SELECT _between.`gap:time` AS `since`, _told.`guests` AS `guests` FROM (SELECT _rel.*, "
     "IF(UNIX_MICROS(CAST((GREATEST((_rel.`since`), COALESCE((LEAD(_rel.`since`) OVER (ORDER BY _rel.`since`)) - INTERVAL"
     " '0 00:00:00.000001' DAY TO SECOND, (_rel.`since`)))) AS TIMESTAMP_LTZ)) - UNIX_MICROS(CAST((_rel.`since`) AS "
-    "TIMESTAMP_LTZ)) > 3600000000000000, RAISE_ERROR('GAP_FILL: more than 1,000,000 rows would stand between two rows; "
-    "take a longer step, or mend the time that is far from the others'), SEQUENCE((_rel.`since`), "
+    "TIMESTAMP_LTZ)) > 3600000000000000, RAISE_ERROR('GAP_FILL: more than 1,000,000 rows would be between two rows; "
+    "use a longer step, or correct the time that is far from the others'), SEQUENCE((_rel.`since`), "
     "(GREATEST((_rel.`since`), COALESCE((LEAD(_rel.`since`) OVER (ORDER BY _rel.`since`)) - INTERVAL '0 00:00:00.000001'"
     " DAY TO SECOND, (_rel.`since`)))), (INTERVAL '0 01:00:00.000000' DAY TO SECOND))) AS `gap:times` FROM stay AS _rel "
     "WHERE NOT _rel.`since` IS NULL) AS _told LATERAL VIEW EXPLODE(_told.`gap:times`) _between AS `gap:time`) AS `stay`",
@@ -38,7 +38,7 @@ _FORM = (
 )
 MOST_BETWEEN = 1_000_000
 _TOO_MANY = (
-    f"GAP_FILL: more than {MOST_BETWEEN:,} rows would stand between two rows; take a longer step, or mend the time "
+    f"GAP_FILL: more than {MOST_BETWEEN:,} rows would be between two rows; use a longer step, or correct the time "
     "that is far from the others"
 )
 _TIMES = ("timestamp", "timestamp_ntz")
@@ -183,7 +183,7 @@ class _GapFill:
     def _record_partition(self, node: exp.Anonymous) -> None:
         """Take note of the columns of PARTITION_BY."""
         if self.partition:
-            raise self._build_error("PARTITION_BY stands twice", node, "write all its columns in one")
+            raise self._build_error("PARTITION_BY occurs twice", node, "write all its columns in one")
         names = [self._resolve_column(argument).name for argument in node.expressions]
         if not names or self.time.name in names or len({*names}) < len(names):
             message = "PARTITION_BY names columns other than the time, each once"

@@ -48,7 +48,7 @@ class _Inliner:
             message = f"function {relation.name} takes {len(macro.parameters)} values, {len(given)} are given"
             raise sql_error(message, node, self.sql, f"write {relation.name}({wanted})")
         if relation.dialect != self.dialect and {relation.dialect, self.dialect} & {"spark"}:
-            message = f"function {relation.name} was made in dialect {relation.dialect}"
+            message = f"function {relation.name} was created in dialect {relation.dialect}"
             raise sql_error(
                 message,
                 node,

@@ -21,9 +21,7 @@ from engine.sql.typing.types import TYPE_NAMES, parse_sql_type, parse_type
 from engine.sql.typing.wrong_literals import refuse_type, refuse_wrong
 
 _COUNTED = (exp.DataType.Type.SERIAL, exp.DataType.Type.BIGSERIAL, exp.DataType.Type.SMALLSERIAL)
-_NUMBERED = (
-    "write each row's number, as BIGINT; rows of a table without a PRIMARY KEY are told apart without one"
-)
+_NUMBERED = "write each row's number, as BIGINT; rows of a table without a PRIMARY KEY need none"
 
 
 def _strip_name(item: exp.Expr) -> exp.Expr:
@@ -48,7 +46,7 @@ def read_columns(
             raise unsupported_error(f"{item.sql()} is not offered in a column list", item, sql, hint)
         column, is_key, computed = read_column(item, sql, dialect)
         if column.name.lower() in (name.lower() for name in columns):
-            raise sql_error(f"column {column.name} stands twice", item, sql, "give one of them another name")
+            raise sql_error(f"column {column.name} occurs twice", item, sql, "give one of them another name")
         columns[column.name] = column
         if computed is not None:
             generated[column.name] = computed

@@ -223,7 +223,7 @@ def _read_view_columns(schema: exp.Schema, materialized: bool, sql: str) -> tupl
         if materialized:
             check_name(name, "column", sql, *locate(part, sql))
         if name.lower() in (known.lower() for known in names):
-            raise sql_error(f"column {name} stands twice", part, sql, "give one of them another name")
+            raise sql_error(f"column {name} occurs twice", part, sql, "give one of them another name")
         names.append(name)
     return tuple(names)
 
@@ -251,7 +251,7 @@ def _build_index(tree: exp.Create, sql: str) -> CreateIndex:
                 f"an index on {column.sql()} is not offered", column, sql, "name columns of the table"
             )
         if normalize_identifier(column.this) in columns:
-            raise sql_error(f"column {column.name} stands twice", column, sql, "name each column once")
+            raise sql_error(f"column {column.name} occurs twice", column, sql, "name each column once")
         columns.append(normalize_identifier(column.this))
     if not columns:
         raise sql_error("an index needs columns", index, sql, "CREATE INDEX i ON t (column)")

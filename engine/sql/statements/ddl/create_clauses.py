@@ -102,7 +102,7 @@ def _read_watermark(tokens: Sequence[Token], n: int, readable: str, sql: str, fo
     """Note a WATERMARK FOR, take the comma before or behind it out, and return how many tokens it has."""
     if found.watermark is not None:
         hint = "a table has one watermark: that of the column by which its rows come in order"
-        raise unsupported_error_at("WATERMARK FOR stands twice", sql, tokens[n].start, hint)
+        raise unsupported_error_at("WATERMARK FOR occurs twice", sql, tokens[n].start, hint)
     found.watermark, length = read_watermark_clause(tokens[n:], readable, sql)
     before, behind = tokens[n - 1], tokens[min(n + length, len(tokens) - 1)]
     comma = before if before.token_type == TokenType.COMMA else behind
@@ -115,7 +115,7 @@ def _read_emit_on_close(token: Token, sql: str, found: Clauses) -> None:
     """Note EMIT ON WINDOW CLOSE, which stands before AS or ends the query."""
     if found.on_window_close:
         hint = "write it once: before AS, or behind the query"
-        raise unsupported_error_at("EMIT ON WINDOW CLOSE stands twice", sql, token.start, hint)
+        raise unsupported_error_at("EMIT ON WINDOW CLOSE occurs twice", sql, token.start, hint)
     found.on_window_close = True
 
 
@@ -198,7 +198,7 @@ def _read_options(tokens: Sequence[Token], sql: str, found: Clauses) -> int:
             raise unsupported_error_at("the parenthesis of WITH is not closed", sql, tokens[1].start, hint)
         name = name.lower()
         if name in found.options:
-            raise unsupported_error_at(f"option {name} stands twice", sql, first.start, "write it once")
+            raise unsupported_error_at(f"option {name} occurs twice", sql, first.start, "write it once")
         found.options[name], found.places[name] = value, first.start
         n += 1
         if tokens[n - 1].token_type == TokenType.R_PAREN:

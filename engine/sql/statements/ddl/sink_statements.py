@@ -144,7 +144,7 @@ def _read_columns(found: re.Match[str], group: int, sql: str, dialect: Dialect) 
     for n, name in enumerate(names):
         if re.fullmatch(NAME, name) is None or name in names[:n]:
             message = (
-                f"column {name} stands twice"
+                f"column {name} occurs twice"
                 if name in names[:n]
                 else f"{name or 'nothing'} is no name of a column"
             )

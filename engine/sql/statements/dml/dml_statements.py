@@ -46,7 +46,7 @@ def build_insert(tree: exp.Insert, sql: str) -> Insert:
         columns = tuple(normalize_identifier(column) for column in tree.this.expressions)
         for n, column in enumerate(tree.this.expressions):
             if columns[n] in columns[:n]:
-                raise sql_error(f"column {columns[n]} stands twice", column, sql, "name each column once")
+                raise sql_error(f"column {columns[n]} occurs twice", column, sql, "name each column once")
     rows = tree.expression
     if rows is None and tree.args.get("default"):  # DEFAULT VALUES
         rows = copy_location(exp.Values(expressions=[exp.Tuple(expressions=[])]), tree.this)
@@ -78,7 +78,7 @@ def _list_names(rows: exp.Expr, columns: tuple[str, ...] | None, sql: str) -> tu
             raise sql_error("BY NAME takes a SELECT whose columns have names, and no list", item, sql, hint)
         if normalize_identifier(name) in found:
             raise sql_error(
-                f"column {normalize_identifier(name)} stands twice", item, sql, "name each column once"
+                f"column {normalize_identifier(name)} occurs twice", item, sql, "name each column once"
             )
         found.append(normalize_identifier(name))
     return tuple(found)

@@ -13,7 +13,7 @@ from engine.sql.statements.options.view_options import VIEW_OPTIONS
 
 CONNECTOR = "connector"
 COPY_OPTIONS: Mapping[str, str] = {
-    CONNECTOR: "'delta': a Delta table is kept as the view is, by a sink that is made and dropped with it",
+    CONNECTOR: "'delta': a Delta table is kept equal to the view, by a sink that is created and dropped with it",
     "path": "the folder of the table; a relative one starts at TIDELINE_HOME",
     "url": "instead of path: file:///folder or s3a://bucket/prefix",
     "cluster_by": "columns by which OPTIMIZE lays rows close together (liquid clustering), as 'a, b'",
@@ -33,12 +33,10 @@ def split_options(
     if CONNECTOR not in options:
         for name in (option for option in options if option in COPY_OPTIONS):
             hint = "connector = 'delta' keeps a Delta table of the view"
-            raise unsupported_error_at(
-                f"option {name} stands without a connector", sql, places.get(name, 0), hint
-            )
+            raise unsupported_error_at(f"option {name} needs a connector", sql, places.get(name, 0), hint)
         return dict(options), {}
     if options[CONNECTOR].lower() != "delta":
-        hint = "connector = 'delta' keeps a Delta table beside the view; CREATE SINK … FROM it brings its changes elsewhere"
+        hint = "connector = 'delta' keeps a Delta table equal to the view; CREATE SINK … FROM it brings its changes elsewhere"
         message = f"a materialized view has no connector {options[CONNECTOR]}"
         raise unsupported_error_at(message, sql, places.get(CONNECTOR, 0), hint)
     own: dict[str, str] = {}
@@ -60,7 +58,7 @@ def check_option_places(elsewhere: Mapping[str, str], places: Mapping[str, int],
     for name in (option for option in elsewhere if option in COPY_OPTIONS):
         hint = "WITH (connector = 'delta', path = 'folder') behind the view's name keeps a Delta table of it"
         raise unsupported_error_at(
-            f"the {name} of a view's Delta table stands in WITH", sql, places[name], hint
+            f"the {name} of a view's Delta table belongs to WITH", sql, places[name], hint
         )
 
 

@@ -26,11 +26,11 @@ _WHOLE = (
 )
 """They ask for more of the plan, or less: it is shown as a whole."""
 _REFUSED = {
-    "ANALYZE": "run it: the report of FLUSH tells rows and seconds of views",
-    "ANALYSE": "run it: the report of FLUSH tells rows and seconds of views",
-    "BUFFERS": "`tideline status` tells what is read and written",
-    "WAL": "`tideline status` tells what is read and written",
-    "TIMING": "run it: the report of FLUSH tells rows and seconds of views",
+    "ANALYZE": "run it: the report of FLUSH shows rows and seconds of views",
+    "ANALYSE": "run it: the report of FLUSH shows rows and seconds of views",
+    "BUFFERS": "`tideline status` shows what is read and written",
+    "WAL": "`tideline status` shows what is read and written",
+    "TIMING": "run it: the report of FLUSH shows rows and seconds of views",
     "CODEGEN": "spark.sql(…).explain('codegen') shows the code of a query over tables read from Spark",
 }
 _OFF = ("FALSE", "OFF", "0")

@@ -34,7 +34,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
     "key": ViewOption(
         _NAMES,
         "columns of the view, for example 'id' or 'day, id'",
-        "with refresh_policy = 'full': the columns that tell its rows apart",
+        "with refresh_policy = 'full': the columns that identify its rows",
         "all columns that are not nested, and a hidden number among equal rows",
     ),
     "refresh_policy": ViewOption(
@@ -58,7 +58,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
     "partitions": ViewOption(
         r"2|4|8|16|32|64|128|256",
         "a power of two up to 256, the number of groups of vnodes",
-        "into how many groups the view is cut: of vnodes, or with partition_by of its values",
+        "how many groups the view is divided into: of vnodes, or with partition_by of its values",
     ),
     "retention": ViewOption(
         r"\d+(\.\d+)?\s*(second|minute|hour|day|week)s?|\d+",
@@ -75,7 +75,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
     "backfill_order": ViewOption(
         r"(fixed\s*\([\s\S]*\)|auto|none)",
         "FIXED(a -> b, …), AUTO or NONE",
-        "taken where the view reads what it names; all inputs are read at one epoch",
+        "allowed if the view reads what it names; all inputs are read at one epoch",
     ),
     "pandera": ViewOption(
         r"[A-Za-z_][\w.]*:[A-Za-z_]\w*",
@@ -85,7 +85,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
     "checks": ViewOption(
         r"[\s\S]+",
         f"checks between semicolons, each {FORM}",
-        "what must hold of the view at each epoch, told before the epoch is committed: an error stops it, `warn` does not",
+        "what must hold of the view at each epoch, checked before the epoch is committed: an error stops it, `warn` does not",
     ),
     "background": ViewOption(
         r"true|false", "true or false", "CREATE returns at once, later runs build the view in steps", "false"
@@ -99,13 +99,13 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
     "checkpoint_frequency": ViewOption(
         r"[1-9]\d{0,4}|default",
         "a number of barriers",
-        "runs that nobody asked for by hand commit at every n-th barrier, or n seconds after the first",
+        "runs that nobody starts by hand commit at every n-th barrier, or n seconds after the first",
         "1",
     ),
     "refresh": ViewOption(
         refresh_schedule.PATTERN,
         refresh_schedule.FORM,
-        "when runs bring the view on that nobody asked for it by name, the others leave it alone",
+        "when runs update the view that did not name it; other runs leave it alone",
         "always: every run does",
     ),
     "parallelism": ViewOption(
@@ -171,7 +171,7 @@ def check_alone(options: Mapping[str, str], start: int, sql: str) -> None:
     """Raise UnsupportedSql for a view that commits with others, but is to be refreshed at times of its own."""
     if "refresh" in options and "domain" in options:
         hint = "leave one of the two out"
-        message = f"the views of domain {options['domain']} commit together: none has a refresh of its own"
+        message = f"the views of domain {options['domain']} commit together: none can have its own refresh"
         raise unsupported_error_at(message, sql, start, hint)
 
 

@@ -10,9 +10,7 @@ import re
 from engine.sql.statements.session.session_statements import IgnoredStatement
 from engine.sql.statements.statement_types import Set, Statement
 
-_COMMITS = (
-    "each statement is a transaction of its own: it is committed when it returns, and nothing takes it back"
-)
+_COMMITS = "each statement is its own transaction: it is committed when it returns, and cannot be rolled back"
 _STATISTICS = "there are no statistics to gather: plans follow from the rows that change"
 _TAKEN = (
     (

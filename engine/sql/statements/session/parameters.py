@@ -90,7 +90,9 @@ class _ParameterValues:
             )
         self.styles.add(type(node))
         if len(self.styles) > 1:
-            raise sql_error("? and $1 stand in one statement", node, self.sql, "number all of them, or none")
+            raise sql_error(
+                "? and $1 are used in one statement", node, self.sql, "number all of them, or none"
+            )
         key: str | int = str(node.this) if named else int(node.this.name) - 1 if node.this else n
         if key not in self.values if named else not 0 <= int(key) < len(self.values):
             given = "1 was given" if len(self.values) == 1 else f"{len(self.values)} were given"

@@ -55,7 +55,7 @@ _PACE = "the engine finds this pace by itself"
 _OWN_STATE = "views keep their state as their rules need it"
 _STOPS = "statements are not stopped by a clock: interrupt the client, or close the session"
 _ANSWERS = "answers are Arrow tables, not texts"
-_COMMITS = "each statement is a transaction of its own, and reads one epoch"
+_COMMITS = "each statement is its own transaction, and reads one epoch"
 _UTF8 = "texts are UTF-8"
 _DUMPS = "there is nothing here that it would change"
 _METHODS = (
@@ -90,7 +90,7 @@ SETTINGS: Mapping[str, Setting] = {
         '"$user", public',
         r"[\s\S]*",
         "any text",
-        "the schemas in which names without one are looked for; new relations are made in the first",
+        "the schemas in which names without one are looked for; new relations are created in the first",
     ),
     "rw_implicit_flush": _define_setting(
         "false",

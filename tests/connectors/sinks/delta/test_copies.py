@@ -151,7 +151,7 @@ def test_a_table_with_what_reads_it_is_dropped_with_sinks(session: Session, tmp_
     ("options", "says", "place"),
     [
         ("connector = 'file', path = '{}'", "a materialized view has no connector file", "connector"),
-        ("path = '{}'", "option path stands without a connector", "path"),
+        ("path = '{}'", "option path needs a connector", "path"),
         ("connector = 'delta'", "a delta sink needs a path or a url", "connector"),
         ("connector = 'delta', path = '{}', pth = 'x'", "neither .* has an option pth", "pth"),
         ("connector = 'delta', path = '{}', snapshot = false", "neither .* option snapshot", "snapshot"),
@@ -191,7 +191,7 @@ def test_options_outside_of_with_are_refused(
     session: Session, tmp_path: Path, written: str, option: str
 ) -> None:
     session.sql(BID)
-    with pytest.raises(SqlError, match=rf"the ({option}) of a view's Delta table stands in WITH"):
+    with pytest.raises(SqlError, match=rf"the ({option}) of a view's Delta table belongs to WITH"):
         session.sql(f"CREATE MATERIALIZED VIEW v {written.format(tmp_path / 'v')} AS {QUERY}")
 
 
@@ -200,7 +200,7 @@ def test_tables_of_others_and_names_that_are_taken_are_refused(
 ) -> None:
     session.sql(BID)
     DeltaTable(spark, tmp_path / "v").make("auction BIGINT, n BIGINT, s BIGINT", properties="")
-    with pytest.raises(SqlError, match="is a table that this view has not made"):
+    with pytest.raises(SqlError, match="is a table that this view did not create"):
         session.sql(view(tmp_path))
     session.sql(f"CREATE SINK s FROM bid WITH (connector = 'delta', path = '{tmp_path}/w', snapshot = false)")
     with pytest.raises(SqlError, match=r"sink s writes \S+/w, and the table is to be the view's own"):

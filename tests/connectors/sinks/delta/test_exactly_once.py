@@ -83,7 +83,7 @@ class World:
         self.deliver()
         assert rows(self.table) == Counter((repr(k), repr(v)) for k, v in self.rows.items())
         found = versions(self.table)
-        assert found == sorted(set(found)), "a transaction stands twice in the log, or out of order"
+        assert found == sorted(set(found)), "a transaction occurs twice in the log, or out of order"
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def check(store: str, folder: Path, spark: SparkSession, writers: int, batches: 
     for name in ("t", "by_value"):
         found = versions(folder / name)
         assert found == sorted(set(found)), (
-            f"a transaction of {name} stands twice in the log, or out of order"
+            f"a transaction of {name} occurs twice in the log, or out of order"
         )
 
 

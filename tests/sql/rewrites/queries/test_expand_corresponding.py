@@ -66,7 +66,7 @@ def test_a_query_answered_once_is_written_out_for_spark() -> None:
         ),
         (
             "SELECT id FROM bid UNION CORRESPONDING SELECT * FROM explode(array(1))",
-            "the columns of the right side of CORRESPONDING cannot be told",
+            "the columns of the right side of CORRESPONDING are not known",
             (1, 20),
         ),
         ("SELECT id FROM bid UNION BY NAME SELECT id FROM auction", "BY NAME is not supported", (1, 20)),

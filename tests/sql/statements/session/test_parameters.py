@@ -166,7 +166,7 @@ def test_numbers_that_nobody_gave_are_told() -> None:
         st.parse_statement("SELECT $1, $3", "postgres", [1, 2])
     with pytest.raises(SqlError, match=r"value 2 has no place"):
         st.parse_statement("SELECT $1, $3", "postgres", [1, 2, 3])
-    with pytest.raises(SqlError, match=r"\? and \$1 stand in one statement"):
+    with pytest.raises(SqlError, match=r"\? and \$1 are used in one statement"):
         st.parse_statement("SELECT ?, $1", "postgres", [1, 2])
     with pytest.raises(UnsupportedSql, match=r"\$1 has no value here"):
         st.parse_statement("CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE b = $1", "postgres", [1])
