@@ -93,10 +93,10 @@ BUGS = (
     ),
     Bug(
         "a write does not see that the table has changed since it was read",
-        "engine/runtime/writes/conflicts.py",
-        "if now is None or now.committed_epoch != table.committed_epoch or now.table_id != table.table_id:",
-        "if now is None or now.table_id != table.table_id:",
-        ("tests/runtime/writes", "tests/connectors/conformance"),
+        "engine/hummock/manifests/preconditions.py",
+        "(now.table_id, now.committed_epoch) == (seen.table_id, seen.committed_epoch)",
+        "(now.table_id,) == (seen.table_id,)",
+        ("tests/hummock/manifests", "tests/runtime/writes", "tests/connectors/conformance"),
     ),
     Bug(
         "a barrier of the epoch that is open is taken",

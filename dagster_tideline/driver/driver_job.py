@@ -29,7 +29,7 @@ from dagster_tideline.runs.epoch_events import (
 from dagster_tideline.runs.epoch_run import EpochOptions, run_epoch
 from dagster_tideline.runs.event_throttle import EventThrottle, group_models, record_tags
 from dagster_tideline.runs.liveness import ACTIVE, is_worker_gone
-from dagster_tideline.runs.pending import Pending, compute_retry_delay, find_pending
+from dagster_tideline.runs.pending import RETRIES, Pending, find_pending
 from dagster_tideline.runs.run_log import forward_run_log
 from engine.connectors.polling import SourcePoller
 from engine.errors import StorageError
@@ -168,7 +168,7 @@ class Driver:
             session.store,
             tables,
             look,
-            lambda tries: compute_retry_delay(tries - 1),
+            lambda tries: RETRIES.find_wait(tries - 1),
             lambda: session.computing,
         )
         try:
@@ -272,7 +272,7 @@ class Driver:
             self.context.log.error(failure.description or "an epoch has failed")
         self._in_flight.append((self.session.epochs.commit_in_flight, found))
         tries = self._tries.get(pending.digest, (0, 0.0))[0] + 1
-        self._tries = {pending.digest: (tries, time.monotonic() + compute_retry_delay(tries - 1))}
+        self._tries = {pending.digest: (tries, time.monotonic() + RETRIES.find_wait(tries - 1))}
 
     def _report_committed(self, most: int | None = None) -> Iterator[Event]:
         """Yield what may be told of what is committed by now; waits where more than `most` epochs are on their way."""
@@ -367,7 +367,7 @@ def _explain_wait(instance: dg.DagsterInstance, job: str, now: float) -> str:
             break
         failed += 1
         ended = max(ended, record.end_time or record.update_timestamp.timestamp())
-    wait = ended + compute_retry_delay(failed - 1) - now
+    wait = ended + RETRIES.find_wait(failed - 1) - now
     if wait <= 0:
         return ""
     return f"the last {failed} drivers failed before they were ready, see their errors; the next one starts in {wait:.0f} s"

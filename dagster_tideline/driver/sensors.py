@@ -19,7 +19,7 @@ from dagster_tideline.models.loader import Model
 from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_job import EPOCH_RUN, GROUP_TAG
 from dagster_tideline.runs.liveness import ACTIVE, find_active_run
-from dagster_tideline.runs.pending import Pending, compute_retry_delay, find_pending
+from dagster_tideline.runs.pending import RETRIES, Pending, find_pending
 from engine.hummock import Hummock
 from engine.hummock.epoch import format_epoch_time
 
@@ -80,7 +80,7 @@ def request_run(
     ]
     if tried:
         last = max(record.end_time or record.update_timestamp.timestamp() for record in tried)
-        wait = last + compute_retry_delay(len(tried)) - now
+        wait = last + RETRIES.find_wait(len(tried)) - now
         if wait > 0:
             return dg.SkipReason(
                 f"the last {len(tried)} runs left this undone, see their errors; tried again in {wait:.0f} s ({pending.reason})"

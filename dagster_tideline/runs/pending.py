@@ -10,6 +10,7 @@ from dagster_tideline.models.loader import Model
 from dagster_tideline.models.sync import SyncPlan, plan_sync
 from engine.connectors.sources import compute_pending_digest
 from engine.hummock import Hummock, Version
+from engine.hummock.back_off import BackOff
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.mutation import read_control
@@ -19,8 +20,8 @@ from engine.meta.epochs.time_boundary import load_present
 from engine.meta.status.sinks import compute_progress, find_sink_source, list_sinks
 from engine.meta.status.waits import list_waits
 
-FIRST_RETRY_SECONDS = 15
-LONGEST_RETRY_SECONDS = 1800
+RETRIES = BackOff(15.0, 1800.0)
+"""When work that a run has left undone is tried again."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,6 @@ def find_pending(
         (_find_newest_epoch(name, version, stored) for name in (*lagging, *behind)), default=version.epoch
     )
     return Pending(newest, lagging, tuple(behind), files, wanted, work.hexdigest()[:16], tuple(sorted(idle)))
-
-
-def compute_retry_delay(attempts: int) -> float:
-    """Return the seconds to wait before work that failed `attempts` times is tried again: doubling, with an upper bound."""
-    return (
-        0.0 if attempts <= 0 else float(min(FIRST_RETRY_SECONDS * 2 ** (attempts - 1), LONGEST_RETRY_SECONDS))
-    )
 
 
 def _list_changed_models(plan: SyncPlan) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ What a job did is an event of an asset of its own, `tideline_<job>`, so that Dag
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -16,9 +17,10 @@ from dagster_tideline.io.spark_resource import SparkResource
 from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata, format_failures
 from dagster_tideline.upkeep.job_lock import hold_job_lock
-from engine.errors import Conflict, EnvironmentNotReady, StorageError, UnknownTable
+from engine.errors import EnvironmentNotReady, StorageError, UnknownTable
 from engine.hummock.compaction.lease import list_leases
 from engine.hummock.epoch import seconds_of
+from engine.hummock.transact import commit_once
 from engine.hummock.upkeep.history import count_log_bytes
 from engine.hummock.upkeep.pins import list_pins
 
@@ -79,11 +81,13 @@ def compact(
                 continue
             full = config.full or known.l0_count >= FULL_COMPACTION_SUBLEVELS
             try:
-                report = (store.compact if full else store.compact_l0)(name, executor=tasks)
-            except (Conflict, UnknownTable):  # another compactor was faster, or the table is gone
-                lost += 1
+                compact = partial(store.compact if full else store.compact_l0, name, executor=tasks)
+                report = commit_once(store, compact, UnknownTable)
             except (StorageError, EnvironmentNotReady) as error:  # the Spark that is named may not be there
                 failed[name] = str(error)
+                continue
+            if report is None:  # another compactor was faster, or the table is gone
+                lost += 1
             else:
                 context.log.info(f"{name}: {report}")
                 done.append(report)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from engine.errors import StorageError
+from engine.hummock.epoch import Clock
 from engine.hummock.manifests.delta import apply_delta, rebase
+from engine.hummock.manifests.preconditions import Precondition
 from engine.hummock.snapshots import Snapshots
 from engine.hummock.store import Hummock
 from engine.hummock.version import Commit, Table, Version
@@ -69,13 +72,13 @@ class StagedStore(Hummock):
         staged = tuple(self._staged)
         if not staged:
             return self._base.version
-        clock = self._clock
+        return self._base.commit(_combine_commits(staged, partial(_check_commits, staged, self._clock)))
 
-        def check(version: Version) -> None:
-            for commit in staged:
-                version = _apply_commit(version, commit, clock())
 
-        return self._base.commit(_combine_commits(staged, check))
+def _check_commits(commits: Sequence[Commit], clock: Clock, version: Version) -> None:
+    """Raise what refuses one of several commits that are made one after the other over a version."""
+    for commit in commits:
+        version = _apply_commit(version, commit, clock())
 
 
 def _apply_commit(version: Version, commit: Commit, seconds: float) -> Version:
@@ -99,7 +102,7 @@ def _check_definitions(commit: Commit) -> None:
         raise StorageError(f"{', '.join(found)} cannot land together with other commits")
 
 
-def _combine_commits(commits: Sequence[Commit], precondition: object) -> Commit:
+def _combine_commits(commits: Sequence[Commit], precondition: Precondition) -> Commit:
     """Return one commit that does what several do one after the other."""
     created: dict[str, Table] = {}
     dropped: dict[str, None] = {}
@@ -123,7 +126,7 @@ def _combine_commits(commits: Sequence[Commit], precondition: object) -> Commit:
         catalog=catalog,
         acks=acks,
         pins=pins,
-        precondition=precondition,  # type: ignore[arg-type]
+        precondition=precondition,
     )
 
 

@@ -6,21 +6,21 @@ The change log is the buffer: nothing is written for a sink that is down, its ac
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.errors import Conflict
-from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
+from engine.hummock import Commit, Hummock, Reader, TableVersion
+from engine.hummock.back_off import BackOff
+from engine.hummock.manifests.preconditions import Precondition, require, require_all, require_same_table
 from engine.hummock.reads.change_log import read_net_changes
 from engine.hummock.reads.merge import HashRange
 from engine.hummock.rows.expiry import disable_expiry
 from engine.log_store.changes import Changes
 
 VNODES = 256
-FIRST_BACK_OFF_SECONDS = 1.0
-LONGEST_BACK_OFF_SECONDS = 300.0
+RETRIES = BackOff(1.0, 300.0)
 
 
 @dataclass(frozen=True)
@@ -120,22 +120,18 @@ class SinkLogStore:
         They double with each failure in a row, up to five minutes, with some chance in it.
         """
         self.failures += 1
-        wait = min(LONGEST_BACK_OFF_SECONDS, FIRST_BACK_OFF_SECONDS * 2.0 ** min(self.failures - 1, 16))
-        return wait * random.uniform(0.8, 1.0)
+        return RETRIES.find_wait(self.failures) * random.uniform(0.8, 1.0)
 
-    def require_unmoved(self, seen: TableVersion) -> Callable[[Version], None]:
+    def require_unmoved(self, seen: TableVersion) -> Precondition:
         """Return the precondition that no other process has acknowledged anything for this reader since `seen`."""
-
-        def check(version: Version) -> None:
-            now = version.tables.get(self.table)
-            if (
-                now is None
-                or now.table_id != seen.table_id
-                or self.find_position(now) != self.find_position(seen)
-            ):
-                raise Conflict(f"{self.consumer} was moved on by another process at the same time")
-
-        return check
+        before, message = (
+            self.find_position(seen),
+            f"{self.consumer} was moved on by another process at the same time",
+        )
+        return require_all(
+            require_same_table(seen, message),
+            require(lambda version: self.find_position(version.tables[self.table]) == before, message),
+        )
 
 
 def read_changes(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.hummock import Version
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.domains.domain import list_domains
-from engine.meta.domains.mutation import CONTROL_PREFIX, Control, QueuedMutation, read_control
+from engine.meta.domains.mutation import CONTROLS, Control, QueuedMutation, read_control
 from tests.crash.broken import Broken
 
 
@@ -31,7 +31,7 @@ class AskedMutations:
         """Raise Broken if a domain's mutations in force are not those that were asked for, in order."""
         known = list_domains(load_catalog(version))
         for key in version.catalog:
-            if key.startswith((CONTROL_PREFIX, "barrier/")) and key.partition("/")[2] not in known:
+            if key.startswith((CONTROLS.prefix, "barrier/")) and key.partition("/")[2] not in known:
                 raise Broken(f"{key} outlives its domain")
         for name, domain in known.items():
             control = read_control(version, name)

@@ -18,7 +18,7 @@ from engine.meta.domains.creation import CREATED, find_computed_table, list_crea
 from engine.meta.domains.domain import find_domain_name, list_domains
 from engine.meta.domains.failures import list_failures
 from engine.meta.domains.mutation import read_control
-from engine.meta.domains.quarantine import QUARANTINE_PREFIX, list_quarantined_views, read_quarantine
+from engine.meta.domains.quarantine import QUARANTINES, list_quarantined_views, read_quarantine
 from engine.meta.epochs.frontier import compute_frontiers, find_expiry_epoch
 from engine.meta.epochs.retention import READERS_SECONDS
 from engine.meta.status.sinks import list_consumers, list_sinks
@@ -98,7 +98,7 @@ class Checks:
                     name for d in decode_manifest(data, manifest_path(number)).deltas for name in d.catalog
                 )
                 self.left_behind |= {
-                    n.removeprefix(QUARANTINE_PREFIX) for n in names if n.startswith(QUARANTINE_PREFIX)
+                    n.removeprefix(QUARANTINES.prefix) for n in names if n.startswith(QUARANTINES.prefix)
                 }
                 self.looked_through = number
 

@@ -15,7 +15,7 @@ from dagster_tideline.driver.sensors import WORK_TAG, evaluate_sensor, request_r
 from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
 from dagster_tideline.runs.epoch_job import EPOCH_RUN
 from dagster_tideline.runs.liveness import find_active_run, is_worker_gone
-from dagster_tideline.runs.pending import compute_retry_delay, find_pending
+from dagster_tideline.runs.pending import RETRIES, find_pending
 from tests.dagster.conftest import SOURCE, TOTALS, Project
 
 FIRST = "id,shop,price\n1,a,10\n"
@@ -105,7 +105,7 @@ def test_work_that_failed_is_tried_again_later_and_with_a_new_key(project: Proje
     (record,) = project.instance.get_run_records(dg.RunsFilter(run_ids=[run.run_id]))
     ended = record.end_time or record.update_timestamp.timestamp()
     assert isinstance(request_run(project.instance, pending, ended + 1), dg.SkipReason)
-    again = request_run(project.instance, pending, ended + compute_retry_delay(1) + 1)
+    again = request_run(project.instance, pending, ended + RETRIES.find_wait(1) + 1)
     assert isinstance(again, dg.RunRequest)
     assert again.run_key != first.run_key
 
@@ -130,4 +130,4 @@ def test_claims_of_writers_are_not_new_work(project: Project) -> None:
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(0, 0), (1, 15), (2, 30), (3, 60), (50, 1800)])
 def test_retries_keep_growing_distances_up_to_a_bound(attempts: int, seconds: float) -> None:
-    assert compute_retry_delay(attempts) == seconds
+    assert RETRIES.find_wait(attempts) == seconds

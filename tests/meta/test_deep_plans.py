@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from engine.errors import UnsupportedSql
-from engine.meta.catalog.stored_catalog import MOST_NESTED, PLAN, _decode_plan, encode_entries
+from engine.meta.catalog.plan_upgrade import PLANS, decode_plan
+from engine.meta.catalog.stored_catalog import MOST_NESTED, encode_entries
 from engine.sql.expression.nodes import Call, Case, Column, Comparison, Expr, Literal
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.plan import Project, Scan
@@ -32,7 +33,7 @@ def _text(expr: Expr) -> str:
     scan = Scan("t", (("id", "id"), ("x", "x")), ("id",), ("id",))
     plan = Project(scan, (("id", Column("id")), ("y", expr)))
     fragment = Fragment("v", "linear", plan, ("id",), ("id",), "why")
-    found = encode_entries({}, {"v": IncrementalPlan("v", (fragment,))})[PLAN + "v"]
+    found = encode_entries({}, {"v": IncrementalPlan("v", (fragment,))})[PLANS.key("v")]
     assert found is not None
     return found
 
@@ -51,7 +52,7 @@ def _deepest(build: Callable[[int], Expr]) -> str:
 def _below(frames: int, text: str) -> IncrementalPlan:
     if frames:
         return _below(frames - 1, text)
-    return _decode_plan.__wrapped__(text)  # without what this process remembers
+    return decode_plan(text)  # without what this process remembers
 
 
 @pytest.mark.parametrize("build", [_calls, _cases])

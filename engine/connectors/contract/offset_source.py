@@ -8,22 +8,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from engine.connectors.contract.commit_retry import commit_with_retry
 from engine.connectors.contract.connector import Source, SourceReport, Spark, no_spark
+from engine.connectors.contract.intake import Intake, commit_intake, commit_polled
 from engine.connectors.contract.offsets import SourceOffset, build_offset_row, ensure_offsets, find_offset
-from engine.connectors.contract.same_table import require_same_table
-from engine.errors import Conflict, EpochExpired, SourceError
-from engine.hummock import Commit, Hummock, Put, SstInfo, TableVersion, Version
+from engine.connectors.contract.same_table import require_polled_table
+from engine.errors import EpochExpired, SourceError
+from engine.hummock import Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.epoch import format_epoch
 from engine.hummock.manifests.preconditions import (
     Precondition,
-    require_all,
+    require,
     require_same_tables,
     require_unaltered,
 )
-from engine.hummock.writes.batch import Operation, write_operations
+from engine.hummock.transact import commit_once
+from engine.hummock.writes.batch import Operation
 from engine.meta.catalog.stored_catalog import load_catalog
-from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, build_letter_rows, ensure_dead_letters
+from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, ensure_dead_letters
 from engine.meta.status.source_notes import OFFSETS
 from engine.sql.catalog import Relation
 
@@ -87,7 +88,7 @@ class OffsetSource(Source, Generic[Step]):
         """Take all that there is, a commit a step."""
         started = time.perf_counter()
         self.store.refresh()
-        require_same_table(self.store.version, self.relation.name, self.relation)
+        require_polled_table(self.store.version, self.relation.name, self.relation)
         try:
             report = self.commit_steps(spark, self.plan_steps)
         except SourceError as error:
@@ -105,7 +106,7 @@ class OffsetSource(Source, Generic[Step]):
         report = SourceReport(self.relation.name)
         for split in self.list_splits():
             walk = _SplitPoll(self, split, table_id, steps, spark, report)
-            while commit_with_retry(self.store, self.relation.name, walk.commit_next):
+            while commit_polled(self.store, self.relation.name, walk.commit_next):
                 pass
             report = walk.report
         return report
@@ -136,6 +137,13 @@ class OffsetSource(Source, Generic[Step]):
         """Return the error of a poll whose table has gone."""
         return SourceError(f"table {self.relation.name} was dropped while its source was polled")
 
+    def require_offset(self, split: str, seen: SourceOffset | None) -> Precondition:
+        """Return the precondition that a split stands where it stood: nobody has taken what comes behind it."""
+        return require(
+            lambda now: find_offset(self.store, now, self.find_table(now), split) == seen,
+            f"what came for {self.relation.name} was taken by another process at the same time",
+        )
+
     def record_error(self, error: str) -> None:
         """Keep in the store, for who asks how things stand, why the source does not go on; "" where it does."""
         version = self.store.refresh()
@@ -149,16 +157,11 @@ class OffsetSource(Source, Generic[Step]):
         seen = find_offset(self.store, self.store.version, table, split)
         if seen is None or seen.error == error:
             return
-
-        def check_offset(now: Version) -> None:
-            if find_offset(self.store, now, self.find_table(now), split) != seen:
-                raise Conflict(f"what came for {table.name} was taken by another process at the same time")
-
-        try:
-            row = build_offset_row(table, split, replace(seen, error=error))
-            self.store.ingest_batch({OFFSETS: [Put(row)]}, precondition=check_offset)
-        except Conflict:
-            self.store.refresh()
+        row, unmoved = (
+            build_offset_row(table, split, replace(seen, error=error)),
+            self.require_offset(split, seen),
+        )
+        commit_once(self.store, lambda: self.store.ingest_batch({OFFSETS: [Put(row)]}, precondition=unmoved))
 
 
 class _SplitPoll(Generic[Step]):
@@ -207,39 +210,30 @@ class _SplitPoll(Generic[Step]):
     ) -> None:
         """Commit what a step brings with the offset behind it, under the condition that nobody has gone on meanwhile."""
         then = SourceOffset(taken.offset, taken.note)
-        asked = {**taken.system, OFFSETS: [Put(build_offset_row(table, self._split, then))]}
         warnings = list(taken.warnings)
         if taken.letters:
-            letters = build_letter_rows(table.name, taken.letters)
-            asked[DEAD_LETTER] = [*asked.get(DEAD_LETTER, ()), Put(letters)]
             warnings.append(
                 f"{taken.aside} rows were set aside, see {DEAD_LETTER}: {taken.letters[0].reason}"
             )
-        if taken.operations:
-            asked[table.name] = taken.operations
-        tables = {name: version.tables[name].table for name in asked}
-        writes: dict[str, Sequence[SstInfo]] = {**write_operations(self._store.reader, tables, asked)}
-        if taken.files:
-            writes[table.name] = taken.files
-
-        def check_offset(now: Version) -> None:
-            found = find_offset(self._store, now, self._source.find_table(now), self._split)
-            if found != after:
-                raise Conflict(f"what came for {table.name} was taken by another process at the same time")
-
-        checks = [require_same_tables({table.name: table}), check_offset, require_unaltered(table)]
+        checks = [
+            require_same_tables({table.name: table}),
+            self._source.require_offset(self._split, after),
+            require_unaltered(table),
+        ]
         upto: dict[str, int] = {}
         if table.table.options.passes:
-            writes.setdefault(table.name, ())
             upto, check = _plan_release(table)
             checks.append(check)
-        if taken.precondition is not None:
-            checks.append(taken.precondition)
-        committed = self._store.commit(
-            Commit(
-                writes=writes, watermarks=taken.watermarks, truncate=upto, precondition=require_all(*checks)
-            )
+        intake = Intake(
+            {**taken.system, OFFSETS: [Put(build_offset_row(table, self._split, then))]},
+            [*checks, taken.precondition],
+            taken.operations,
+            taken.files,
+            taken.letters,
+            taken.watermarks,
+            upto,
         )
+        committed = commit_intake(self._store, version, table, intake)
         self._behind = then
         self.report = replace(
             self.report,
@@ -256,10 +250,8 @@ def _plan_release(table: TableVersion) -> tuple[dict[str, int], Precondition]:
     What nobody follows is not written at all; who begins to meanwhile must not take that for no change.
     """
     followed = bool(table.acks or table.pins)
-
-    def check(now: Version) -> None:
-        there = now.tables[table.name]
-        if not followed and (there.acks or there.pins):
-            raise Conflict(f"a view of {table.name} has begun to follow it at the same time")
-
+    check = require(
+        lambda now: followed or not (now.tables[table.name].acks or now.tables[table.name].pins),
+        f"a view of {table.name} has begun to follow it at the same time",
+    )
     return {table.name: table.committed_epoch if followed else FOR_GOOD}, check

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.errors import Conflict, TableExists
-from engine.hummock import Commit, Hummock, Table, TableVersion, Version
-from engine.meta.status.dead_letters import build_arrow_schema, describe_system_table, require_absent_table
+from engine.hummock import Hummock, Table, TableVersion, Version
+from engine.meta.status.dead_letters import build_arrow_schema, create_system_table
 from engine.meta.status.source_notes import OFFSETS
 
 COLUMNS = {
@@ -38,18 +37,7 @@ class SourceOffset:
 
 def ensure_offsets(store: Hummock) -> None:
     """Create the table where it is missing; it can be read by SQL as any table."""
-    if OFFSETS in store.version.tables:
-        return
-    try:
-        store.commit(
-            Commit(
-                create=(TABLE,),
-                catalog=describe_system_table(TABLE, COLUMNS),
-                precondition=require_absent_table(TABLE),
-            )
-        )
-    except (TableExists, Conflict):
-        store.refresh()  # another poller was faster
+    create_system_table(store, TABLE, COLUMNS)
 
 
 def find_offset(

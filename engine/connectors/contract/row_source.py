@@ -23,13 +23,13 @@ from engine.connectors.contract.signed_rows import (
 )
 from engine.errors import InvalidRow, SourceError
 from engine.hummock import Delete, Put, TableVersion, Version
+from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_bytes
 from engine.hummock.version import Run
 from engine.hummock.writes.batch import Operation, write_operations
 from engine.meta.status.dead_letters import DeadLetter
 from engine.runtime.rows import assign_row_ids, complete_rows, convert_rows, to_stored_names
 from engine.runtime.source_rows import open_direct_reader
-from engine.runtime.writes.conflicts import require_unchanged
 from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import ROW_ID
 from engine.sql.column_names import match_columns

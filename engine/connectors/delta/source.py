@@ -41,6 +41,7 @@ from engine.connectors.delta.types import find_renamed_columns, parse_schema
 from engine.connectors.delta.values import MatchedColumn
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
+from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_rows
 from engine.hummock.version import Run
 from engine.meta.status.dead_letters import DeadLetter
@@ -49,7 +50,6 @@ from engine.operators.context import count_partitions
 from engine.runtime.source_rows import build_direct_options, open_direct_reader
 from engine.runtime.spark.session import count_parallel_tasks
 from engine.runtime.writes.change_tasks import COMES, ChangeResult, WriteChanges
-from engine.runtime.writes.conflicts import require_unchanged
 from engine.runtime.writes.key_order import PACKED, KeyOrderedRows, needs_packing, sort_by_key, sort_packed
 from engine.runtime.writes.spill import PLACE
 from engine.sql.catalog import Relation

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from engine.connectors.contract.commit_retry import commit_with_retry
+from engine.arrow import Column as Values
+from engine.arrow import to_positions
 from engine.connectors.contract.connector import SourceReport
+from engine.connectors.contract.intake import Intake, commit_intake, commit_polled
 from engine.connectors.contract.signed_rows import explain_known_key, find_known_keys, select_newest_rows
 from engine.connectors.formats.file_format import BadLine, format_raw
 from engine.connectors.landing.file_reader import FileBatch
 from engine.connectors.landing.pending import PendingFile
 from engine.connectors.landing.rows import LandedRows
+from engine.connectors.landing.sequences import find_sequence_table, select_newest
 from engine.connectors.landing.tables import (
     FILES,
     FileRecord,
@@ -27,13 +31,12 @@ from engine.connectors.landing.tables import (
     parse_record,
 )
 from engine.connectors.landing.tasks import TaskLoad
-from engine.errors import Conflict, InvalidRow
-from engine.hummock import Commit, Delete, Hummock, Put, SstInfo, TableVersion, Version
-from engine.hummock.manifests.preconditions import Precondition, require_all
-from engine.hummock.writes.batch import Operation, write_operations
-from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, build_letter_rows
+from engine.errors import InvalidRow
+from engine.hummock import Delete, Hummock, Put, SstInfo, TableVersion, Version
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_none, require_unchanged
+from engine.hummock.writes.batch import Operation
+from engine.meta.status.dead_letters import DeadLetter
 from engine.runtime.rows import assign_row_ids
-from engine.runtime.writes.conflicts import require_unchanged
 from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import ROW_ID, Relation
 
@@ -92,7 +95,7 @@ class LandingCommits:
             except InvalidRow as error:
                 return lost | self._commit_each(waiting, error)
 
-        return commit_with_retry(self.store, self.table, attempt)
+        return commit_polled(self.store, self.table, attempt)
 
     def commit_load(
         self, load: TaskLoad, write: Callable[[TableVersion], tuple[Sequence[SstInfo], bool]]
@@ -109,7 +112,7 @@ class LandingCommits:
             if load.committable:
                 self._commit_load(version, load, write)
 
-        commit_with_retry(self.store, self.table, attempt)
+        commit_polled(self.store, self.table, attempt)
 
     def _commit_load(
         self,
@@ -126,18 +129,13 @@ class LandingCommits:
             records[file.path] = FileRecord(self.table, file.path, table.table_id, *seen, *counts)
             dead += [DeadLetter(file.path, one.line, one.reason, one.raw) for one in bad]
             warnings += _build_file_warnings(file, load.list_unknown_columns(number), bad)
-        asked: dict[str, Sequence[Operation]] = {FILES: [Put(build_record_rows(list(records.values())))]}
-        if dead:
-            asked[DEAD_LETTER] = [Put(build_letter_rows(self.table, dead))]
-        tables = {name: version.tables[name].table for name in asked}
-        writes: dict[str, Sequence[SstInfo]] = {**write_operations(self.store.reader, tables, asked)}
-        if ssts:
-            writes[self.table] = ssts
-        checks = [
-            self._require_ours(list(records), version),
-            *([require_unchanged(table)] if of_empty else []),
-        ]
-        committed = self.store.commit(Commit(writes=writes, precondition=require_all(*checks)))
+        intake = Intake(
+            {FILES: [Put(build_record_rows(list(records.values())))]},
+            [self._require_ours(list(records), version), require_unchanged(table) if of_empty else None],
+            files=ssts,
+            letters=dead,
+        )
+        committed = commit_intake(self.store, version, table, intake)
         self.records |= records
         self.report = replace(
             self.report,
@@ -177,17 +175,24 @@ class LandingCommits:
             for bad in part.batch.bad
         ]
         arrivals = ArrivingRows(self.store, version, self.relation)
-        operations = self._build_operations(landed, table, arrivals)
-        writes: dict[str, Sequence[Operation]] = {FILES: [Put(build_record_rows(list(records.values())))]}
-        writes |= arrivals.build_writes()
-        if dead:
-            writes[DEAD_LETTER] = [*writes.get(DEAD_LETTER, ()), Put(build_letter_rows(self.table, dead))]
-        if operations:
-            writes[self.table] = operations
-        unchanged = arrivals.require_unmoved(self._require_ours(list(by_file), version))
-        epoch = self.store.ingest_batch(
-            writes, precondition=unchanged, watermarks=arrivals.get_ttl_watermarks()
+        ours = self._require_ours(list(by_file), version)
+        system: dict[str, Sequence[Operation]] = {FILES: [Put(build_record_rows(list(records.values())))]}
+        sequences = None
+        if self.relation is not None and any(each.sequences is not None for each in landed):
+            sequences = find_sequence_table(self.relation, version)
+        operations, of_sequences = self._build_operations(landed, table, arrivals, sequences)
+        if sequences is not None:
+            ours = require_all(ours, require_unchanged(sequences))
+            if of_sequences is not None:
+                system[sequences.name] = [of_sequences]
+        intake = Intake(
+            system | arrivals.build_writes(),
+            [arrivals.require_unmoved(ours)],
+            operations,
+            letters=dead,
+            watermarks=arrivals.get_ttl_watermarks(),
         )
+        committed = commit_intake(self.store, version, table, intake)
         self.records |= records
         self.report = replace(
             self.report,
@@ -195,16 +200,26 @@ class LandingCommits:
             rows=self.report.rows + sum(each.rows.num_rows for each in landed),
             dead_rows=self.report.dead_rows + len(dead),
             late_rows=self.report.late_rows + arrivals.late,
-            epoch=epoch,
+            epoch=committed.epoch,
         ).add_warnings(_build_warnings(parts))
 
     def _build_operations(
-        self, landed: Sequence[LandedRows], table: TableVersion, arrivals: ArrivingRows
-    ) -> list[Put | Delete]:
+        self,
+        landed: Sequence[LandedRows],
+        table: TableVersion,
+        arrivals: ArrivingRows,
+        sequences: TableVersion | None,
+    ) -> tuple[list[Put | Delete], Put | None]:
+        """Return what rows write to the table, and to that of its sequences."""
         if not landed:
-            return []
+            return [], None
         rows = pa.concat_tables([each.rows for each in landed])
-        deletes = np.concatenate([each.deletes for each in landed])
+        deletes, of_sequences = np.concatenate([each.deletes for each in landed]), None
+        if sequences is not None:
+            order = _concatenated([each.sequences for each in landed if each.sequences is not None])
+            found = select_newest(self.store.reader, sequences, rows, order)
+            rows, deletes = rows.take(to_positions(found.places)), deletes[found.places]
+            of_sequences = found.operation if len(found.places) else None
         rows = assign_row_ids(self.store, rows)
         puts, keys = select_newest_rows(rows, deletes, tuple(table.primary_key))
         puts = arrivals.filter_late(puts)
@@ -214,7 +229,7 @@ class LandingCommits:
             operations.append(Put(puts, new_keys=new_keys))
         if keys.num_rows:
             operations.append(Delete(keys))
-        return operations
+        return operations, of_sequences
 
     def _build_record(self, parts: Sequence[LandingPart], table_id: int) -> FileRecord:
         """Return the record that a file has once these parts of it are committed."""
@@ -232,25 +247,25 @@ class LandingCommits:
         seen = (size, time_ns, size, time_ns)
         return FileRecord(self.table, file.path, table_id, *seen, rows, dead, position, etag)
 
-    def _require_ours(self, paths: list[str], before: Version) -> Callable[[Version], None]:
+    def _require_ours(self, paths: list[str], before: Version) -> Precondition:
         """The commit stands only if none of the files was recorded, and an APPEND ONLY table not written, since then."""
         table, seen = before.tables[self.table], before.tables[FILES].committed_epoch
         keys = pa.table({"source": [self.table] * len(paths), "path": paths})
         expected = {path: self.records[path] for path in paths}
 
-        def check(version: Version) -> None:
-            self.same(version)
-            if self.append_only and version.tables[self.table].committed_epoch != table.committed_epoch:
-                raise Conflict(f"{self.table} was written by another process at the same time")
+        def find_taken(version: Version) -> str | None:
             records = version.tables[FILES]
             if records.committed_epoch == seen:
-                return
+                return None
             _, found = self.store.reader.lookup(records, keys, records.committed_epoch)
             for row in found.to_pylist():
                 if row["table_id"] == table.table_id and parse_record(row) != expected[row["path"]]:
-                    raise Conflict(f"{row['path']} was taken by another process at the same time")
+                    return f"{row['path']} was taken by another process at the same time"
+            return None
 
-        return check
+        message = f"{self.table} was written by another process at the same time"
+        unwritten = require_unchanged(table, message) if self.append_only else None
+        return require_all(self.same, unwritten, require_none(find_taken))
 
     def _reject_known_keys(self, version: Version, parts: Sequence[LandingPart]) -> list[LandingPart]:
         """Set aside rows of an APPEND ONLY table whose key exists already, or came earlier in these parts."""
@@ -286,6 +301,13 @@ def _set_aside(part: LandingPart, table: str, again: np.ndarray) -> LandingPart:
         lines=landed.lines[~again],
     )
     return replace(part, batch=replace(part.batch, landed=kept, bad=(*part.batch.bad, *bad)))
+
+
+def _concatenated(parts: Sequence[Values]) -> pa.ChunkedArray[Any]:
+    chunks = [
+        chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])
+    ]
+    return pa.chunked_array(chunks, parts[0].type)
 
 
 def _build_warnings(parts: Sequence[LandingPart]) -> list[str]:

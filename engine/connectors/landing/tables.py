@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.errors import Conflict, TableExists
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.manifests.alter import apply_alter
 from engine.hummock.manifests.preconditions import require_unaltered
+from engine.hummock.transact import commit_once
 from engine.meta.status.dead_letters import (
     DEAD_LETTER_COLUMNS,
     DEAD_LETTER_TABLE,
     build_arrow_schema,
+    create_system_table,
     describe_system_table,
-    require_absent_table,
 )
 
 FILES = "_landing_files"
@@ -69,18 +70,18 @@ class FileRecord:
 def ensure_landing_tables(store: Hummock) -> None:
     """Create the system tables where they are missing, and add columns that they lack; SQL reads them as any table."""
     for table, columns in TABLES:
-        known = store.version.tables.get(table.name)
-        described = describe_system_table(table, columns)
-        try:
-            if known is None:
-                store.commit(
-                    Commit(create=(table,), catalog=described, precondition=require_absent_table(table))
-                )
-            elif lacking := [field for field in table.schema if field.name not in known.schema.names]:
-                changed = {table.name: apply_alter(known.table, lacking)}
-                store.commit(Commit(alter=changed, catalog=described, precondition=require_unaltered(known)))
-        except (TableExists, Conflict):
-            store.refresh()  # another poller was faster
+        create_system_table(store, table, columns)
+        commit_once(store, partial(_add_columns, store, table, columns))
+
+
+def _add_columns(store: Hummock, table: Table, columns: Mapping[str, str]) -> None:
+    """Add the columns that a system table of an earlier version lacks."""
+    known = store.version.tables[table.name]
+    if lacking := [field for field in table.schema if field.name not in known.schema.names]:
+        described, changed = describe_system_table(table, columns), apply_alter(known.table, lacking)
+        store.commit(
+            Commit(alter={table.name: changed}, catalog=described, precondition=require_unaltered(known))
+        )
 
 
 def find_file_records(

@@ -14,12 +14,21 @@ from engine.connectors.sinks.option_parsing import build_option_error
 from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions
 from engine.connectors.sinks.registry import find_sink_connector
 from engine.connectors.sinks.start import add_precondition, build_start
-from engine.errors import Conflict, SqlError
+from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
-from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, load_catalog
-from engine.meta.domains.creation import find_computed_table
+from engine.hummock.manifests.preconditions import Precondition, require_all
+from engine.hummock.transact import DEFINITION, commit_with_retry
+from engine.meta.catalog.stored_catalog import (
+    RELATIONS,
+    StoredCatalog,
+    encode_entries,
+    load_catalog,
+    require_absent_relation,
+)
+from engine.meta.domains.creation import find_computed_table, require_same_computed
 from engine.meta.status.sinks import (
     KIND,
+    SINKS,
     SinkStartConflict,
     SinkState,
     encode_sink_state,
@@ -40,8 +49,6 @@ from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, Sin
 from engine.sql.statements.statement_types import CreateMaterializedView
 from engine.sql.typing.conversions import ConversionVerdict, classify_conversion
 from engine.sql.typing.types import to_arrow
-
-RACE_ATTEMPTS = 20
 
 
 def create_sink(
@@ -82,7 +89,7 @@ def create_sink(
 
 
 def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: OpenSpark) -> None:
-    for attempt in range(RACE_ATTEMPTS):
+    def attempt() -> None:
         version = store.refresh()
         stored = load_catalog(version)
         relation = build_sink_relation(stored, statement, dialect)
@@ -93,16 +100,11 @@ def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: Open
         if table is not None:
             part = build_start(version, relation, table, SinkOptions.of(relation.options).snapshot)
         catalog = encode_entries({relation.name: relation}, {}) | dict(part.catalog)
-        try:
-            store.commit(
-                add_precondition(
-                    dataclasses.replace(part, catalog=catalog), _require_current(relation, version)
-                )
-            )
-            return
-        except SinkStartConflict:
-            if attempt == RACE_ATTEMPTS - 1:
-                raise
+        store.commit(
+            add_precondition(dataclasses.replace(part, catalog=catalog), _require_current(relation, version))
+        )
+
+    commit_with_retry(store, attempt, dataclasses.replace(DEFINITION, among=SinkStartConflict))
 
 
 def _check_exclusive(stored: StoredCatalog, statement: CreateSink, relation: Relation) -> None:
@@ -123,16 +125,14 @@ def alter_sink(store: Hummock, statement: AlterSink) -> None:
 
     A reset sink delivers the rows as they are now, or, without a snapshot, what changes from now on.
     """
-    for attempt in range(RACE_ATTEMPTS):
+
+    def attempt() -> None:
         version = store.refresh()
         relation = _find_sink(load_catalog(version), statement.name, statement.sql)
         part = _build_alteration(version, relation, statement.action)
-        try:
-            store.commit(add_precondition(part, _require_unaltered(version, relation)))
-            return
-        except Conflict:
-            if attempt == RACE_ATTEMPTS - 1:
-                raise
+        store.commit(add_precondition(part, _require_unaltered(version, relation)))
+
+    commit_with_retry(store, attempt, DEFINITION)
 
 
 def _build_alteration(version: Version, relation: Relation, action: SinkAction) -> Commit:
@@ -151,17 +151,13 @@ def _build_alteration(version: Version, relation: Relation, action: SinkAction) 
     )
 
 
-def _require_unaltered(seen: Version, relation: Relation) -> Callable[[Version], None]:
-    source = find_sink_source(relation)
-    keys = (f"relation/{relation.name}", *encode_sink_state(relation.name, None))
-
-    def check(now: Version) -> None:
-        before, after = find_computed_table(seen, source), find_computed_table(now, source)
-        same = (before and before.table_id) == (after and after.table_id)
-        if not same or any(now.catalog.get(key) != seen.catalog.get(key) for key in keys):
-            raise Conflict(f"sink {relation.name} was changed by another process at the same time; try again")
-
-    return check
+def _require_unaltered(seen: Version, relation: Relation) -> Precondition:
+    message = f"sink {relation.name} was changed by another process at the same time; try again"
+    return require_all(
+        require_same_computed(seen, find_sink_source(relation), message),
+        RELATIONS.require_same(seen, relation.name, message),
+        SINKS.require_same(seen, relation.name, message),
+    )
 
 
 def _format_source(source: Relation) -> str:
@@ -399,15 +395,16 @@ def _build_error(statement: CreateSink, name: str, message: str, hint: str) -> S
     return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
 
-def _require_current(relation: Relation, seen: Version) -> Callable[[Version], None]:
-    def check(version: Version) -> None:
-        if f"relation/{relation.name}" in version.catalog:
-            raise Conflict(f"{relation.name} was created by another process at the same time")
-        for name in relation.depends_on:
-            if version.catalog.get(f"relation/{name}") != seen.catalog.get(f"relation/{name}"):
-                raise Conflict(f"{name}, which the sink {relation.name} needs, was changed at the same time")
-        now, then = (find_computed_table(v, find_sink_source(relation)) for v in (version, seen))
-        if (now and now.table_id) != (then and then.table_id):
-            raise Conflict(f"{find_sink_source(relation)} was computed at the same time; try again")
-
-    return check
+def _require_current(relation: Relation, seen: Version) -> Precondition:
+    source = find_sink_source(relation)
+    needed = (
+        RELATIONS.require_same(
+            seen, name, f"{name}, which the sink {relation.name} needs, was changed at the same time"
+        )
+        for name in relation.depends_on
+    )
+    return require_all(
+        require_absent_relation(relation.name),
+        *needed,
+        require_same_computed(seen, source, f"{source} was computed at the same time; try again"),
+    )

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -15,18 +16,20 @@ from engine.connectors.sinks.options import SinkOptions, list_log_columns
 from engine.connectors.sinks.promises import is_promised, limit_to_promise, with_promise
 from engine.connectors.sinks.registry import find_sink_connector
 from engine.connectors.sinks.start import add_precondition, build_start
-from engine.errors import Conflict, SinkError, TidelineError
+from engine.errors import SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.manifests.commit_merge import merge_commits
-from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_same_table
 from engine.hummock.monitoring.driver_traffic import track_bytes, track_traffic
 from engine.hummock.object_store import ObjectStore
+from engine.hummock.transact import RetryPolicy, commit_once, commit_with_retry
 from engine.log_store.changes import Changes
 from engine.log_store.fan_out import Channel
 from engine.log_store.sink import LogRange, SinkLogStore, VnodeGroup
-from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.stored_catalog import RELATIONS, load_catalog
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.status.sinks import (
+    SINKS,
     SinkProgress,
     compute_progress,
     encode_sink_state,
@@ -40,7 +43,7 @@ from engine.runtime.spark.session import connect
 from engine.sql.catalog import Relation
 
 RANGES_PER_COMMIT = 64
-RACE_ATTEMPTS = 20
+RACE = RetryPolicy(20)
 
 
 class Delivery:
@@ -167,23 +170,22 @@ class Delivery:
         )
 
     def _deliver_group(self, reader: SinkLogStore) -> None:
-        attempts = 0
-        while not self._stopped.is_set():
-            version = self._store.refresh()
-            table = self._find_table(version)
-            if table is None:
-                return
-            try:
-                if reader.find_position(table) is None:
-                    self._attach(version, table)
-                elif not self._deliver_ranges(reader, version, table):
-                    return
-                attempts = 0
-            except Conflict:  # another process was faster: read again and follow
-                self._release_channel(reader)
-                attempts += 1
-                if attempts == RACE_ATTEMPTS:
-                    raise
+        release = partial(self._release_channel, reader)  # another process was faster: read again and follow
+        while commit_with_retry(self._store, partial(self._deliver_next, reader), RACE, prepare=release):
+            pass
+
+    def _deliver_next(self, reader: SinkLogStore) -> bool:
+        """Deliver what comes next; False if there is nothing, or somebody has stopped the delivery."""
+        if self._stopped.is_set():
+            return False
+        version = self._store.refresh()
+        table = self._find_table(version)
+        if table is None:
+            return False
+        if reader.find_position(table) is None:
+            self._attach(version, table)
+            return True
+        return self._deliver_ranges(reader, version, table)
 
     def _find_table(self, version: Version) -> TableVersion | None:
         """Return the table if there may be something to deliver; raises SinkError if the sink cannot go on."""
@@ -218,18 +220,14 @@ class Delivery:
         part = build_start(version, self.relation, table, self.options.snapshot)
         self._store.commit(add_precondition(part, self._require_unchanged(version, table)))
 
-    def _require_unchanged(self, seen: Version, table: TableVersion) -> Callable[[Version], None]:
-        key, name = next(iter(encode_sink_state(self.relation.name, None))), self.relation.name
-
-        def check(version: Version) -> None:
-            now = version.tables.get(table.name)
-            same = now is not None and now.table_id == table.table_id
-            if not same or version.catalog.get(key) != seen.catalog.get(key):
-                raise Conflict(f"sink {name} or what it reads was changed at the same time")
-            if version.catalog.get(f"relation/{name}") != seen.catalog.get(f"relation/{name}"):
-                raise Conflict(f"sink {name} was dropped at the same time")
-
-        return check
+    def _require_unchanged(self, seen: Version, table: TableVersion) -> Precondition:
+        name = self.relation.name
+        changed = f"sink {name} or what it reads was changed at the same time"
+        return require_all(
+            require_same_table(table, changed),
+            SINKS.require_same(seen, name, changed),
+            RELATIONS.require_same(seen, name, f"sink {name} was dropped at the same time"),
+        )
 
     def _deliver_ranges(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
         """Deliver some ranges and acknowledge them in one commit; False if there are none."""
@@ -314,11 +312,10 @@ class Delivery:
             *(reader.require_unmoved(table) for reader in self.readers),
         ]
         entry = encode_sink_state(self.relation.name, state)
-        try:
-            self._store.commit(Commit(acks=acks, pins=pins, catalog=entry, precondition=require_all(*checks)))
+        lapse = Commit(acks=acks, pins=pins, catalog=entry, precondition=require_all(*checks))
+        if commit_once(self._store, lambda: self._store.commit(lapse)) is not None:
             self.error = told
-        except Conflict:
-            return  # it was changed, or delivered, by somebody at the same time: the next failure looks again
+        # else it was changed, or delivered, at the same time: the next failure looks again
 
     def _suggest_remedy(self) -> str:
         return (

@@ -10,8 +10,9 @@ import pyarrow as pa
 from engine.arrow import to_positions
 from engine.connectors.sinks.contract import DeliveryResult, SinkBatch, SinkConnector, TargetContext
 from engine.connectors.sinks.options import SinkOptions
-from engine.errors import Conflict, SinkError
-from engine.hummock import Commit, Delete, Hummock, Put, TableVersion, Version
+from engine.errors import SinkError
+from engine.hummock import Commit, Delete, Hummock, Put, TableVersion
+from engine.hummock.manifests.preconditions import require_same_table, require_unchanged
 from engine.hummock.rows.ordering import equal_values, one_chunk
 from engine.hummock.writes.batch import TableBuffer, flush_buffers, write_operations
 from engine.log_store.changes import DELETE, INSERT, Changes
@@ -21,7 +22,6 @@ from engine.runtime.writes.conflicts import (
     UPDATE_IF_NOT_NULL,
     fill_nulls,
     format_key_at,
-    require_unchanged,
     retain_new,
 )
 from engine.runtime.writes.row_versions import retain_newer
@@ -75,12 +75,8 @@ class TableSink:
             self._store.reader, {name: version.tables[name].table for name in more}, more
         )
 
-        def check_same_table(now: Version) -> None:
-            found = now.tables.get(target.name)
-            if found is None or found.table_id != table.table_id:
-                raise Conflict(f"table {target.name} was dropped while rows were written into it")
-
-        check = arrivals.require_unmoved(require_unchanged(table) if looks_up else check_same_table)
+        there = require_same_table(table, f"table {target.name} was dropped while rows were written into it")
+        check = arrivals.require_unmoved(require_unchanged(table) if looks_up else there)
         return DeliveryResult(
             rows, commit=Commit(writes=writes, watermarks=arrivals.get_ttl_watermarks(), precondition=check)
         )

@@ -5,11 +5,9 @@ A claim only saves work: what a compaction may replace is checked by its commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
-from engine.errors import Conflict
+from engine.hummock.manifests.preconditions import Precondition, require
 from engine.hummock.store_clock import AGREE_SECONDS
 from engine.hummock.version import Version
 
@@ -65,11 +63,7 @@ def release_lease(table: str) -> dict[str, str | None]:
     return {LEASE_PREFIX + table: None}
 
 
-def require_free(table: str, worker: str, now: float) -> Callable[[Version], None]:
+def require_free(table: str, worker: str, now: float) -> Precondition:
     """Return the precondition that nobody else has taken the table meanwhile."""
-
-    def check(version: Version) -> None:
-        if not is_free(version, table, worker, now):
-            raise Conflict(f"another worker compacts table {table}")
-
-    return check
+    message = f"another worker compacts table {table}"
+    return require(lambda version: is_free(version, table, worker, now), message)

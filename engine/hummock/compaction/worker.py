@@ -8,14 +8,15 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from engine.errors import Conflict, Fenced, UnknownTable
+from engine.errors import Fenced, UnknownTable
 from engine.hummock.compaction.execute import run_task
 from engine.hummock.compaction.lease import LEASE_SECONDS, grant_lease, is_free, release_lease, require_free
 from engine.hummock.compaction.ranges import RangeExecutor
 from engine.hummock.compaction.report import CompactionReport, build_report
 from engine.hummock.compaction.task import CompactionTask
 from engine.hummock.store import Hummock
-from engine.hummock.version import Commit
+from engine.hummock.transact import commit_once
+from engine.hummock.version import Commit, Version
 
 HEARTBEAT_SECONDS = LEASE_SECONDS / 3
 
@@ -62,20 +63,26 @@ class CompactionWorker:
         return reports
 
     def _run_task(self, name: str, task: CompactionTask) -> CompactionReport | None:
-        started, now = time.perf_counter(), self.store.clock()
-        try:
-            if task.move:
-                done = run_task(self.store.reader, task)
-                self.store.commit_compaction(name, done)
-                return build_report(task.table, done, started)
-            precondition = require_free(name, self.name, now)
-            self.store.commit(Commit(catalog=grant_lease(name, self.name, now), precondition=precondition))
-            with self._hold_lease(name):
-                done = run_task(self.store.reader, task, self.executor)
-            self.store.commit_compaction(name, done, release_lease(name))
-        except (Conflict, Fenced, UnknownTable):
-            return None  # another one was faster, or the table is gone
+        """Do a task; returns None if another one was faster, or the table is gone."""
+        return commit_once(self.store, lambda: self._compact(name, task), Fenced, UnknownTable)
+
+    def _compact(self, name: str, task: CompactionTask) -> CompactionReport:
+        started = time.perf_counter()
+        if task.move:
+            done = run_task(self.store.reader, task)
+            self.store.commit_compaction(name, done)
+            return build_report(task.table, done, started)
+        self._take_lease(name)
+        with self._hold_lease(name):
+            done = run_task(self.store.reader, task, self.executor)
+        self.store.commit_compaction(name, done, release_lease(name))
         return build_report(task.table, done, started)
+
+    def _take_lease(self, name: str) -> Version:
+        """Take or renew the claim on a table; raises Conflict if another worker has it."""
+        now = self.store.clock()
+        free = require_free(name, self.name, now)
+        return self.store.commit(Commit(catalog=grant_lease(name, self.name, now), precondition=free))
 
     @contextmanager
     def _hold_lease(self, name: str) -> Iterator[None]:
@@ -84,15 +91,7 @@ class CompactionWorker:
 
         def renew() -> None:
             while not over.wait(HEARTBEAT_SECONDS):
-                now = self.store.clock()
-                try:
-                    self.store.commit(
-                        Commit(
-                            catalog=grant_lease(name, self.name, now),
-                            precondition=require_free(name, self.name, now),
-                        )
-                    )
-                except Conflict:
+                if commit_once(self.store, lambda: self._take_lease(name)) is None:
                     return
 
         thread = threading.Thread(target=renew, daemon=True)

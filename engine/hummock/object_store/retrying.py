@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.errors import Unavailable
+from engine.hummock.back_off import BackOff
 from engine.hummock.clock import Clock, system_clock
 from engine.hummock.metrics import Counters
 from engine.hummock.object_store import ObjectInfo, ObjectStore
@@ -19,8 +20,7 @@ _LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 60.0
 REPORT_AFTER_SECONDS = 3.0
 """A request that has been repeated for so long is worth a word; most outages are shorter."""
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
+PAUSES = BackOff(0.05, 5.0)
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ def retry_until_answered(
 ) -> T:
     """Return what a request returns, repeated for so long while it raises Unavailable, or this kind of it."""
     outage = outage or Outage()
-    started, pause, sent = clock.monotonic(), FIRST_PAUSE, 0
+    started, sent = clock.monotonic(), 0
     while True:
         try:
             answer = request()
@@ -131,8 +131,7 @@ def retry_until_answered(
                 _LOG.warning("%s; it is asked again for %.0f s", error, seconds)
         if counters is not None:
             counters.add("retries")
-        clock.sleep(clock.jitter(pause))
-        pause = min(2 * pause, LONGEST_PAUSE)
+        clock.sleep(clock.jitter(PAUSES.find_wait(sent)))
 
 
 def wrap_with_retries(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from engine.hummock.manifests.invariants import check_labels, check_writer
+from engine.hummock.manifests.preconditions import require_all
 from engine.hummock.reads.look_ahead import build_loader
 from engine.hummock.reads.lookup import find_rows, prepare_keys
 from engine.hummock.reads.merge import list_newest_first, merge_parts
@@ -36,19 +38,19 @@ def verify_commit(commit: Commit, files: FileSet) -> Commit:
         return commit
     created = {table.name for table in commit.create}
 
-    def check(base: Version) -> None:
-        if commit.precondition is not None:
-            commit.precondition(base)
-        check_writer(
-            commit, base
-        )  # who was overtaken is told so: the table has gone on since it was looked at
-        check_labels(commit, base, sys.maxsize)
-        for name in claimed.keys() - created:
-            table = base.tables.get(name)
-            if table is not None:
-                _check_new_keys(files, table, claimed[name])
-
+    check = require_all(
+        commit.precondition,
+        partial(check_writer, commit),  # who was overtaken is told so: the table has gone on since
+        lambda base: check_labels(commit, base, sys.maxsize),
+        *(partial(_check_claimed, files, name, claimed[name]) for name in claimed.keys() - created),
+    )
     return dataclasses.replace(commit, precondition=check)
+
+
+def _check_claimed(files: FileSet, name: str, claimed: Sequence[SstInfo], base: Version) -> None:
+    table = base.tables.get(name)
+    if table is not None:
+        _check_new_keys(files, table, claimed)
 
 
 def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence[SstInfo]) -> None:

@@ -205,8 +205,7 @@ class Maintenance:
             table = self._refresh().tables.get(name)
             task = None if table is None else compaction.choose_relief(table)
             if task is not None:
-                with contextlib.suppress(Conflict, UnknownTable):  # another process was faster
-                    self.commit_compaction(name, compaction.run_task(self._reader, task))
+                self._run_task(name, task)
 
     def _compact_tier_if_due(self, name: str) -> None:
         table = self._chain.version.tables.get(name)
@@ -225,8 +224,11 @@ class Maintenance:
         if task is None or not self._compacting.acquire(blocking=False):
             return
         try:
-            self.commit_compaction(name, compaction.run_task(self._reader, task))
-        except (Conflict, UnknownTable):
-            return  # another process was faster, or the table is gone: nothing to do
+            self._run_task(name, task)
         finally:
             self._compacting.release()
+
+    def _run_task(self, name: str, task: compaction.CompactionTask) -> None:
+        """Do a small compaction; where another process was faster, or the table is gone, there is nothing to do."""
+        with contextlib.suppress(Conflict, UnknownTable):
+            self.commit_compaction(name, compaction.run_task(self._reader, task))

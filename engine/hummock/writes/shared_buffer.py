@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import BufferFull, Conflict, StorageError, UnknownTable
+from engine.hummock.back_off import BackOff
 from engine.hummock.clock import Clock, system_clock
 from engine.hummock.reads.reader import Reader
 from engine.hummock.sorted_files.bundle import Payload
@@ -27,6 +28,7 @@ from engine.hummock.writes.batch import TableBuffer
 BUFFER_BYTES = 256 << 20
 WAIT_SECONDS = 60.0
 RETRY_SECONDS = 300.0
+PAUSES = BackOff(0.1, 5.0)
 UPLOADS = 2
 LOOKED_BACK = 64
 
@@ -232,7 +234,7 @@ class SharedBuffer:
         """Write the epoch's objects; after a failure the same bytes go to the same paths, until the deadline."""
         pieces = [piece for part in epoch.tables.values() for piece in part.pieces]
         epoch.objects = self._reader.plan_objects(pieces)
-        deadline, pause = self._clock.monotonic() + self._retry_seconds, 0.1
+        deadline, failed = self._clock.monotonic() + self._retry_seconds, 0
         while True:
             try:
                 for payload, _ in epoch.objects:
@@ -243,8 +245,8 @@ class SharedBuffer:
                 self._last_error = str(error)
                 if self._clock.monotonic() > deadline:
                     raise
-                self._clock.sleep(pause)
-                pause = min(2 * pause, 5.0)
+                failed += 1
+                self._clock.sleep(PAUSES.find_wait(failed))
         infos: dict[int, SstInfo] = {}
         for payload, places in epoch.objects:
             infos.update(zip(places, epoch.written[payload.path], strict=True))

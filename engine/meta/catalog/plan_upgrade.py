@@ -5,17 +5,16 @@ Fragments, states and keys stay what they are, so that a view goes on from the c
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import msgspec
 
-from engine.errors import Conflict
+from engine.errors import GroundLost
 from engine.hummock import Commit, Hummock, Version
+from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.transact import commit_once
 from engine.meta.catalog.expression_texts import has_texts, parse_expressions
+from engine.meta.catalog.records import Prefix, Record, encode_json
 from engine.meta.catalog.rule_words import has_rule_words, replace_rule_words
 from engine.sql.incremental.fragments import IncrementalPlan
-
-PLAN = "plan/"
 
 
 def needs_upgrade(plan: str) -> bool:
@@ -33,18 +32,19 @@ def decode_plan(text: str) -> IncrementalPlan:
     return msgspec.convert(replace_rule_words(plan), IncrementalPlan)
 
 
+PLANS = Record(Prefix.PLAN, decode_plan, encode_json)
+
+
 def upgrade_plans(store: Hummock) -> Version:
     """Return the newest version; plans of earlier versions are written anew first, all of them in one commit."""
     version = store.refresh()
-    old = {key: text for key, text in version.catalog.items() if key.startswith(PLAN) and needs_upgrade(text)}
+    old = [name for name, text in PLANS.list_texts(version.catalog).items() if needs_upgrade(text)]
     if not old:
         return version
-    new = {key: msgspec.json.encode(decode_plan(text)).decode() for key, text in old.items()}
-
-    def check_unchanged(now: Version) -> None:
-        if any(now.catalog.get(key) != text for key, text in old.items()):
-            raise Conflict("a plan was dropped or written anew by another process meanwhile")
-
-    with suppress(Conflict):  # the next flush finds what is left
-        return store.commit(Commit(catalog=new, precondition=check_unchanged))
-    return store.refresh()
+    plans = PLANS.list(version)
+    new = {key: text for name in old for key, text in PLANS.record(name, plans[name]).items()}
+    message = "a plan was dropped or written anew by another process meanwhile"
+    unchanged = require_all(*(PLANS.require_same(version, name, message) for name in old))
+    # where another process was faster the next flush finds what is left
+    commit_once(store, lambda: store.commit(Commit(catalog=new, precondition=unchanged)), GroundLost)
+    return store.version

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 
 from engine.hummock import Version
+from engine.meta.catalog.records import Prefix, Record
 
-REPLACED_PREFIX = "replaced/"
+_REPLACED = Record(Prefix.REPLACED, str, str)
 
 
 def list_replaced_tables(version: Version) -> frozenset[str]:
     """Return the tables whose rows are those of a query that they had before."""
-    return version.catalog.derive(_read_replaced)
+    return frozenset(_REPLACED.list(version))
 
 
 def mark_replaced(table: str) -> dict[str, str | None]:
     """Return the catalog entry that says so of a table."""
-    return {REPLACED_PREFIX + table: ""}
+    return _REPLACED.record(table, "")
 
 
 def clear_replaced(version: Version, tables: Iterable[str]) -> dict[str, str | None]:
     """Return the catalog entries that go as tables are brought on, or dropped."""
-    there = list_replaced_tables(version)
-    return {REPLACED_PREFIX + table: None for table in tables if table in there}
-
-
-def _read_replaced(entries: Mapping[str, str], _: Collection[str] | None) -> frozenset[str]:
-    return frozenset(key.removeprefix(REPLACED_PREFIX) for key in entries if key.startswith(REPLACED_PREFIX))
+    return _REPLACED.remove_existing(version, tables)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import msgspec
 import pyarrow as pa
 
-from engine.errors import Conflict, UnsupportedSql
+from engine.errors import UnsupportedSql
 from engine.hummock import Table, Version
+from engine.hummock.manifests.preconditions import Precondition, require
 from engine.hummock.version import TableOptions
-from engine.meta.catalog.plan_upgrade import PLAN, decode_plan
+from engine.meta.catalog.plan_upgrade import PLANS
+from engine.meta.catalog.records import Prefix, Record, encode_json
 from engine.sql.catalog import Catalog, Relation, watermark_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import JoinedOnArrival
 from engine.sql.typing.types import to_arrow
-
-_RELATION = "relation/"
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,7 @@ def load_catalog(version: Version) -> StoredCatalog:
 
 
 def _decode_catalog(entries: Mapping[str, str], before: StoredCatalog | None) -> StoredCatalog:
-    relations, plans = {}, {}
-    for key, value in entries.items():
-        if key.startswith(_RELATION):
-            relations[key.removeprefix(_RELATION)] = _decode_relation(value)
-        elif key.startswith(PLAN):
-            plans[key.removeprefix(PLAN)] = _decode_plan(value)
+    relations, plans = RELATIONS.decode_all(entries), PLANS.decode_all(entries)
     if before is not None and relations == before.catalog.relations and plans == before.plans:
         return before
     return StoredCatalog(Catalog(relations), plans)
@@ -92,10 +87,9 @@ def _decode_catalog(entries: Mapping[str, str], before: StoredCatalog | None) ->
 
 MOST_NESTED = 340
 """How deeply an entry may be nested: the reader recurses, and Python allows a thousand frames, of which callers have some."""
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
-@lru_cache(maxsize=4096)
 def _decode_relation(text: str) -> Relation:
     found = msgspec.json.decode(text, type=Relation)
     if found.kind == "check" or found.name.startswith(watermark_name("")):
@@ -105,58 +99,59 @@ def _decode_relation(text: str) -> Relation:
     return found
 
 
-@lru_cache(maxsize=4096)
-def _decode_plan(text: str) -> IncrementalPlan:
-    return decode_plan(text)
+RELATIONS = Record(Prefix.RELATION, _decode_relation, encode_json)
+
+
+def require_absent_relation(name: str) -> Precondition:
+    """Return the precondition that no relation has a name."""
+    return RELATIONS.require_absent(name, f"{name} was created by another process at the same time")
 
 
 def list_definitions(version: Version) -> dict[str, str]:
     """Return the catalog entries that define relations and plans, without what is noted about their runs."""
-    return {k: text for k, text in version.catalog.items() if k.startswith((_RELATION, PLAN))}
+    prefixes = (RELATIONS.prefix, PLANS.prefix)
+    return {key: text for key, text in version.catalog.items() if key.startswith(prefixes)}
 
 
 def has_same_plans(version: Version, stored: StoredCatalog, owners: Collection[str]) -> bool:
     """Tell whether views and indexes have the same plans in a version as in `stored`: none was dropped, or made anew."""
     for owner in owners:
-        text = version.catalog.get(PLAN + owner)
-        if text is None or _decode_plan(text) != stored.plans.get(owner):
+        plan = PLANS.read(version, owner)
+        if plan is None or plan != stored.plans.get(owner):
             return False
     return True
 
 
-def require_same_plans(stored: StoredCatalog, owners: Collection[str]) -> Callable[[Version], None]:
+def require_same_plans(stored: StoredCatalog, owners: Collection[str]) -> Precondition:
     """Return the precondition that `has_same_plans` still holds: what is computed for a view must not outlive it."""
-
-    def check(version: Version) -> None:
-        if not has_same_plans(version, stored, owners):
-            raise Conflict(f"{', '.join(owners)}: dropped or planned anew by another process meanwhile")
-
-    return check
+    message = f"{', '.join(owners)}: dropped or planned anew by another process meanwhile"
+    return require(lambda version: has_same_plans(version, stored, owners), message)
 
 
 def encode_entries(
     relations: Mapping[str, Relation | None], plans: Mapping[str, IncrementalPlan | None]
 ) -> dict[str, str | None]:
     """Return the catalog entries of a commit that adds or replaces these relations and plans; None removes one."""
+    found: dict[str, str | None] = {}
+    for name, relation in relations.items():
+        found |= RELATIONS.remove(name) if relation is None else RELATIONS.record(name, relation)
+    for name, plan in plans.items():
+        found |= PLANS.remove(name) if plan is None else PLANS.record(name, plan)
+    for text in found.values():
+        _check_depth(text or "")
+    return found
 
-    def encode(value: Relation | IncrementalPlan | None) -> str | None:
-        return None if value is None else _check_depth(msgspec.json.encode(value))
 
-    found = {_RELATION + name: encode(relation) for name, relation in relations.items()}
-    return found | {PLAN + name: encode(plan) for name, plan in plans.items()}
-
-
-def _check_depth(encoded: bytes) -> str:
-    """Return the text of an entry; raises UnsupportedSql if it is nested so deeply that not every process could read it."""
+def _check_depth(text: str) -> None:
+    """Raise UnsupportedSql if an entry is nested so deeply that not every process could read it."""
     depth = deepest = 0
-    for found in _BRACKETS.finditer(encoded):
+    for found in _BRACKETS.finditer(text):
         mark = found[0]
-        depth += (mark in b"[{") - (mark in b"]}")
+        depth += (mark in "[{") - (mark in "]}")
         deepest = max(deepest, depth)
     if deepest > MOST_NESTED:
         hint = "take it apart: WITH items do not help, materialized views of the inner parts do; IN (…) instead of many ORs"
         raise UnsupportedSql("the statement is nested too deeply", hint=hint)
-    return encoded.decode()
 
 
 def build_table(fragment: Fragment) -> Table:
@@ -166,11 +161,8 @@ def build_table(fragment: Fragment) -> Table:
     return Table(fragment.table, schema, tuple(fragment.key), tuple(fragment.distribution_key), options)
 
 
-def require_same_catalog(seen: Version) -> Callable[[Version], None]:
+def require_same_catalog(seen: Version) -> Precondition:
     """Return the precondition that nobody changed the catalog since `seen`."""
-
-    def check(version: Version) -> None:
-        if list_definitions(version) != list_definitions(seen):
-            raise Conflict("the catalog was changed by another process at the same time; try again")
-
-    return check
+    before = list_definitions(seen)
+    message = "the catalog was changed by another process at the same time; try again"
+    return require(lambda version: list_definitions(version) == before, message)

@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 from engine.hummock import TableVersion, Version
+from engine.hummock.manifests.preconditions import Precondition, require
+from engine.meta.catalog.records import Prefix, Record
 
-BACKFILL_PREFIX = "backfill/"
 State = Literal["consuming_snapshot", "created"]
 CONSUMING_SNAPSHOT: State = "consuming_snapshot"
 CREATED: State = "created"
@@ -80,6 +81,9 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"backfilling: {self.rows} of about {self.total} rows ({share:.0f} %), {self.rate:.0f} rows/s{ending}"
 
 
+BACKFILLS = Record.of_json(Prefix.BACKFILL, Creation)
+
+
 def list_creations(version: Version) -> Mapping[str, Creation]:
     """Return the backfills by domain, finished ones included."""
     return _read_creations(version)[0]
@@ -95,9 +99,20 @@ def find_computed_table(version: Version, name: str) -> TableVersion | None:
     return None if name in list_incomplete_tables(version) else version.tables.get(name)
 
 
+def require_same_computed(seen: Version, name: str, message: str) -> Precondition:
+    """Return the precondition that a table that has been computed is the one of `seen`, or that there is none, as there."""
+    before = _find_computed_id(seen, name)
+    return require(lambda version: _find_computed_id(version, name) == before, message)
+
+
+def _find_computed_id(version: Version, name: str) -> int | None:
+    table = find_computed_table(version, name)
+    return None if table is None else table.table_id
+
+
 def encode_creation(domain: str, creation: Creation) -> dict[str, str | None]:
     """Return the catalog entry that keeps a backfill's progress."""
-    return {BACKFILL_PREFIX + domain: msgspec.json.encode(creation).decode()}
+    return BACKFILLS.record(domain, creation)
 
 
 def drop_creations(version: Version, gone: Collection[str]) -> tuple[dict[str, str | None], tuple[str, ...]]:
@@ -114,7 +129,7 @@ def drop_creations(version: Version, gone: Collection[str]) -> tuple[dict[str, s
         if creation.state == CONSUMING_SNAPSHOT:
             further += [table for table in left if table in version.tables]
         if creation.state == CONSUMING_SNAPSHOT or not left:
-            changed[BACKFILL_PREFIX + domain] = None
+            changed |= BACKFILLS.remove(domain)
         else:
             changed |= encode_creation(domain, msgspec.structs.replace(creation, tables=left))
     return changed, tuple(further)
@@ -128,9 +143,5 @@ def _read_creations(version: Version) -> _Creations:
 
 
 def _decode_creations(entries: Mapping[str, str], _: _Creations | None) -> _Creations:
-    known = {
-        key.removeprefix(BACKFILL_PREFIX): msgspec.json.decode(value, type=Creation)
-        for key, value in entries.items()
-        if key.startswith(BACKFILL_PREFIX)
-    }
+    known = BACKFILLS.decode_all(entries)
     return known, frozenset(t for c in known.values() if c.state == CONSUMING_SNAPSHOT for t in c.tables)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from engine.hummock import Version
+from engine.hummock.back_off import BackOff
+from engine.meta.catalog.records import Prefix, Record
 
-FAILURE_PREFIX = "failure/"
-FIRST_WAIT_SECONDS = 1.0
-LONGEST_WAIT_SECONDS = 120.0
+RETRIES = BackOff(1.0, 120.0)
+"""When a failing domain is tried again, and a partition in quarantine."""
 _ERROR_CHARACTERS = 4000
 
 
@@ -41,46 +42,37 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     last: float
     row: FailedRow | None = None
 
+    def says(self, error: str) -> bool:
+        """Tell whether an error is the one that is remembered."""
+        return self.error == error[:_ERROR_CHARACTERS]
+
     @property
     def retry_at(self) -> float:
         """When the domain is to be tried again: the wait doubles with each failure, up to two minutes."""
-        return compute_retry_time(self.attempts, self.last)
+        return RETRIES.find_retry_time(self.attempts, self.last)
 
 
-def compute_retry_time(attempts: int, last: float) -> float:
-    """Return when to try again what has failed `attempts` times, the last time at `last`; in seconds since 1970."""
-    wait = FIRST_WAIT_SECONDS * 2.0 ** min(attempts - 1, 16)
-    return last + min(LONGEST_WAIT_SECONDS, wait)
-
-
-def is_waiting(retry_at: float, now: float) -> bool:
-    """Tell whether the time to try again is yet to come; one that is farther off than any wait came from a wrong clock."""
-    return 0 < retry_at - now <= LONGEST_WAIT_SECONDS
+FAILURES = Record.of_json(Prefix.FAILURE, Failure)
 
 
 def list_failures(version: Version) -> Mapping[str, Failure]:
     """Return the failing domains by name."""
-    return {
-        key.removeprefix(FAILURE_PREFIX): msgspec.json.decode(value, type=Failure)
-        for key, value in version.catalog.items()
-        if key.startswith(FAILURE_PREFIX)
-    }
+    return FAILURES.list(version)
 
 
 def is_failing(version: Version, domain: str) -> bool:
     """Tell whether a domain has failed since it committed last."""
-    return FAILURE_PREFIX + domain in version.catalog
+    return FAILURES.has(version, domain)
 
 
 def record_failure(version: Version, domain: str, error: str, now: float) -> dict[str, str | None]:
     """Return the catalog entry that tells of one more failure of a domain."""
-    text = version.catalog.get(FAILURE_PREFIX + domain)
-    before = msgspec.json.decode(text, type=Failure) if text is not None else None
+    before = FAILURES.read(version, domain)
     attempts, since = (before.attempts + 1, before.since) if before is not None else (1, now)
     failure = Failure(error[:_ERROR_CHARACTERS], attempts, since, now)
     if before is not None:
         failure = msgspec.structs.replace(failure, row=before.row)
-    return {FAILURE_PREFIX + domain: msgspec.json.encode(failure).decode()}
+    return FAILURES.record(domain, failure)
 
 
 def record_failed_row(
@@ -88,9 +80,9 @@ def record_failed_row(
 ) -> dict[str, str | None]:
     """Return the catalog entry that adds to a domain's last failure which row it was."""
     found = msgspec.structs.replace(failure, error=error[:_ERROR_CHARACTERS], row=row)
-    return {FAILURE_PREFIX + domain: msgspec.json.encode(found).decode()}
+    return FAILURES.record(domain, found)
 
 
 def forget_failure(version: Version, domain: str) -> dict[str, str | None]:
     """Return the catalog entry that removes what is remembered of a domain's failures, if anything is."""
-    return {FAILURE_PREFIX + domain: None} if FAILURE_PREFIX + domain in version.catalog else {}
+    return FAILURES.remove_existing(version, [domain])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from engine.errors import Conflict
 from engine.hummock import Version
-from engine.meta.epochs.barrier import BARRIER_PREFIX, Barrier, Mutation, close_barrier
+from engine.hummock.manifests.preconditions import Precondition
+from engine.meta.catalog.records import Prefix, Record
+from engine.meta.epochs.barrier import Barrier, Mutation, close_barrier
 from engine.sql.catalog import Relation
 
-CONTROL_PREFIX = "control/"
 RATE_LIMIT, PARALLELISM = "backfill_rate_limit", "parallelism"
 
 
@@ -54,16 +54,17 @@ class Control(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"paused; ALTER MATERIALIZED VIEW {self.paused} RESUME lets it go on" if self.paused else ""
 
 
+CONTROLS = Record.of_json(Prefix.CONTROL, Control)
+
+
 def read_control(version: Version, domain: str) -> Control:
     """Return what is in force in a domain and what waits to be."""
-    text = version.catalog.get(CONTROL_PREFIX + domain)
-    return Control() if text is None else msgspec.json.decode(text, type=Control)
+    return CONTROLS.read(version, domain) or Control()
 
 
 def encode_control(domain: str, control: Control) -> dict[str, str | None]:
     """Return the catalog entry that keeps a domain's control; there is none while everything is as it was made."""
-    kept = None if control == Control() else msgspec.json.encode(control).decode()
-    return {CONTROL_PREFIX + domain: kept}
+    return CONTROLS.remove(domain) if control == Control() else CONTROLS.record(domain, control)
 
 
 def enqueue_mutation(
@@ -111,17 +112,10 @@ def apply_mutation(control: Control, epoch: int, now: float) -> Control:
             raise AssertionError(f"mutation {first.mutation} is not one that is queued")
 
 
-def require_same_queue(seen: Version, domain: str) -> Callable[[Version], None]:
+def require_same_queue(seen: Version, domain: str) -> Precondition:
     """Return the precondition that nobody has asked for, or taken, a mutation of a domain since `seen`."""
-    before = seen.catalog.get(CONTROL_PREFIX + domain)
-
-    def check(version: Version) -> None:
-        if version.catalog.get(CONTROL_PREFIX + domain) != before:
-            raise Conflict(
-                f"mutations of domain {domain} were asked for or taken at the same time; try again"
-            )
-
-    return check
+    message = f"mutations of domain {domain} were asked for or taken at the same time; try again"
+    return CONTROLS.require_same(seen, domain, message)
 
 
 def drop_members(
@@ -133,9 +127,7 @@ def drop_members(
     """
     control = read_control(version, domain)
     if not left:
-        return {
-            key: None for key in (CONTROL_PREFIX + domain, BARRIER_PREFIX + domain) if key in version.catalog
-        }
+        return CONTROLS.remove_existing(version, [domain]) | close_barrier(version, domain)
     held = control.barrier.curr if control.barrier is not None else 0
     after = msgspec.structs.replace(
         control,
@@ -145,7 +137,7 @@ def drop_members(
         parallelism={v: tasks for v, tasks in control.parallelism.items() if v not in gone},
         barrier=Barrier(held, held, "checkpoint", "stop"),
     )
-    return encode_control(domain, after) | close_barrier(version.catalog, domain)
+    return encode_control(domain, after) | close_barrier(version, domain)
 
 
 def _transfer_mutation(asked: QueuedMutation, member: str) -> QueuedMutation:
@@ -165,6 +157,6 @@ def rename_control(
         rate_limits={names.get(v, v): limit for v, limit in control.rate_limits.items()},
         parallelism={names.get(v, v): tasks for v, tasks in control.parallelism.items()},
     )
-    gone = {CONTROL_PREFIX + domain: None} if CONTROL_PREFIX + domain in version.catalog else {}
+    gone = CONTROLS.remove_existing(version, [domain])
     moved = encode_control(new_domain, after) if after != Control() else {}
-    return gone | moved | close_barrier(version.catalog, domain)
+    return gone | moved | close_barrier(version, domain)

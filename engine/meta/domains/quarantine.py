@@ -9,18 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import msgspec
 
 from engine.hummock import Version
 from engine.hummock.epoch import format_epoch
+from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.stored_catalog import StoredCatalog
-from engine.meta.domains.failures import compute_retry_time, is_waiting
+from engine.meta.domains.failures import RETRIES
 from engine.meta.epochs.frontier import compute_frontiers
 from engine.sql.incremental.partitions import Partitioning, derive_partitioning
 
-QUARANTINE_PREFIX = "quarantine/"
 _ERROR_CHARACTERS, _SHORT_ERROR_CHARACTERS, _FEW = 2000, 200, 50
 """All of a view's quarantine is one entry of the manifest: of many partitions each error is short."""
 
@@ -43,7 +42,7 @@ class QuarantinedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def retry_at(self) -> float:
         """When it is to be tried again, if its view's inputs have changed: the wait doubles with each failure."""
-        return compute_retry_time(self.attempts, self.last)
+        return RETRIES.find_retry_time(self.attempts, self.last)
 
     @property
     def text(self) -> str:
@@ -51,6 +50,9 @@ class QuarantinedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
         times = "once" if self.attempts == 1 else f"{self.attempts} times"
         at = "without content" if self.epoch is None else f"at epoch {format_epoch(self.epoch)}"
         return f"{at}, failed {times}: {self.error}"
+
+
+QUARANTINES = Record.of_json(Prefix.QUARANTINE, dict[str, QuarantinedPartition])
 
 
 @dataclass(frozen=True)
@@ -74,20 +76,12 @@ def find_partitioning(stored: StoredCatalog, view: str) -> Partitioning | None:
 
 def read_quarantine(version: Version, view: str) -> Mapping[str, QuarantinedPartition]:
     """Return the quarantined partitions of a view by their names."""
-    text = version.catalog.get(QUARANTINE_PREFIX + view)
-    return {} if text is None else _decode_quarantine(text)
-
-
-@lru_cache(maxsize=1024)
-def _decode_quarantine(text: str) -> Mapping[str, QuarantinedPartition]:
-    return msgspec.json.decode(text, type=dict[str, QuarantinedPartition])
+    return QUARANTINES.read(version, view) or {}
 
 
 def list_quarantined_views(version: Version) -> tuple[str, ...]:
     """Return the views of which partitions are in quarantine."""
-    return tuple(
-        name.removeprefix(QUARANTINE_PREFIX) for name in version.catalog if name.startswith(QUARANTINE_PREFIX)
-    )
+    return tuple(QUARANTINES.list(version))
 
 
 def find_new_failures(before: Version, after: Version) -> dict[tuple[str, str], QuarantinedPartition]:
@@ -104,13 +98,12 @@ def find_new_failures(before: Version, after: Version) -> dict[tuple[str, str], 
 
 def encode_quarantine(view: str, found: Mapping[str, QuarantinedPartition]) -> dict[str, str | None]:
     """Return the catalog entry that holds the quarantined partitions of a view; none is no entry."""
-    text = msgspec.json.encode(dict(sorted(found.items()))).decode() if found else None
-    return {QUARANTINE_PREFIX + view: text}
+    return QUARANTINES.record(view, dict(sorted(found.items()))) if found else QUARANTINES.remove(view)
 
 
 def forget_quarantine(version: Version, view: str) -> dict[str, str | None]:
     """Return the catalog entry that removes what is remembered of a view's partitions, if anything is."""
-    return {QUARANTINE_PREFIX + view: None} if QUARANTINE_PREFIX + view in version.catalog else {}
+    return QUARANTINES.remove_existing(version, [view])
 
 
 def add_failures(
@@ -155,7 +148,7 @@ def find_due_partitions(
         changed = any(
             version.tables[name].last_change > one.tried for name in inputs if name in version.tables
         )
-        if (changed or one.suspect) and (eager or not is_waiting(one.retry_at, now)):
+        if (changed or one.suspect) and (eager or not RETRIES.is_waiting(one.retry_at, now)):
             found.add(key)
     return frozenset(found)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 import msgspec
 
-from engine.errors import Conflict
 from engine.hummock import Version
 from engine.hummock.epoch import format_epoch_time
+from engine.hummock.manifests.preconditions import Precondition, require
+from engine.meta.catalog.records import Prefix, Record
+from engine.meta.domains.failures import is_failing
 
 Kind = Literal["initial", "barrier", "checkpoint"]
 Mutation = Literal["nothing", "add", "recompute", "update", "stop", "pause", "resume", "throttle"]
 
-Minting = Literal["rerun", "anew", "recompute"]
-"""What a barrier that a crash left open is to the next: run again, passed by, or passed by to compute partitions again."""
+Minting = Literal["rerun", "anew", "again", "recompute"]
+"""What a barrier that a crash left open is to the next: run again, passed by, or passed by to compute partitions again; `again`
+is one that a failure left open, behind which the same is tried once more.
+"""
 
-BARRIER_PREFIX = "barrier/"
 DEADLINE_SECONDS = 600.0
 
 
@@ -60,21 +63,23 @@ class OpenBarrier(msgspec.Struct, frozen=True):
     deadline: float
 
 
+BARRIERS = Record.of_json(Prefix.BARRIER, OpenBarrier)
+
+
 def find_open_barrier(version: Version, domain: str) -> OpenBarrier | None:
     """Return the barrier that a domain has not committed yet, or None."""
-    text = version.catalog.get(BARRIER_PREFIX + domain)
-    return None if text is None else msgspec.json.decode(text, type=OpenBarrier)
+    return BARRIERS.read(version, domain)
 
 
-def require_open_barrier(domain: str, barrier: Barrier) -> Callable[[Version], None]:
+def require_open_barrier(domain: str, barrier: Barrier) -> Precondition:
     """Return the precondition that a barrier is the one that its domain has open: what was computed behind it is of its range."""
+    message = f"the epoch of domain {domain} that was computed is not the one that is open"
+    return require(lambda version: _is_open(version, domain, barrier), message)
 
-    def check(version: Version) -> None:
-        left = find_open_barrier(version, domain)
-        if left is None or left.barrier != barrier:
-            raise Conflict(f"the epoch of domain {domain} that was computed is not the one that is open")
 
-    return check
+def _is_open(version: Version, domain: str, barrier: Barrier) -> bool:
+    left = find_open_barrier(version, domain)
+    return left is not None and left.barrier == barrier
 
 
 class CommitUnit(Protocol):
@@ -107,7 +112,7 @@ def mint_barrier(
     if how == "recompute":
         mutation = "recompute"
     curr, left = max(reach, prev), find_open_barrier(version, domain.name)
-    failing = how == "anew" or f"failure/{domain.name}" in version.catalog
+    failing = how == "anew" or is_failing(version, domain.name)
     same = left is not None and left.tables == domain.tables and left.barrier.prev == prev and not failing
     recompute = mutation == "recompute" or (left is not None and left.barrier.mutation == "recompute")
     safe = max(
@@ -125,19 +130,17 @@ def find_recompute_epochs(version: Version) -> Mapping[str, int]:
 
 def _read_recompute_epochs(catalog: Mapping[str, str], before: Mapping[str, int] | None) -> Mapping[str, int]:
     found: dict[str, int] = {}
-    for name, text in catalog.items():
-        if name.startswith(BARRIER_PREFIX) and '"recompute"' in text:
-            barrier = msgspec.json.decode(text, type=OpenBarrier)
-            if barrier.barrier.mutation == "recompute":
-                found |= dict.fromkeys(barrier.tables, barrier.barrier.curr)
+    for barrier in BARRIERS.decode_all(catalog).values():
+        if barrier.barrier.mutation == "recompute":
+            found |= dict.fromkeys(barrier.tables, barrier.barrier.curr)
     return found
 
 
 def record_barrier(domain: str, barrier: OpenBarrier) -> dict[str, str | None]:
     """Return the catalog entry that makes a barrier durable."""
-    return {BARRIER_PREFIX + domain: msgspec.json.encode(barrier).decode()}
+    return BARRIERS.record(domain, barrier)
 
 
-def close_barrier(catalog: Mapping[str, str], domain: str) -> dict[str, str | None]:
+def close_barrier(version: Version, domain: str) -> dict[str, str | None]:
     """Return the catalog entry of the commit that closes a domain's open barrier, if it has one."""
-    return {BARRIER_PREFIX + domain: None} if BARRIER_PREFIX + domain in catalog else {}
+    return BARRIERS.remove_existing(version, [domain])

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from engine.errors import Conflict
+from engine.errors import GroundLost
 from engine.hummock import Hummock, Put, Reader, TableVersion, Version
 from engine.hummock.epoch import seconds_of
+from engine.hummock.manifests.preconditions import require_all, require_unchanged
+from engine.hummock.transact import commit_once
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.epochs.time_boundary import record_time
 from engine.meta.status.watermarks import WatermarkPosition, build_watermark_row, read_watermark
@@ -85,23 +87,14 @@ def advance_idle_watermarks(store: Hummock, version: Version, stored: StoredCata
             Put(build_watermark_row(hidden[name].table, WatermarkPosition(number, late)))
         ]
     seen = [version.tables[table] for name in found for table in (name, watermark_name(name))]
-
-    def check_unmoved(latest: Version) -> None:
-        for table in seen:
-            newest = latest.tables.get(table.name)
-            if newest is None or (newest.table_id, newest.committed_epoch) != (
-                table.table_id,
-                table.committed_epoch,
-            ):
-                raise Conflict(f"{table.name} was written to or dropped meanwhile")
-
+    unmoved = require_all(
+        *(require_unchanged(table, f"{table.name} was written to or dropped meanwhile") for table in seen)
+    )
     leaving = {
         name: number for name, number in found.items() if _is_idle_source(stored.catalog.relations[name])
     }
-    try:
-        store.ingest_batch(rows, precondition=check_unmoved, watermarks=leaving)
-    except Conflict:
-        return store.refresh()  # it rests no more, or somebody else was first
+    # where another writer is faster it rests no more, or somebody else was first
+    commit_once(store, lambda: store.ingest_batch(rows, precondition=unmoved, watermarks=leaving), GroundLost)
     return store.version
 
 

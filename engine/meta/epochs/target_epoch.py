@@ -7,11 +7,10 @@ before they go on to their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from engine.errors import Conflict, EpochFailed
+from engine.errors import EpochFailed
 from engine.hummock import Version
 from engine.hummock.epoch import format_epoch
+from engine.hummock.manifests.preconditions import Precondition, require, require_none
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.domains.domain import Domain, list_domains
@@ -36,15 +35,12 @@ def record_target_epoch(version: Version, cut: int) -> dict[str, str | None]:
     return {KEY: str(cut)} if cut > read_target_epoch(version) else {}
 
 
-def require_same_target(seen: Version, cut: int) -> Callable[[Version], None]:
+def require_same_target(seen: Version, cut: int) -> Precondition:
     """Return the precondition that no run has minted a cut since `seen` at which a domain on its way to `cut` should stop."""
-
-    def check(version: Version) -> None:
-        newest = read_target_epoch(version)
-        if newest not in (read_target_epoch(seen), cut):
-            raise Conflict("another run has minted a cut meanwhile")
-
-    return check
+    known = (read_target_epoch(seen), cut)
+    return require(
+        lambda version: read_target_epoch(version) in known, "another run has minted a cut meanwhile"
+    )
 
 
 def is_aligned(domain: Domain, version: Version, stored: StoredCatalog, epoch: int) -> bool:
@@ -52,18 +48,14 @@ def is_aligned(domain: Domain, version: Version, stored: StoredCatalog, epoch: i
     return Content(version, stored.inputs).find_common(domain.inputs, epoch) == epoch
 
 
-def require_aligned_inputs(
-    domain: Domain, stored: StoredCatalog, seen: Version, epoch: int
-) -> Callable[[Version], None]:
+def require_aligned_inputs(domain: Domain, stored: StoredCatalog, seen: Version, epoch: int) -> Precondition:
     """Return the precondition that all that a domain reads has content at `epoch` yet, as in `seen`: partitions of it may be
     computed again from an epoch below it on.
     """
-
-    def check(version: Version) -> None:
-        if version is not seen and not _may_align(domain, Content(version, stored.inputs), epoch):
-            raise Conflict(f"what domain {domain.name} reads is being computed again")
-
-    return check
+    return require(
+        lambda version: version is seen or _may_align(domain, Content(version, stored.inputs), epoch),
+        f"what domain {domain.name} reads is being computed again",
+    )
 
 
 def find_reader(domain: Domain, version: Version, label: int) -> str | None:
@@ -85,16 +77,16 @@ def find_reader(domain: Domain, version: Version, label: int) -> str | None:
     return None
 
 
-def require_unread(domain: Domain, label: int) -> Callable[[Version], None]:
+def require_unread(domain: Domain, label: int) -> Precondition:
     """Return the precondition that nobody has read a domain at `label` or beyond."""
+    return require_none(lambda version: _describe_reader(domain, version, label))
 
-    def check(version: Version) -> None:
-        if (reader := find_reader(domain, version, label)) is not None:
-            raise Conflict(
-                f"{reader} has read domain {domain.name} at the epoch that is to be computed again"
-            )
 
-    return check
+def _describe_reader(domain: Domain, version: Version, label: int) -> str | None:
+    reader = find_reader(domain, version, label)
+    if reader is None:
+        return None
+    return f"{reader} has read domain {domain.name} at the epoch that is to be computed again"
 
 
 def find_reach(domain: Domain, version: Version, stored: StoredCatalog) -> int | None:

@@ -18,15 +18,27 @@ from engine.assumptions import NOT_CROSSED
 from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
 from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
 from engine.hummock.reads.range_scan import estimate_rows_in_range, find_first_in_range
+from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART, TIME_PARTS
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import TimedRows
 from engine.verification import build_assumption_error, should_verify
 
-BOUNDARY_PREFIX = "crossing/"
 TIME = "time"
 _NEVER = "never"
+
+
+def _decode(text: str) -> int | None:
+    return None if text == _NEVER else int(text)
+
+
+def _encode(epoch: int | None) -> str:
+    return _NEVER if epoch is None else str(epoch)
+
+
+BOUNDARIES = Record(Prefix.BOUNDARY, _decode, _encode)
+"""By table the first epoch at which it has other rows; None: for ever the same."""
 
 
 def is_timed(fragment: Fragment) -> bool:
@@ -36,13 +48,12 @@ def is_timed(fragment: Fragment) -> bool:
 
 def follows_clock(version: Version, table: str) -> bool:
     """Tell whether rows of a table that has content come and go though no input changes, if it has any input at all."""
-    return BOUNDARY_PREFIX + table in version.catalog
+    return BOUNDARIES.has(version, table)
 
 
 def find_next_boundary(version: Version, table: str) -> int | None:
     """Return the first epoch at which a table has other rows than now though no input changes, None if there is none."""
-    text = version.catalog.get(BOUNDARY_PREFIX + table)
-    return None if text is None or text == _NEVER else int(text)
+    return BOUNDARIES.read(version, table)
 
 
 def find_boundary_after(version: Version, table: str, label: int) -> int | None:
@@ -50,7 +61,7 @@ def find_boundary_after(version: Version, table: str, label: int) -> int | None:
 
     Only of its newest label it is known.
     """
-    if BOUNDARY_PREFIX + table not in version.catalog:
+    if not BOUNDARIES.has(version, table):
         return None
     own = version.tables.get(table)
     return (
@@ -67,7 +78,7 @@ def record_boundaries(
         at = _read_next_bound(reader, tables[name])
         if should_verify():
             check_not_crossed(reader, tables[name], at)
-        found[BOUNDARY_PREFIX + name] = _NEVER if at is None else str(first_epoch_from(at))
+        found |= BOUNDARIES.record(name, None if at is None else first_epoch_from(at))
     return found
 
 
@@ -99,30 +110,22 @@ def count_crossing_rows(reader: Reader, table: TableVersion, upto: int) -> int:
 
 def request_boundaries(tables: Collection[str], epoch: int) -> dict[str, str | None]:
     """Return the entries of tables whose next crossing nobody has looked for yet: the next epoch after `epoch` does."""
-    return {BOUNDARY_PREFIX + name: str(epoch + 1) for name in tables}
+    return {BOUNDARIES.key(name): _encode(epoch + 1) for name in tables}
 
 
 def clear_boundaries(version: Version, tables: Collection[str]) -> dict[str, str | None]:
     """Return the entries of tables that are brought on, while nobody knows yet when rows of them cross a bound next."""
-    names = (BOUNDARY_PREFIX + name for name in tables)
-    return {name: _NEVER for name in names if name in version.catalog}
+    return {BOUNDARIES.key(name): _NEVER for name in tables if BOUNDARIES.has(version, name)}
 
 
 def forget_boundaries(version: Version, tables: Collection[str]) -> dict[str, str | None]:
     """Return the entries that go with tables."""
-    names = (BOUNDARY_PREFIX + name for name in tables)
-    return {name: None for name in names if name in version.catalog}
+    return BOUNDARIES.remove_existing(version, tables)
 
 
 def rename_boundaries(version: Version, tables: Mapping[str, str]) -> dict[str, str | None]:
     """Return what other names of tables, by their old ones, do to their entries."""
-    gone: dict[str, str | None] = {}
-    moved: dict[str, str | None] = {}
-    for old, new in tables.items():
-        if old != new and (text := version.catalog.get(BOUNDARY_PREFIX + old)) is not None:
-            gone[BOUNDARY_PREFIX + old] = None
-            moved[BOUNDARY_PREFIX + new] = text
-    return gone | moved  # where tables exchange their names, nothing goes
+    return BOUNDARIES.rename(version, tables)
 
 
 def load_present(store: Hummock, now: float) -> tuple[Version, StoredCatalog]:
@@ -158,7 +161,7 @@ def record_time(
 
 
 def _list_timed_tables(version: Version, stored: StoredCatalog) -> Sequence[str]:
-    return [name for name in stored.order if BOUNDARY_PREFIX + name in version.catalog]
+    return [name for name in stored.order if BOUNDARIES.has(version, name)]
 
 
 def _is_due(version: Version, stored: StoredCatalog, name: str, epoch: int) -> bool:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 import msgspec
 
 from engine.hummock import Version
+from engine.meta.catalog.records import Prefix, Record
 from engine.sql.catalog import Relation
 from engine.sql.checks import PANDERA, Severity
-
-CHECKS_PREFIX = "checks/"
 
 
 class CheckResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,15 +41,12 @@ class ViewCheckResults(msgspec.Struct, frozen=True, omit_defaults=True):
     stopped: int | None = None
 
 
+RESULTS = Record.of_json(Prefix.CHECKS, ViewCheckResults)
+
+
 def find_check_results(version: Version, view: str) -> ViewCheckResults | None:
     """Return how the checks of a view have come out, None for one that has none or was never computed."""
-    text = version.catalog.get(CHECKS_PREFIX + view)
-    return None if text is None else _decode_results(text)
-
-
-@lru_cache(maxsize=1024)
-def _decode_results(text: str) -> ViewCheckResults:
-    return msgspec.json.decode(text, type=ViewCheckResults)
+    return RESULTS.read(version, view)
 
 
 def list_check_names(relation: Relation) -> tuple[str, ...]:
@@ -62,8 +57,8 @@ def list_check_names(relation: Relation) -> tuple[str, ...]:
 
 def record_check_results(version: Version, view: str, found: ViewCheckResults) -> dict[str, str | None]:
     """Return the catalog entry that holds how the checks of a view came out; nothing where it says so already."""
-    text = msgspec.json.encode(found).decode()
-    return {} if version.catalog.get(CHECKS_PREFIX + view) == text else {CHECKS_PREFIX + view: text}
+    entry = RESULTS.record(view, found)
+    return {} if RESULTS.read_text(version, view) in entry.values() else entry
 
 
 def record_failed_checks(version: Version, view: str, found: ViewCheckResults) -> dict[str, str | None]:
@@ -75,14 +70,9 @@ def record_failed_checks(version: Version, view: str, found: ViewCheckResults) -
 
 def forget_check_results(version: Version, views: Iterable[str]) -> dict[str, str | None]:
     """Return the catalog entries that go with views."""
-    return {key: None for view in views if (key := CHECKS_PREFIX + view) in version.catalog}
+    return RESULTS.remove_existing(version, views)
 
 
 def rename_check_results(version: Version, names: Mapping[str, str]) -> dict[str, str | None]:
     """Return the catalog entries of views under their new names."""
-    moved = {
-        new: version.catalog[CHECKS_PREFIX + old]
-        for old, new in names.items()
-        if find_check_results(version, old)
-    }
-    return forget_check_results(version, names) | {CHECKS_PREFIX + name: text for name, text in moved.items()}
+    return RESULTS.rename(version, names)

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from engine.errors import Conflict, TableExists
-from engine.hummock import Commit, Hummock, Table, Version
-from engine.hummock.manifests.preconditions import Precondition
+from engine.errors import TableExists
+from engine.hummock import Commit, Hummock, Table
+from engine.hummock.manifests.preconditions import require_absent_table
+from engine.hummock.transact import commit_once
 from engine.meta.catalog.stored_catalog import encode_entries
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.typing.types import to_arrow
@@ -61,28 +62,18 @@ def describe_system_table(table: Table, columns: Mapping[str, str]) -> dict[str,
     return encode_entries({table.name: relation}, {})
 
 
+def create_system_table(store: Hummock, table: Table, columns: Mapping[str, str]) -> None:
+    """Create a system table where it is missing; SQL reads it as any table."""
+    if table.name in store.version.tables:
+        return
+    made = Commit(
+        create=(table,),
+        catalog=describe_system_table(table, columns),
+        precondition=require_absent_table(table.name),
+    )
+    commit_once(store, lambda: store.commit(made), TableExists)
+
+
 def ensure_dead_letters(store: Hummock) -> None:
     """Create the table where it is missing."""
-    if DEAD_LETTER in store.version.tables:
-        return
-    shown = describe_system_table(DEAD_LETTER_TABLE, DEAD_LETTER_COLUMNS)
-    try:
-        store.commit(
-            Commit(
-                create=(DEAD_LETTER_TABLE,),
-                catalog=shown,
-                precondition=require_absent_table(DEAD_LETTER_TABLE),
-            )
-        )
-    except (TableExists, Conflict):
-        store.refresh()  # another process was faster
-
-
-def require_absent_table(table: Table) -> Precondition:
-    """Return the precondition that a table is not there."""
-
-    def check(version: Version) -> None:
-        if table.name in version.tables:
-            raise Conflict(f"{table.name} was created by another process at the same time")
-
-    return check
+    create_system_table(store, DEAD_LETTER_TABLE, DEAD_LETTER_COLUMNS)

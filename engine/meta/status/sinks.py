@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,12 +11,13 @@ import msgspec
 from engine.errors import Conflict
 from engine.hummock import TableVersion, Version
 from engine.hummock.epoch import seconds_of
+from engine.hummock.manifests.preconditions import Precondition, require
+from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.domains.creation import find_computed_table
 from engine.sql.catalog import Relation
 
 KIND: Literal["sink"] = "sink"
-SINK_PREFIX = "sink/"
 NEWEST_START = "sinks/start"
 COPY = "copy"
 """The option of a sink that belongs to its view, whose statement made both: it goes with the view."""
@@ -54,6 +55,9 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     lapsed: str = ""
     start: int = 0
     promise: PromisedRange | None = None
+
+
+SINKS = Record.of_json(Prefix.SINK, SinkState)
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,12 @@ def find_sink_source(relation: Relation) -> str:
 
 def read_sink_state(version: Version, name: str) -> SinkState:
     """Return the state of a sink."""
-    text = version.catalog.get(SINK_PREFIX + name)
-    return SinkState() if text is None else msgspec.json.decode(text, type=SinkState)
+    return SINKS.read(version, name) or SinkState()
 
 
 def encode_sink_state(name: str, state: SinkState | None) -> dict[str, str | None]:
     """Return the catalog entry that keeps a sink's state; None removes it."""
-    return {SINK_PREFIX + name: None if state is None else msgspec.json.encode(state).decode()}
+    return SINKS.remove(name) if state is None else SINKS.record(name, state)
 
 
 def record_sink_start(start: int) -> dict[str, str | None]:
@@ -117,19 +120,18 @@ def record_sink_start(start: int) -> dict[str, str | None]:
     return {NEWEST_START: str(start)}
 
 
-def require_newest_start(start: int) -> Callable[[Version], None]:
+def require_newest_start(start: int) -> Precondition:
     """Return the precondition that no sink has begun at an epoch, or later: one of the same name may have, and be gone."""
-
-    def check(version: Version) -> None:
-        if int(version.catalog.get(NEWEST_START) or 0) >= start:
-            raise SinkStartConflict("another sink has begun at the same time; try again")
-
-    return check
+    return require(
+        lambda version: int(version.catalog.get(NEWEST_START) or 0) < start,
+        "another sink has begun at the same time; try again",
+        SinkStartConflict,
+    )
 
 
 def list_consumers(relation: Relation) -> tuple[str, ...]:
     """Return the names of a sink's readers, one a group of vnodes, as acknowledgements and pins have them."""
-    return tuple(f"sink/{relation.name}/{n}" for n in range(int(relation.options.get(GROUPS, "1"))))
+    return tuple(f"{SINKS.key(relation.name)}/{n}" for n in range(int(relation.options.get(GROUPS, "1"))))
 
 
 def release_holds(relation: Relation) -> tuple[Holds, Holds]:

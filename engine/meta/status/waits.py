@@ -13,7 +13,7 @@ from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.domains.checkpoint_frequency import find_sealed_barriers
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
 from engine.meta.domains.domain import Domain, find_domain_name, find_rate_limit, list_domains
-from engine.meta.domains.failures import Failure, is_waiting, list_failures
+from engine.meta.domains.failures import RETRIES, Failure, list_failures
 from engine.meta.domains.mutation import read_control
 from engine.meta.domains.quarantine import list_quarantined_views, read_quarantine
 from engine.meta.domains.refresh_policy import Rest, find_rest, find_schedule
@@ -115,7 +115,7 @@ def _build_wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) 
         failed = "" if failure is None else f"; the last time it failed: {failure.error}"
         until = _find_release_time(domain, version) if rest.until is None else rest.until
         return DomainWait(domain.name, "refresh", rest.text + failed, since, until, by_choice=True)
-    if failure is not None and is_waiting(failure.retry_at, now):
+    if failure is not None and RETRIES.is_waiting(failure.retry_at, now):
         return DomainWait(
             domain.name, "failed", describe_failure(failure, now), failure.since, failure.retry_at
         )

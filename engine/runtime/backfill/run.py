@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from engine.errors import CheckFailed, Conflict, RowFailed
+from engine.errors import CheckFailed, RowFailed
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
+from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.hummock.reads.merge import HASHES, HIGHEST, LOWEST
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -220,7 +221,7 @@ class BackfillRun:
             notes |= self._check_built(
                 domain, stored, version, Commit(writes=writes, epochs={fragment.table: label})
             )
-            notes |= close_barrier(version.catalog, domain.name)
+            notes |= close_barrier(version, domain.name)
             notes |= request_boundaries([f.table for _, f in domain.fragments if is_timed(f)], creation.epoch)
         reads = domain.dependencies[fragment.table] if part.last else ()
         self.store.commit(
@@ -277,21 +278,18 @@ class BackfillRun:
             changed |= forget_quarantine(version, view)
         gone = (domain.tables[0], *tables)
         self.store.commit(
-            replace(build.commit, drop=gone, catalog=changed | close_barrier(version.catalog, domain.name))
+            replace(build.commit, drop=gone, catalog=changed | close_barrier(version, domain.name))
         )
         return self._begin(domain, stored, reach, build.generation)
 
 
-def _require_readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Callable[[Version], None]:
+def _require_readable(domain: Domain, stored: StoredCatalog, epoch: int) -> Precondition:
     """Return the precondition that a domain is planned as it was and all that it reads has content at `epoch`."""
-    there = require_same_plans(stored, domain.members)
-
-    def check(version: Version) -> None:
-        there(version)
-        if not is_aligned(domain, version, stored, epoch):
-            raise Conflict(f"what domain {domain.name} reads is being computed again")
-
-    return check
+    message = f"what domain {domain.name} reads is being computed again"
+    return require_all(
+        require_same_plans(stored, domain.members),
+        require(lambda version: is_aligned(domain, version, stored, epoch), message),
+    )
 
 
 def _has_changed(domain: Domain, creation: Creation, version: Version, reach: int) -> bool:

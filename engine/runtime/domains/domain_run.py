@@ -17,7 +17,7 @@ from engine.meta.domains.domain import Domain
 from engine.meta.domains.failures import forget_failure
 from engine.meta.domains.mutation import read_control
 from engine.meta.domains.placement import place_table
-from engine.meta.epochs.barrier import BARRIER_PREFIX, Barrier, require_open_barrier
+from engine.meta.epochs.barrier import BARRIERS, Barrier, require_open_barrier
 from engine.meta.epochs.frontier import find_expiry_epoch, needs_run
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.meta.epochs.target_epoch import check_stops
@@ -185,7 +185,9 @@ class DomainRun:
             ):
                 for name in known:
                     acks.setdefault(name, {})[fragment.table] = reach
-        if acks:
+        if any(
+            version.tables[name].acks.get(own) != at for name, of in acks.items() for own, at in of.items()
+        ):
             unchanged = require_same_plans(self.stored, domain.members)
             self.store.commit(
                 Commit(acks=acks, writer=domain.writer, generation=generation, precondition=unchanged)
@@ -200,7 +202,7 @@ def _build_closing_entries(
 ) -> dict[str, str | None]:
     """Return what a checkpoint changes beside the tables: its barrier is closed, failures are forgotten, rows are counted."""
     assert done.barrier is not None
-    catalog = forget_failure(version, domain.name) | {BARRIER_PREFIX + domain.name: None}
+    catalog = forget_failure(version, domain.name) | BARRIERS.remove(domain.name)
     creation = list_creations(version).get(domain.name)
     if creation is not None:
         rows = sum(epoch.rows_in for epochs in done.fragments.values() for epoch in epochs)

@@ -48,7 +48,7 @@ def predict_version(version: Version, domain: Domain, step: FlushStep, now: floa
             brought = tuple(fragment.table for fragment in step.fragments)
             changed = record_target_epoch(version, step.stop) | forget_failure(version, domain.name)
     if step.work != "mutation":
-        changed |= close_barrier(version.catalog, domain.name)
+        changed |= close_barrier(version, domain.name)
     changed |= clear_boundaries(version, brought) | clear_replaced(version, brought)
     tables = dict(version.tables)
     if step.label is not None:

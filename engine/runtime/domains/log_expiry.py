@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 from engine.errors import Conflict
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_unchanged
 from engine.meta.catalog.stored_catalog import StoredCatalog, require_same_plans
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.domains.domain import Domain
@@ -64,13 +65,6 @@ def _find_overdue_acks(domain: Domain, version: Version, now: float) -> dict[str
 
 def _require_no_progress(
     domain: Domain, tables: set[str], stored: StoredCatalog, seen: Version
-) -> Callable[[Version], None]:
-    there = require_same_plans(stored, domain.members)
-
-    def check(version: Version) -> None:
-        there(version)
-        for table in tables:
-            if version.tables[table].committed_epoch != seen.tables[table].committed_epoch:
-                raise Conflict(f"{table} has gone on meanwhile")
-
-    return check
+) -> Precondition:
+    unmoved = (require_unchanged(seen.tables[table], f"{table} has gone on meanwhile") for table in tables)
+    return require_all(require_same_plans(stored, domain.members), *unmoved)

@@ -252,7 +252,7 @@ class PartitionRun(DomainRun):
         self.store.commit(
             Commit(
                 catalog=encode_quarantine(view, standing)
-                | close_barrier(self.store.version.catalog, self.domain.name),
+                | close_barrier(self.store.version, self.domain.name),
                 writer=self.domain.writer,
                 generation=generation,
                 precondition=require_same_plans(self.stored, self.domain.members),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
-from engine.errors import Conflict, GroundLost, SqlError
+from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.epoch import Clock
-from engine.hummock.manifests.preconditions import require_unaltered
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_unaltered
+from engine.hummock.transact import RetryPolicy, commit_once, commit_with_retry
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
     load_catalog,
@@ -26,7 +28,7 @@ from engine.meta.domains.mutation import (
 from engine.meta.domains.placement import find_misplaced_tables
 from engine.meta.epochs.barrier import Mutation
 
-ASK_ATTEMPTS = 50
+ASK = RetryPolicy(50)
 
 
 def request_mutation(store: Hummock, view: str, mutation: Mutation, value: int | None, now: float) -> None:
@@ -34,7 +36,8 @@ def request_mutation(store: Hummock, view: str, mutation: Mutation, value: int |
 
     Raises SqlError if there is no such view.
     """
-    for attempt in range(ASK_ATTEMPTS):
+
+    def attempt() -> None:
         version = store.refresh()
         stored = load_catalog(version)
         relation = stored.catalog.relations.get(view)
@@ -45,27 +48,14 @@ def request_mutation(store: Hummock, view: str, mutation: Mutation, value: int |
             raise SqlError(f"a {relation.kind} cannot be controlled: {view}", hint=hint)
         domain = find_domain_name(stored, view)
         control = enqueue_mutation(read_control(version, domain), mutation, relation, value, now)
-        try:
-            store.commit(
-                Commit(
-                    catalog=encode_control(domain, control),
-                    precondition=_require_same_domain(version, domain),
-                )
-            )
-            return
-        except Conflict:
-            if attempt == ASK_ATTEMPTS - 1:
-                raise
+        same = _require_same_domain(version, domain)
+        store.commit(Commit(catalog=encode_control(domain, control), precondition=same))
+
+    commit_with_retry(store, attempt, ASK)
 
 
-def _require_same_domain(seen: Version, domain: str) -> Callable[[Version], None]:
-    queue, catalog = require_same_queue(seen, domain), require_same_catalog(seen)
-
-    def check(version: Version) -> None:
-        queue(version)
-        catalog(version)
-
-    return check
+def _require_same_domain(seen: Version, domain: str) -> Precondition:
+    return require_all(require_same_queue(seen, domain), require_same_catalog(seen))
 
 
 def apply_mutations(
@@ -86,30 +76,16 @@ def apply_mutations(
         held = [version.tables[table].committed_epoch for table in domain.tables if table in version.tables]
         after = apply_mutation(control, max(held, default=0), clock())
         altered = find_misplaced_tables(version, load_catalog(version), domain, after)
-        try:
-            store.commit(
-                Commit(
-                    catalog=encode_control(domain.name, after),
-                    alter=altered,
-                    writer=domain.writer,
-                    generation=generation,
-                    precondition=_require_unchanged(version, domain.name, altered),
-                )
-            )
-        except GroundLost:  # until the run begins anew each commit meets it
-            raise
-        except Conflict:
-            store.refresh()
+        taken = Commit(
+            catalog=encode_control(domain.name, after),
+            alter=altered,
+            writer=domain.writer,
+            generation=generation,
+            precondition=_require_unchanged(version, domain.name, altered),
+        )
+        commit_once(store, partial(store.commit, taken))
 
 
-def _require_unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Callable[[Version], None]:
-    queue, tables = (
-        require_same_queue(seen, domain),
-        require_unaltered(*(seen.tables[name] for name in altered)),
-    )
-
-    def check(version: Version) -> None:
-        queue(version)
-        tables(version)
-
-    return check
+def _require_unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Precondition:
+    tables = require_unaltered(*(seen.tables[name] for name in altered))
+    return require_all(require_same_queue(seen, domain), tables)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from engine.errors import Conflict, SqlError
+from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
+from engine.hummock.manifests.preconditions import Precondition, require_all
 from engine.meta.catalog.replaced_queries import clear_replaced
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -18,7 +19,7 @@ from engine.meta.catalog.stored_catalog import (
 from engine.meta.domains.creation import drop_creations
 from engine.meta.domains.domain import find_domain_name, format_holder
 from engine.meta.domains.failures import forget_failure
-from engine.meta.domains.mutation import CONTROL_PREFIX, drop_members
+from engine.meta.domains.mutation import CONTROLS, drop_members
 from engine.meta.domains.quarantine import forget_quarantine
 from engine.meta.epochs.time_boundary import forget_boundaries
 from engine.meta.status.check_results import forget_check_results
@@ -32,7 +33,7 @@ from engine.meta.status.sinks import (
     release_holds,
 )
 from engine.runtime.relations import list_readers, locate_name, resolve_relation
-from engine.sql.catalog import COMPANIONS, Relation, watermark_name
+from engine.sql.catalog import COMPANIONS, Relation, sequences_name, watermark_name
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.statements.ddl.sink_statements import sink_view_name
 from engine.sql.statements.options.delta_options import COPY_OPTIONS
@@ -136,7 +137,8 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
 
 def _collect_dropped(stored: StoredCatalog, named: set[str]) -> set[str]:
     """Return all that goes with relations: indexes, checks, own sinks and views, the system's indexes that nobody else uses."""
-    gone = named | {n for name in named if (n := watermark_name(name)) in stored.catalog.relations}
+    beside = (of(name) for name in named for of in (watermark_name, sequences_name))
+    gone = named | {name for name in beside if name in stored.catalog.relations}
     gone |= {sink_view_name(name) for name in named if _has_own_view(stored.catalog.get(name))}
     gone |= {
         n
@@ -217,14 +219,7 @@ def resolve_parts(stored: StoredCatalog, statement: Several) -> tuple[Statement,
     return statement.parts
 
 
-def _require_unchanged(seen: Version) -> Callable[[Version], None]:
+def _require_unchanged(seen: Version) -> Precondition:
     """Return the precondition that nobody changed the catalog, or asked a domain for a mutation, since `seen`."""
-    catalog = require_same_catalog(seen)
-    controls = {key: text for key, text in seen.catalog.items() if key.startswith(CONTROL_PREFIX)}
-
-    def check(version: Version) -> None:
-        catalog(version)
-        if {key: text for key, text in version.catalog.items() if key.startswith(CONTROL_PREFIX)} != controls:
-            raise Conflict("a domain was asked for a mutation at the same time; try again")
-
-    return check
+    message = "a domain was asked for a mutation at the same time; try again"
+    return require_all(require_same_catalog(seen), CONTROLS.require_all_same(seen, message))

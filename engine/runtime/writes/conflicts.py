@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,31 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import as_rows, to_mask, to_positions
-from engine.errors import Conflict, DuplicateKey
-from engine.hummock import Delete, Hummock, Put, TableVersion, Version
-from engine.hummock.manifests.preconditions import Precondition
+from engine.errors import DuplicateKey
+from engine.hummock import Delete, Hummock, Put, Version
+from engine.hummock.manifests.preconditions import Precondition, require_unchanged
 from engine.hummock.rows.key_numbers import find_first_of_each, find_last_of_each, number_keys
+from engine.hummock.transact import WRITE, commit_with_retry
 from engine.hummock.writes.batch import Operation
 from engine.runtime.rows import assign_row_ids, needs_row_ids
 from engine.runtime.writes.replaced_rows import build_deletes, require_unwritten
 from engine.runtime.writes.watermarks import ArrivingRows, WatermarkMoved
 from engine.sql.catalog import ConflictPolicy, Relation
 
-WRITE_DEADLINE_SECONDS = 60.0
+MOVED = replace(WRITE, among=WatermarkMoved)
 UPDATE_IF_NOT_NULL = "update if not null"
 Resolve = Callable[[pa.Table, np.ndarray, pa.Table], pa.Table]
-
-
-class WriteAttempts:
-    """Counts how often a statement is tried whose table changes meanwhile: at least three times, and for a minute."""
-
-    def __init__(self) -> None:
-        self._left, self._deadline = 3, time.monotonic() + WRITE_DEADLINE_SECONDS
-
-    def count_failure(self) -> bool:
-        """Count an attempt that failed; returns whether it was the last one."""
-        self._left -= 1
-        return self._left <= 0 and time.monotonic() > self._deadline
 
 
 class Inserted(NamedTuple):
@@ -58,8 +47,8 @@ def ingest_rows(
 
     Where the time stands in the key, a row that is there under the same unique key leaves its place, also for one that is late.
     """
-    attempts = WriteAttempts()
-    while True:
+
+    def attempt() -> Inserted:
         version = store.version
         arrivals, check = ArrivingRows(store, version, relation), precondition
         rows = arrivals.filter_late(given)
@@ -68,17 +57,14 @@ def ingest_rows(
             steps = [*build_deletes(store, version, relation, given), *steps]
             check = require_unwritten(version, relation, precondition)
         writes = {relation.name: steps} if steps else {}
-        try:
-            epoch = store.ingest_batch(
-                {**writes, **arrivals.build_writes()},
-                precondition=arrivals.require_unmoved(check),
-                watermarks=arrivals.get_ttl_watermarks(),
-            )
-            return Inserted(epoch, rows, arrivals.late)
-        except WatermarkMoved:
-            store.refresh()
-            if attempts.count_failure():
-                raise
+        epoch = store.ingest_batch(
+            {**writes, **arrivals.build_writes()},
+            precondition=arrivals.require_unmoved(check),
+            watermarks=arrivals.get_ttl_watermarks(),
+        )
+        return Inserted(epoch, rows, arrivals.late)
+
+    return commit_with_retry(store, attempt, MOVED)
 
 
 def ingest_steps(store: Hummock, relation: Relation, version: Version, steps: Sequence[Operation]) -> int:
@@ -103,17 +89,13 @@ def delete_by_key(store: Hummock, relation: Relation, keys: pa.Table) -> int:
     """Delete the rows that are there under some unique keys, and return the epoch of the commit."""
     if relation.unique_key == relation.primary_key:
         return store.ingest_batch({relation.name: [Delete(keys)]})
-    attempts = WriteAttempts()
-    while True:
+
+    def attempt() -> int:
         version = store.refresh()
         steps = build_deletes(store, version, relation, keys)
-        try:
-            return store.ingest_batch(
-                {relation.name: steps}, precondition=require_unwritten(version, relation)
-            )
-        except WatermarkMoved:
-            if attempts.count_failure():
-                raise
+        return store.ingest_batch({relation.name: steps}, precondition=require_unwritten(version, relation))
+
+    return commit_with_retry(store, attempt, MOVED)
 
 
 def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: ConflictPolicy) -> Inserted:
@@ -151,9 +133,9 @@ def write_resolved(
 
     With `new_keys` it leaves no row whose key is known.
     """
-    attempts = WriteAttempts()
     keys = rows.select(list(relation.unique_key))
-    while True:
+
+    def attempt() -> Inserted:
         table = store.refresh().tables[relation.name]
         index, stored = store.reader.lookup(
             table, keys, table.committed_epoch, columns=rows.column_names, null_safe=True
@@ -161,11 +143,9 @@ def write_resolved(
         written = resolve(rows, index, stored)
         if written.num_rows == 0:
             return Inserted(store.version.epoch, written)
-        try:
-            return ingest_rows(store, relation, written, require_unchanged(table), new_keys=new_keys)
-        except Conflict:
-            if attempts.count_failure():
-                raise
+        return ingest_rows(store, relation, written, require_unchanged(table), new_keys=new_keys)
+
+    return commit_with_retry(store, attempt, WRITE)
 
 
 def refuse_duplicates(relation: Relation, rows: pa.Table) -> None:
@@ -201,17 +181,6 @@ def build_keys_exist_error(table: str, rows: int, first: str) -> DuplicateKey:
         f"insert into {table}: {rows} rows have keys that exist, the first is {first}; "
         'use UPDATE, INSERT … ON CONFLICT, or write(..., mode="upsert")'
     )
-
-
-def require_unchanged(table: TableVersion) -> Callable[[Version], None]:
-    """Return the precondition that a table is still as it was read."""
-
-    def check(version: Version) -> None:
-        now = version.tables.get(table.name)
-        if now is None or now.committed_epoch != table.committed_epoch or now.table_id != table.table_id:
-            raise Conflict(f"table {table.name} changed since it was read")
-
-    return check
 
 
 def retain_new(rows: pa.Table, known: np.ndarray, _: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from engine.errors import InvalidRow
 from engine.hummock import Delete, Hummock, Version
-from engine.hummock.manifests.preconditions import Precondition
+from engine.hummock.manifests.preconditions import Precondition, require_all, require_unchanged
 from engine.hummock.writes.batch import Operation
 from engine.runtime.writes.watermarks import WatermarkMoved
 from engine.sql.catalog import ROW_ID, Relation
@@ -28,16 +28,8 @@ def require_unwritten(
     version: Version, relation: Relation, further: Precondition | None = None
 ) -> Precondition:
     """Return the precondition that nobody wrote to a table since `version`, and the `further` one, which is asked first."""
-    seen = version.tables[relation.name]
-
-    def check(now: Version) -> None:
-        if further is not None:
-            further(now)
-        table = now.tables.get(seen.name)
-        if table is None or table.table_id != seen.table_id or table.committed_epoch != seen.committed_epoch:
-            raise WatermarkMoved(f"rows of {relation.name} have changed meanwhile")
-
-    return check
+    message = f"rows of {relation.name} have changed meanwhile"
+    return require_all(further, require_unchanged(version.tables[relation.name], message, WatermarkMoved))
 
 
 def refuse_many(relation: Relation, rows: int, setting: str) -> None:

@@ -16,7 +16,12 @@ import pyarrow.compute as pc
 from engine.arrow import as_rows
 from engine.errors import Conflict
 from engine.hummock import Hummock, Put, Table, Version
-from engine.hummock.manifests.preconditions import Precondition
+from engine.hummock.manifests.preconditions import (
+    Precondition,
+    require_all,
+    require_same_table,
+    require_unchanged,
+)
 from engine.hummock.rows.expiry import to_int64
 from engine.hummock.writes.batch import Operation
 from engine.meta.epochs.idle_timeout import IDLE_TIMEOUT
@@ -133,17 +138,12 @@ class ArrivingRows:
             return further
         seen = self._seen
         assert seen is not None
-
-        def check(version: Version) -> None:
-            now = version.tables.get(seen.name)
-            if now is None or now.table_id != seen.table_id:
-                raise Conflict(f"table {self.relation.name} was dropped while rows were written to it")
-            if now.committed_epoch != seen.committed_epoch:
-                raise WatermarkMoved(f"the watermark of {self.relation.name} has moved meanwhile")
-            if further is not None:
-                further(version)
-
-        return check
+        name = self.relation.name
+        return require_all(
+            require_same_table(seen, f"table {name} was dropped while rows were written to it"),
+            require_unchanged(seen, f"the watermark of {name} has moved meanwhile", WatermarkMoved),
+            further,
+        )
 
     @property
     def retains_late(self) -> bool:

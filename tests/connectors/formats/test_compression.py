@@ -12,6 +12,7 @@ import pytest
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.connectors.landing.source import LandingSource
 from engine.connectors.landing.tables import FILES
+from engine.hummock import Commit, Version
 from engine.hummock.object_store import open_object_store
 from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
@@ -124,16 +125,17 @@ def test_a_large_compressed_file_is_taken_in_several_commits_and_gone_on_with(
     (folder / "a.csv.gz").write_bytes(gzip.compress(text))
     source = orders()
     source.limits = ReadLimits(1 << 18)
-    commit, commits = lake.store.ingest_batch, []
+    commit, commits = lake.store.commit, []
 
-    def dies(*args: object, **options: object) -> int:
+    def dies(made: Commit) -> Version:
         if len(commits) == 2:
             raise KeyboardInterrupt
-        commits.append(args)
-        return commit(*args, **options)  # type: ignore[arg-type]
+        if "orders" in made.writes:
+            commits.append(made)
+        return commit(made)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(lake.store, "ingest_batch", dies)
+        patched.setattr(lake.store, "commit", dies)
         with pytest.raises(KeyboardInterrupt):
             source.poll()
     (record,) = rows(lake, FILES)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.connectors.contract.connector import SourceReport
-from engine.connectors.contract.same_table import require_same_table
+from engine.connectors.contract.same_table import require_polled_table
 from engine.connectors.landing.commits import LandingCommits
 from engine.connectors.landing.options import validate_options
 from engine.connectors.landing.source import LandingOptions, LandingSource
@@ -226,7 +226,27 @@ def test_parquet_is_read_and_a_row_that_does_not_fit_set_aside(
     [
         ("a.parquet", b"no parquet", "not a Parquet file"),
         ("a.csv", b"id,n\xff\n1,2\n", "not UTF-8: line 1"),
-        ("a.csv", b"\xff\xfei\x00d\x00", "UTF-16"),
+        (
+            "a.csv",
+            "id\n1\n".encode("utf-16"),
+            "the file is UTF-16: give its table the option encoding = 'utf-16'",
+        ),
+        (
+            "a.json",
+            '{"id": 1}\n'.encode("utf-16-be"),
+            "UTF-16: give its table the option encoding = 'utf-16-be'",
+        ),
+        (
+            "a.csv",
+            "id\n1\n".encode("utf-32"),
+            "the file is UTF-32: give its table the option encoding = 'utf-32'",
+        ),
+        ("a.csv", "id,é\n1\n".encode("latin-1"), "in another encoding, give its table the option encoding"),
+        (
+            "a.json",
+            '[{"id": "é"}]'.encode("latin-1"),
+            "in another encoding, give its table the option encoding",
+        ),
         ("a.csv", b"id,id\n1,2\n", "names id twice"),
         ("a.csv", b"number,price\n1,2\n", "no column id, the key of orders"),
         ("a.json", b"[1,", "not a JSON array"),
@@ -316,7 +336,7 @@ def test_two_pollers_that_see_the_same_file_take_it_once(lake: Session, folder: 
     with Hummock.open(lake.store.url) as other_store:
         second = LandingSource(other_store, "orders", folder)
         assert len(second.list_files()) == 1
-        same = require_same_table(other_store.version, "orders")
+        same = require_polled_table(other_store.version, "orders")
         commits = LandingCommits(other_store, "orders", False, False, SourceReport("orders"), same)
         commits.begin(second.list_files()[0])
         parts = list(second._read_parts(second.list_files()[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from engine.hummock import Hummock
-from engine.meta.catalog.plan_upgrade import PLAN, upgrade_plans
+from engine.meta.catalog.plan_upgrade import PLANS, upgrade_plans
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
 
@@ -19,8 +19,7 @@ def rows(session: Session, query: str) -> list[str]:
 
 def stored_plans(store: Hummock) -> dict[str, str]:
     """Return the stored text of each view's plan."""
-    catalog = store.refresh().catalog
-    return {key.removeprefix(PLAN): text for key, text in catalog.items() if key.startswith(PLAN)}
+    return PLANS.list_texts(store.refresh().catalog)
 
 
 def earlier(store: Hummock, is_earlier: Callable[[str], bool]) -> list[str]:

@@ -9,7 +9,7 @@ import re
 
 from engine.hummock import Commit, Hummock
 from engine.meta.catalog.expression_texts import has_texts
-from engine.meta.catalog.plan_upgrade import PLAN, upgrade_plans
+from engine.meta.catalog.plan_upgrade import PLANS, upgrade_plans
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
 from tests.meta.earlier_plans.going_on import assert_goes_on, assert_written_anew_in_one_commit, earlier, rows
@@ -45,10 +45,10 @@ def test_all_plans_are_written_as_trees_in_one_commit_and_mean_the_same(old: str
 
 
 def test_a_text_that_cannot_be_read_holds_up_its_own_view_only(session: Session) -> None:
-    plan = session.store.refresh().catalog[PLAN + "noted"]
+    plan = session.store.refresh().catalog[PLANS.key("noted")]
     broken = re.sub('"sql":"upper', '"sql":"? upper', plan, count=1, flags=re.IGNORECASE)
     assert broken != plan
-    session.store.commit(Commit(catalog={PLAN + "noted": broken}))
+    session.store.commit(Commit(catalog={PLANS.key("noted"): broken}))
     session.sql("INSERT INTO bid VALUES (5, 1, 80, 7.77, 'five')")
     failed = {view.view: view.error or "" for view in session.flush().views if view.error}
     assert failed.keys() == {"noted"}

@@ -13,7 +13,7 @@ from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
 from engine.meta.epochs.content import Content
 from engine.meta.epochs.frontier import compute_frontiers, needs_run
 from engine.meta.epochs.time_boundary import (
-    BOUNDARY_PREFIX,
+    BOUNDARIES,
     advance_version,
     clear_boundaries,
     count_crossing_rows,
@@ -85,7 +85,7 @@ def test_the_entry_is_the_first_epoch_at_or_after_the_first_bound(store: Hummock
 def test_a_table_without_a_bound_before_it_never_crosses_one(store: Hummock) -> None:
     bring(store, put(store, 1), [FOREVER])
     assert find_next_boundary(store.version, "a") is None
-    assert BOUNDARY_PREFIX + "a" in store.version.catalog
+    assert BOUNDARIES.key("a") in store.version.catalog
 
 
 def test_content_ends_before_the_crossing_also_for_what_reads_the_table(
@@ -150,19 +150,19 @@ def test_entries_move_and_go_with_their_tables(store: Hummock) -> None:
     label = put(store, 1)
     bring(store, label, [micros_of(label) + 1])
     version = store.version
-    entry = version.catalog[BOUNDARY_PREFIX + "a"]
+    entry = version.catalog[BOUNDARIES.key("a")]
     assert rename_boundaries(version, {"a": "z", "t": "t"}) == {
-        BOUNDARY_PREFIX + "a": None,
-        BOUNDARY_PREFIX + "z": entry,
+        BOUNDARIES.key("a"): None,
+        BOUNDARIES.key("z"): entry,
     }
-    both = dataclasses.replace(version, catalog=version.catalog.apply_changes({BOUNDARY_PREFIX + "b": "7"}))
+    both = dataclasses.replace(version, catalog=version.catalog.apply_changes({BOUNDARIES.key("b"): "7"}))
     assert rename_boundaries(both, {"a": "b", "b": "a"}) == {
-        BOUNDARY_PREFIX + "a": "7",
-        BOUNDARY_PREFIX + "b": entry,
+        BOUNDARIES.key("a"): "7",
+        BOUNDARIES.key("b"): entry,
     }
-    assert forget_boundaries(version, ["a", "t"]) == {BOUNDARY_PREFIX + "a": None}
+    assert forget_boundaries(version, ["a", "t"]) == {BOUNDARIES.key("a"): None}
     after = dataclasses.replace(
         version, catalog=version.catalog.apply_changes(clear_boundaries(version, ["a", "t"]))
     )
     assert find_next_boundary(after, "a") is None and find_next_boundary(after, "t") is None
-    assert request_boundaries(["a"], label) == {BOUNDARY_PREFIX + "a": str(label + 1)}
+    assert request_boundaries(["a"], label) == {BOUNDARIES.key("a"): str(label + 1)}

@@ -80,10 +80,9 @@ def maintain_tables(
                     if find_owner(session, url)
                     else None
                 )
-        except Conflict:
-            done = MaintenanceResult(url, lost=True)
         except TidelineError as error:
-            done = MaintenanceResult(url, error=str(error))
+            lost = isinstance(error, Conflict)
+            done = MaintenanceResult(url, lost=lost, error=None if lost else str(error))
         if done is not None:
             yield done
 

@@ -9,12 +9,13 @@ import msgspec
 
 from engine.connectors.delta.sink.checks import OpenSpark, prepare_delta_sink
 from engine.connectors.sinks.ddl import build_sink_relation
-from engine.errors import Conflict, SqlError
-from engine.hummock import Commit, Hummock, Version
+from engine.errors import SqlError
+from engine.hummock import Commit, Hummock
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
     encode_entries,
     load_catalog,
+    require_absent_relation,
     require_same_catalog,
 )
 from engine.meta.status.sinks import COPY, SinkState, encode_sink_state, list_copies, list_sinks
@@ -115,12 +116,4 @@ def _build_commit(
     text = f"CREATE SINK {quote_name(name, dialect)} FROM {quote_name(view, dialect)} WITH ({told})"
     relation = msgspec.structs.replace(relation, sql=text, options={**relation.options, COPY: "true"})
     catalog = encode_entries({name: relation}, {}) | encode_sink_state(name, SinkState())
-    return Commit(catalog=catalog, precondition=_require_absent(name))
-
-
-def _require_absent(name: str) -> Callable[[Version], None]:
-    def check(version: Version) -> None:
-        if f"relation/{name}" in version.catalog:
-            raise Conflict(f"{name} was created by another process at the same time")
-
-    return check
+    return Commit(catalog=catalog, precondition=require_absent_relation(name))

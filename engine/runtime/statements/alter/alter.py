@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,10 +13,12 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.errors import Conflict, SqlError
+from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, TableVersion, Version
 from engine.hummock.manifests.alter import apply_alter
+from engine.hummock.manifests.preconditions import require_all
 from engine.hummock.rows.column_defaults import with_default
+from engine.hummock.transact import commit_with_retry
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
     encode_entries,
@@ -34,7 +35,7 @@ from engine.meta.domains.mutation import (
     require_same_queue,
 )
 from engine.meta.domains.placement import RETENTION, find_misplaced_tables
-from engine.runtime.epoch.mutation_run import ASK_ATTEMPTS, request_mutation
+from engine.runtime.epoch.mutation_run import ASK, request_mutation
 from engine.runtime.reads.spark_read import run_spark_sql
 from engine.runtime.relations import list_readers, locate_name, resolve_relation
 from engine.runtime.statements.alter.checks import change_checks
@@ -77,10 +78,10 @@ def run_alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alte
 
     Raises SqlError with the place, and with the names of what reads the relation where that stands in the way.
     """
-    for _ in range(ASK_ATTEMPTS if isinstance(statement.action, SetOptions) else 0):
-        with suppress(Conflict):  # its domain has taken a mutation, or was asked for one, at this moment
-            return _run_alter(store, spark, statement)
-    return _run_alter(store, spark, statement)
+    if not isinstance(statement.action, SetOptions):
+        return _run_alter(store, spark, statement)
+    # its domain may take a mutation, or be asked for one, at this moment
+    return commit_with_retry(store, lambda: _run_alter(store, spark, statement), ASK)
 
 
 def _run_alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> str:
@@ -351,16 +352,11 @@ def _set_options(
         if RETENTION in options
         else {}
     )
-    same = (require_same_catalog(version), require_same_queue(version, domain))
-
-    def check_unchanged(base: Version) -> None:
-        for check in same:
-            check(base)
-
+    same = require_all(require_same_catalog(version), require_same_queue(version, domain))
     noted = encode_entries({relation.name: changed}, {}) | (
         encode_control(domain, control) if control != before else {}
     )
-    return Commit(catalog=noted, alter=tables, precondition=check_unchanged)
+    return Commit(catalog=noted, alter=tables, precondition=same)
 
 
 def _parse_number(text: str) -> int | None:

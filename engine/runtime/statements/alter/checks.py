@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Commit, Version
-from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries
+from engine.meta.catalog.stored_catalog import RELATIONS, StoredCatalog, encode_entries
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, list_creations
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import forget_failure
@@ -53,7 +53,7 @@ def change_checks(
         kept[OPTION] = text
     bare = msgspec.structs.replace(relation, options=kept, checks=())
     gone = build_removal(version, stored, set(list_companions(relation.checks)))
-    left = {n: r for n, r in stored.catalog.relations.items() if f"relation/{n}" not in gone.catalog}
+    left = {n: r for n, r in stored.catalog.relations.items() if RELATIONS.key(n) not in gone.catalog}
     written = msgspec.structs.replace(bare, sql=statement.sql)
     planned = plan_checks(Catalog(left), spark(), written, stored.plans[relation.name])
     sql = with_option(relation.sql, relation.dialect, OPTION, text)

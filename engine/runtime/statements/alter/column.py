@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from engine.arrow import as_values, repeat_value
 from engine.errors import SqlError
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Hummock
+from engine.hummock.manifests.preconditions import require_all, require_unchanged
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, require_same_catalog
 from engine.runtime.relations import list_readers, locate_name
-from engine.runtime.writes.conflicts import require_unchanged
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.statements.ddl.create_text import render_create_table
 from engine.sql.statements.ddl.defaults import compute_local_default
@@ -70,11 +70,7 @@ def alter_column(
     after = msgspec.structs.replace(relation, columns=columns)
     after = msgspec.structs.replace(after, sql=render_create_table(after), dialect="spark")
 
-    def check(now: Version) -> None:
-        for one in checks:
-            one(now)
-
-    return Commit(catalog=encode_entries({relation.name: after}, {}), precondition=check)
+    return Commit(catalog=encode_entries({relation.name: after}, {}), precondition=require_all(*checks))
 
 
 def _compute_value(column: RelationColumn, computed: Callable[[RelationColumn], pa.Scalar[Any]]) -> Any:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
-from engine.errors import Conflict, SqlError
+from engine.errors import SqlError
 from engine.hummock import Commit, Version
-from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, require_same_catalog
 from engine.meta.status.sinks import SinkState, encode_sink_state, list_copies, read_sink_state, release_holds
 from engine.runtime.relations import locate_name
@@ -59,9 +57,6 @@ def _check_layout(copy: Relation, old: RelationColumn, statement: Alter) -> None
             raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
 
-def _require_same_pause(name: str, paused: bool) -> Callable[[Version], None]:
-    def check(now: Version) -> None:
-        if read_sink_state(now, name).paused != paused:
-            raise Conflict(f"sink {name} was paused or resumed at the same time; try again")
-
-    return check
+def _require_same_pause(name: str, paused: bool) -> Precondition:
+    message = f"sink {name} was paused or resumed at the same time; try again"
+    return require(lambda version: read_sink_state(version, name).paused == paused, message)

@@ -13,7 +13,7 @@ from engine.errors import SqlError
 from engine.hummock import Commit, Version
 from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries
-from engine.meta.domains.creation import BACKFILL_PREFIX, CONSUMING_SNAPSHOT, encode_creation, list_creations
+from engine.meta.domains.creation import BACKFILLS, CONSUMING_SNAPSHOT, encode_creation, list_creations
 from engine.meta.domains.domain import OPTION as DOMAIN
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import forget_failure
@@ -144,9 +144,7 @@ def _move_creation(
     if made is None:
         return {}
     tables = tuple(names.get(table, table) for table in made.tables)
-    return {BACKFILL_PREFIX + domain: None} | encode_creation(
-        own, msgspec.structs.replace(made, tables=tables)
-    )
+    return BACKFILLS.remove(domain) | encode_creation(own, msgspec.structs.replace(made, tables=tables))
 
 
 def _map_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str, str]:

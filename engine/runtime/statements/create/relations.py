@@ -10,14 +10,16 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 from pyspark.sql import SparkSession
 
-from engine.errors import Conflict, SqlError, UnsupportedSql
-from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions, Version
+from engine.errors import SqlError, UnsupportedSql
+from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions
 from engine.hummock.epoch import epoch_at
-from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.manifests.preconditions import Precondition, require_all
 from engine.meta.catalog.stored_catalog import (
+    RELATIONS,
     StoredCatalog,
     encode_entries,
     load_catalog,
+    require_absent_relation,
     require_same_catalog,
 )
 from engine.meta.domains.domain import list_domains
@@ -47,7 +49,7 @@ from engine.runtime.statements.restrictions.backfill_order import check_backfill
 from engine.runtime.statements.restrictions.replaceable_views import check_replaceable
 from engine.runtime.statements.restrictions.source_reads import check_source_reads
 from engine.runtime.statements.restrictions.temporal_joins import check_join_sides
-from engine.runtime.writes.watermarks import LATE_ROWS, build_watermark_table
+from engine.runtime.writes.watermarks import LATE_ROWS
 from engine.sql.batch.ad_hoc import query_tables, query_views
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import guard_plan
@@ -84,9 +86,16 @@ from engine.sql.typing.types import to_arrow
 
 
 def create_table(
-    store: Hummock, spark: Callable[[], SparkSession], statement: CreateTable, dialect: Dialect
+    store: Hummock,
+    spark: Callable[[], SparkSession],
+    statement: CreateTable,
+    dialect: Dialect,
+    beside: Callable[[Relation], Relation | None],
 ) -> bool:
-    """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said."""
+    """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said.
+
+    `beside` tells of a new table which table of the system is made with it, if any.
+    """
     version = store.refresh()
     stored = load_catalog(version)
     if can_skip_create(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
@@ -106,18 +115,23 @@ def create_table(
             table = _build_table(relation)
             ssts = write_query_rows(rows, relation, table)
     relation = msgspec.structs.replace(relation, since=max(version.epoch, epoch_at(store.clock() - 1)))
-    beside, shown = build_watermark_table(relation), build_watermark_relation(relation)
+    shown = [one for one in (build_watermark_relation(relation), beside(relation)) if one is not None]
     if relation.watermark is not None and relation.options.get(LATE_ROWS) == "keep":
         ensure_dead_letters(store)
     store.commit(
         Commit(
-            create=(table,) if beside is None else (table, beside),
+            create=(table, *map(_build_table, shown)),
             writes={statement.name: ssts} if ssts else {},
-            catalog=encode_entries({one.name: one for one in (relation, shown) if one is not None}, {}),
+            catalog=encode_entries({one.name: one for one in (relation, *shown)}, {}),
             precondition=_require_absent(statement.name),
         )
     )
     return True
+
+
+def no_table_beside(relation: Relation) -> Relation | None:
+    """Tell that nothing of the system's is made with a table."""
+    return None
 
 
 def build_table_relation(
@@ -392,24 +406,19 @@ def can_skip_create(catalog: Catalog, name: str, if_not_exists: bool, sql: str) 
     raise SqlError(f"{name} exists already: it is a {kind}", sql=sql, line=line, column=column, hint=hint)
 
 
-def _require_absent(name: str) -> Callable[[Version], None]:
-    def check(version: Version) -> None:
-        if f"relation/{name}" in version.catalog:
-            raise Conflict(f"{name} was created by another process at the same time")
-        schema = schema_of(name)
-        if schema and f"relation/{schema_entry(schema)}" not in version.catalog:
-            raise Conflict(f"schema {schema} was dropped by another process at the same time")
-
-    return check
+def _require_absent(name: str) -> Precondition:
+    if not (schema := schema_of(name)):
+        return require_absent_relation(name)
+    dropped = f"schema {schema} was dropped by another process at the same time"
+    return require_all(
+        require_absent_relation(name), RELATIONS.require_present(schema_entry(schema), dropped)
+    )
 
 
-def require_inputs(name: str, inputs: tuple[str, ...]) -> Callable[[Version], None]:
+def require_inputs(name: str, inputs: tuple[str, ...]) -> Precondition:
     """Return the precondition that a name is free and what it reads is there."""
-
-    def check(version: Version) -> None:
-        _require_absent(name)(version)
-        for upstream in inputs:
-            if f"relation/{upstream}" not in version.catalog:
-                raise Conflict(f"{upstream}, which {name} reads, was dropped by another process")
-
-    return check
+    there = (
+        RELATIONS.require_present(upstream, f"{upstream}, which {name} reads, was dropped by another process")
+        for upstream in inputs
+    )
+    return require_all(_require_absent(name), *there)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from engine.errors import Conflict, SqlError
-from engine.hummock import Commit, Hummock, Version
-from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
+from engine.errors import SqlError
+from engine.hummock import Commit, Hummock
+from engine.hummock.manifests.preconditions import require
+from engine.meta.catalog.stored_catalog import RELATIONS, encode_entries, load_catalog
 from engine.runtime.relations import locate_name
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.catalog import Catalog, Relation
@@ -31,13 +32,9 @@ def create_schema(store: Hummock, statement: CreateSchema, dialect: Dialect) -> 
             return False
         raise _build_error(f"there is a schema {name} already", name, statement.sql, "choose another name")
     entry = schema_entry(name)
-
-    def check_absent(version: Version) -> None:
-        if f"relation/{entry}" in version.catalog:
-            raise Conflict(f"schema {name} was created by another process at the same time")
-
+    absent = RELATIONS.require_absent(entry, f"schema {name} was created by another process at the same time")
     relation = Relation(name=entry, kind=KIND, columns=(), sql=statement.sql, dialect=dialect)
-    store.commit(Commit(catalog=encode_entries({entry: relation}, {}), precondition=check_absent))
+    store.commit(Commit(catalog=encode_entries({entry: relation}, {}), precondition=absent))
     return True
 
 
@@ -62,12 +59,11 @@ def drop_schema(store: Hummock, statement: DropSchema, dialect: Dialect) -> bool
         if now is not None:  # what it read has not taken it along
             drop_relation(store, Drop(now.kind, member, True, True, statement.sql))
     entry = schema_entry(name)
-
-    def check_empty(version: Version) -> None:
-        if list_members(load_catalog(version).catalog, name):
-            raise Conflict(f"something was created in schema {name} at the same time; try again")
-
-    store.commit(Commit(catalog=encode_entries({entry: None}, {}), precondition=check_empty))
+    empty = require(
+        lambda version: not list_members(load_catalog(version).catalog, name),
+        f"something was created in schema {name} at the same time; try again",
+    )
+    store.commit(Commit(catalog=encode_entries({entry: None}, {}), precondition=empty))
     return True
 
 
