@@ -16,8 +16,9 @@ PRIVATE = ("dagster._", "dagster_shared", "dagster.components.")
 
 
 def private_imports(path: Path) -> list[str]:
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: list[str] = []
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)) if "dagster" in text else ():
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         if isinstance(node, ast.ImportFrom) and node.module:

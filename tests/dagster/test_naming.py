@@ -27,7 +27,7 @@ from tests.dagster.conftest import Project
 
 CUT = "CREATE MATERIALIZED VIEW cut WITH (partition_by = 'shop') AS SELECT shop, count(*) AS n FROM orders GROUP BY shop;"
 CHECKED = "-- check positive: total > 0\nCREATE MATERIALIZED VIEW checked AS SELECT shop, total FROM totals;"
-ORDERS, TOTALS = dg.AssetKey(["retail", "orders"]), dg.AssetKey(["retail", "totals"])
+TOTALS = dg.AssetKey(["retail", "totals"])
 
 
 class RetailTranslator(TidelineTranslator):
@@ -109,7 +109,10 @@ def test_all_that_a_translator_says_is_said_of_the_asset(made: dg.Definitions) -
     assert str(large.description).startswith("From shop/large.sql.\n\n```sql")
 
 
-def test_runs_sensor_checks_partitions_and_driver_speak_of_the_same_assets(
+NAMES = [f"retail/{name}" for name in ("orders", "totals", "biggest", "checked", "cut")]
+
+
+def test_runs_sensor_checks_and_partitions_speak_of_the_same_assets(
     project: Project, made: dg.Definitions
 ) -> None:
     project.land("1.csv", "id,shop,price\n1,a,10\n2,b,50\n")
@@ -127,20 +130,21 @@ def test_runs_sensor_checks_partitions_and_driver_speak_of_the_same_assets(
     assert project.instance.get_materialized_partitions(cut) == {"a", "b"}
     assert set(project.instance.get_dynamic_partitions("retail/cut")) == {"a", "b"}
     checked = dg.AssetCheckKey(dg.AssetKey(["retail", "checked"]), "positive")
-    (outcome,) = project.instance.event_log_storage.get_latest_asset_check_execution_by_key(
-        [checked]
-    ).values()
-    assert outcome.status.value == "SUCCEEDED"
-    names = [f"retail/{name}" for name in ("orders", "totals", "biggest", "checked", "cut")]
-    assert find_stale(project.instance, made, names) == {}
+    found = project.instance.event_log_storage.get_latest_asset_check_execution_by_key([checked])
+    assert found[checked].status.value == "SUCCEEDED"
+    assert find_stale(project.instance, made, NAMES) == {}
+    assert {key.to_user_string() for key in project.instance.all_asset_keys()} == set(NAMES)
     assert not evaluate(project, made, sensor).run_requests
-    project.land("2.csv", "id,shop,price\n3,a,7\n")
+
+
+@pytest.mark.long
+def test_driver_selection_and_upkeep_speak_of_them_too(project: Project, made: dg.Definitions) -> None:
     config = {"ops": {"retail_drive": {"config": {"seconds": 0.5, "event_seconds": 0.0}}}}
-    run(project, made, "retail_driver", run_config=config)
-    assert project.contents("totals") == [{"shop": "a", "total": 17}, {"shop": "b", "total": 50}]
-    assert find_stale(project.instance, made, names) == {}
-    known = {key.to_user_string() for key in project.instance.all_asset_keys()}
-    assert known == set(names)
+    for number, total in ((1, 10), (2, 20)):
+        project.land(f"{number}.csv", f"id,shop,price\n{number},a,10\n")
+        run(project, made, "retail_driver", run_config=config)
+        assert project.contents("totals") == [{"shop": "a", "total": total}]
+        assert find_stale(project.instance, made, NAMES[:-2]) == {}
     run(project, made, asset_selection=[TOTALS])
     run(project, made, "retail_freshness")
     overview = get_event(project, "retail", "tideline_overview").metadata["domains"].value

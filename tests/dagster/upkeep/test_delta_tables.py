@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from dagster_tideline.naming import Naming
 from dagster_tideline.upkeep.delta_tables import DELTA_UPKEEP, keep_delta_tables
 from dagster_tideline.upkeep.maintenance import build_one_op_job
 from tests.connectors.delta_tables import DeltaTable
@@ -54,9 +55,7 @@ def test_a_table_that_cannot_be_kept_up_is_named_and_the_run_fails(project: Proj
     outside = home.parent / f"{home.name}-outside"
     (home / "broken").rename(outside)
     (home / "broken").symlink_to(outside)
-    once = build_one_op_job(
-        DELTA_UPKEEP, keep_delta_tables.with_retry_policy(dg.RetryPolicy(max_retries=0)), ""
-    )
+    once = build_one_op_job(DELTA_UPKEEP, keep_delta_tables, "", Naming(), dg.RetryPolicy(max_retries=0))
     assert not project.maintain(DELTA_UPKEEP, of=once).success
     assert project.told(TOLD)["tables_failed"] == 1 and project.told(TOLD)["tables"] == 2
 

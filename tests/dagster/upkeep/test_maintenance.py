@@ -5,7 +5,9 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
+from dagster_tideline.naming import Naming
 from dagster_tideline.upkeep.maintenance import COMPACTION, build_one_op_job, compact, render_table
+from dagster_tideline.upkeep.schedules import JOBS
 from engine.errors import Conflict, StorageError
 from engine.hummock import Commit, Hummock
 from tests.dagster.conftest import Project, failure
@@ -21,6 +23,10 @@ def written(project: Project) -> Project:
         project.session.sql(f"INSERT INTO orders VALUES ({number}, 'x', 20)")
         project.session.flush()
     return project
+
+
+def build_compaction(retries: int) -> dg.JobDefinition:
+    return build_one_op_job(COMPACTION, compact, "", Naming(), dg.RetryPolicy(max_retries=retries))
 
 
 def test_compaction_merges_tables_and_keeps_their_rows(written: Project) -> None:
@@ -55,7 +61,7 @@ def test_a_table_that_cannot_be_compacted_is_named_and_keeps_no_other_from_it(
         return merge(store, name)
 
     monkeypatch.setattr(Hummock, "compact", fail)
-    once = build_one_op_job(COMPACTION, compact.with_retry_policy(dg.RetryPolicy(max_retries=0)), "")
+    once = build_compaction(retries=0)
     result = written.maintain(COMPACTION, {"sublevels": 2, "full": True}, once)
     assert not result.success and failure(result) == "orders: no room"
     told = written.told("tideline_compaction")
@@ -74,11 +80,12 @@ def test_a_run_that_fails_is_tried_again_by_itself(written: Project, monkeypatch
         return merge(store, name)
 
     monkeypatch.setattr(Hummock, "compact", fail_once)
-    again = build_one_op_job(COMPACTION, compact.with_retry_policy(dg.RetryPolicy(max_retries=1)), "")
+    again = build_compaction(retries=1)
     assert written.maintain(COMPACTION, {"sublevels": 2, "full": True}, again).success
     assert tries.count(tries[0]) == 2
-    policy = compact.retry_policy
-    assert policy is not None and policy.max_retries == 2
+    (op,) = JOBS[COMPACTION].all_node_defs
+    assert isinstance(op, dg.OpDefinition) and op.retry_policy is not None
+    assert op.retry_policy.max_retries == 2
 
 
 def test_a_table_that_another_compactor_has_taken_is_no_failure(
@@ -114,7 +121,7 @@ def test_large_tables_are_merged_by_tasks_of_a_spark_that_runs_elsewhere(
 
 
 def test_a_spark_that_cannot_be_used_fails_large_tables_by_name_and_no_others(large: Project) -> None:
-    once = build_one_op_job(COMPACTION, compact.with_retry_policy(dg.RetryPolicy(max_retries=0)), "")
+    once = build_compaction(retries=0)
     result = large.maintain(COMPACTION, {"sublevels": 2, "full": True}, once, "sc://localhost:1")
     assert not result.success and "orders: this process runs a Spark of its own" in failure(result)
     assert large.told("tideline_compaction")["tables_compacted"] >= 1
