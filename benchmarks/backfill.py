@@ -91,7 +91,7 @@ def run_child(store: str, notes: Path, rows: int, rate: int, spark: str) -> None
             said.put("end")
 
         threading.Thread(target=listen, daemon=True).start()
-        written, chance = time.monotonic(), random.Random(time.time_ns())
+        written_at, chance = time.monotonic(), random.Random(time.time_ns())
         while True:
             with suppress(queue.Empty):
                 while True:
@@ -101,8 +101,8 @@ def run_child(store: str, notes: Path, rows: int, rate: int, spark: str) -> None
                     session.sql(word, build=False)
                     print(json.dumps({"did": word}), flush=True)
             now = time.monotonic()
-            due = min(5 * rate, max(1, int((now - written) * rate)))
-            written = now
+            due = min(5 * rate, max(1, int((now - written_at) * rate)))
+            written_at = now
             ids = np.array(sorted({chance.randrange(rows + rows // 50) for _ in range(due)}))
             session.write("sale", make_sales(ids, chance.randrange(1 << 30)))
             report = session.flush(background_seconds=BACKGROUND_SECONDS)
@@ -286,9 +286,11 @@ class BackfillRun:
         child.run_statement("DROP MATERIALIZED VIEW cancelled")
         child.read_epoch()
         version = Hummock.open(self.store).refresh()
-        held = [name for name, t in version.tables.items() if "cancelled" in {*t.acks, *t.pins}]
-        noted = [key for key in version.catalog if "cancelled" in key]
-        assert "cancelled" not in version.tables and not held and not noted, f"left behind: {held} {noted}"
+        holders = [name for name, t in version.tables.items() if "cancelled" in {*t.acks, *t.pins}]
+        entries = [key for key in version.catalog if "cancelled" in key]
+        assert "cancelled" not in version.tables and not holders and not entries, (
+            f"left behind: {holders} {entries}"
+        )
 
     def _check(self) -> None:
         """Compare all views with a batch run over the rows at their epoch."""
@@ -326,13 +328,13 @@ def main() -> None:
         run.load()
         console.print(f"{options.rows:,} rows written, running views built")
         done = run.measure(options.kills, options.before)
-    shown = Table("running view", "epoch s without (median)", "epoch s during the backfill", "ratio", "limit")
+    table = Table("running view", "epoch s without (median)", "epoch s during the backfill", "ratio", "limit")
     for name in RUNNING:
         without, during = statistics.median(done.without[name]), statistics.median(done.during[name])
-        shown.add_row(
+        table.add_row(
             name, f"{without:.3f}", f"{during:.3f}", f"{done.compute_ratio(name):.2f}", f"{EPOCH_LIMIT}"
         )
-    console.print(shown)
+    console.print(table)
     scanned = done.scanned / done.rows
     console.print(
         f"backfill of {done.rows:,} rows in {done.seconds:.0f} s with {done.kills} kills: {done.scanned:,} rows read, "

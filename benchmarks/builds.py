@@ -129,7 +129,7 @@ class Build:
             for step in steps:
                 for stage, seconds in step.stages.items():
                     stages[stage] = stages.get(stage, 0.0) + seconds
-            told = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in stages.items())
+            stage_times = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in stages.items())
             read = (
                 f"{min(s.rows for s in steps):,} to {max(s.rows for s in steps):,}"
                 if len(steps) > 1
@@ -137,7 +137,7 @@ class Build:
             )
             yield (
                 f"  {table} ({steps[0].rule}): {len(steps)} step(s) of {read} rows read, {rows:,} rows stored, "
-                f"{sum(s.seconds for s in steps):.2f} s ({told})"
+                f"{sum(s.seconds for s in steps):.2f} s ({stage_times})"
             )
         rest = self.building - sum(step.seconds for step in self.steps)
         yield f"  planning {self.planning:.2f} s, commits and the rest {rest:.2f} s"
@@ -217,17 +217,17 @@ class BuildRun:
 
     def run_batch(self, text: str, kind: str) -> None:
         """Run a query by Spark over all tables and write its result as Parquet."""
-        spark, kept = self.session.spark, {}
+        spark, saved = self.session.spark, {}
         settings = BATCH_SETTINGS | {"spark.sql.shuffle.partitions": str(2 * self.executor.parallelism)}
         try:
             for key, value in settings.items():
-                kept[key] = spark.conf.get(key)
+                saved[key] = spark.conf.get(key)
                 spark.conf.set(key, value)
             for name in tpch.KEYS:
                 self.read_rows(spark, name, kind, text).createOrReplaceTempView(name)
             spark.sql(text).write.mode("overwrite").parquet(str(self.folder / f"result-{kind}"))
         finally:
-            for key, value in kept.items():
+            for key, value in saved.items():
                 spark.conf.set(key, str(value))
             for name in tpch.KEYS:
                 spark.catalog.dropTempView(name)

@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument("--percent", type=int, nargs="+", default=[40, 100])
     options = parser.parse_args()
     spark = connect("local[2]")
-    shown = Table("case", "changed rows", "of", "by the changes s", "as a whole s", "ratio")
+    table = Table("case", "changed rows", "of", "by the changes s", "as a whole s", "ratio")
     for name, (kind, _) in CASES.items():
         for percent in options.percent:
             case = kind(options.rows)
@@ -77,8 +77,8 @@ def main() -> int:
                 build_case(session, case)
                 by = measure_seconds(session, executor, case, changes)
             cells = f"{by[False]:.2f}", f"{by[True]:.2f}", f"{by[True] / by[False]:.2f} x"
-            shown.add_row(name, f"{changes:,}", f"{options.rows:,}", *cells)
-    Console().print(shown)
+            table.add_row(name, f"{changes:,}", f"{options.rows:,}", *cells)
+    Console().print(table)
     return 0
 
 

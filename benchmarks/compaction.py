@@ -55,11 +55,11 @@ def fill_store(url: str, rows: int, runs: int, layout: str) -> None:
             store.ingest_batch({"t": [Delete(pa.table({"id": ids[::50]}))]})
 
 
-def _write(store: Hummock, ids: np.ndarray, told: str, layout: str) -> None:
+def _write(store: Hummock, ids: np.ndarray, label: str, layout: str) -> None:
     rows = pa.table(
         {
             "id": ids,
-            "v": [f"{told} {one}" for one in ids.tolist()],
+            "v": [f"{label} {one}" for one in ids.tolist()],
             "n": ids / 3,
             "at": pa.array(ids * 1_000_000, pa.int64()).cast(pa.timestamp("us")),
         },
@@ -91,7 +91,7 @@ def measure_compaction(given: Path, executor: Callable[[Hummock], RangeExecutor 
             read_high_water_mib("self"),
             max((read_high_water_mib(pid) for pid in find_workers()), default=0.0),
         )
-        asked = store.metrics().since(before)
+        metrics = store.metrics().since(before)
         digest = sum(float(np.nansum(batch.column("n").to_numpy())) for batch in store.iter("t"))
         files = [sst.rows for sst in store.version.tables["t"].live_ssts]
         assert sum(files) == report.rows_after
@@ -102,7 +102,7 @@ def measure_compaction(given: Path, executor: Callable[[Hummock], RangeExecutor 
         "rows": report.rows_after,
         "files": len(files),
         "smallest": min(files),
-        "driver": sum(asked.driver_bytes.values()),
+        "driver": sum(metrics.driver_bytes.values()),
         "here": memory[0],
         "worker": memory[1],
         "digest": round(digest),
@@ -143,8 +143,8 @@ def main() -> None:
 
 def render_table(given: argparse.Namespace, found: dict[str, list[dict[str, float]]]) -> Table:
     """Return the table of what was measured."""
-    told = f"{given.rows:,} keys in {given.runs} runs, files of {given.layout}, {given.spark}, median of {given.rounds}"
-    table = Table(title=told)
+    caption = f"{given.rows:,} keys in {given.runs} runs, files of {given.layout}, {given.spark}, median of {given.rounds}"
+    table = Table(title=caption)
     for title in (
         "what",
         "seconds",

@@ -78,9 +78,9 @@ def find_differences(session: Session) -> dict[str, tuple[object, object]]:
     }
     found = {}
     for view, texts in pairs.items():
-        kept, expected = ([tuple(row.values()) for row in _read_rows(session, text)] for text in texts)
-        if kept != expected:
-            found[view] = (kept, expected)
+        stored, expected = ([tuple(row.values()) for row in _read_rows(session, text)] for text in texts)
+        if stored != expected:
+            found[view] = (stored, expected)
     return found
 
 
@@ -100,7 +100,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=4)
     options = parser.parse_args()
     console, chance = Console(), np.random.default_rng(1)
-    shown = Table("epoch", "seconds", "eight joins", f"first of {CHAIN}", f"last of {CHAIN}")
+    table = Table("epoch", "seconds", "eight joins", f"first of {CHAIN}", f"last of {CHAIN}")
     with (
         tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder,
         Session(Path(folder).as_uri(), connect("local[2]")) as session,
@@ -116,11 +116,11 @@ def main() -> int:
             seconds.append(time.perf_counter() - started)
             report.raise_for_errors()
             each = [f"{report[view].seconds:.2f}" for view in ("eight", "c0", LAST)]
-            shown.add_row(str(number + 1), f"{seconds[-1]:.2f}", *each)
+            table.add_row(str(number + 1), f"{seconds[-1]:.2f}", *each)
         wrong = find_differences(session)
-    console.print(shown)
-    for view, (kept, expected) in wrong.items():
-        console.print(f"[bold red]{view} differs from its query: {kept}, not {expected}[/]")
+    console.print(table)
+    for view, (stored, expected) in wrong.items():
+        console.print(f"[bold red]{view} differs from its query: {stored}, not {expected}[/]")
     holds = max(seconds) < MOST_SECONDS
     verdict = "[green]PASS[/]" if holds else "[bold red]FAIL[/]"
     console.print(

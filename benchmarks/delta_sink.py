@@ -53,7 +53,7 @@ def main(rows: int, changes: int, rounds: int) -> None:
         session.sinks.run()  # a sink that was slow once is waited for from here on
         spark = create_separate_session(session.spark, SETTINGS)
         spark.sql(f"CREATE TABLE delta.`{folder}/hand` USING delta AS SELECT * FROM delta.`{folder}/sink`")
-        taken: dict[str, list[float]] = {"sink": [], "by hand": []}
+        times: dict[str, list[float]] = {"sink": [], "by hand": []}
         for number in range(1, rounds + 1):
             picked = chance.choice(keys, 3 * changes // 4, replace=False)
             gone, changed = picked[: changes // 4], picked[changes // 4 :]
@@ -71,10 +71,10 @@ def main(rows: int, changes: int, rounds: int) -> None:
                 else:
                     changed_rows = Path(folder) / f"changes{number}"
                     spark.sql(MERGE.format(table=f"{folder}/hand", changes=changed_rows)).collect()
-                taken[kind].append(time.perf_counter() - started)
-            print(f"round {number}: " + ", ".join(f"{kind} {taken[kind][-1]:.2f} s" for kind in taken))
+                times[kind].append(time.perf_counter() - started)
+            print(f"round {number}: " + ", ".join(f"{kind} {times[kind][-1]:.2f} s" for kind in times))
         _check(spark, folder)
-        middle = {kind: statistics.median(seconds[1:] or seconds) for kind, seconds in taken.items()}
+        middle = {kind: statistics.median(seconds[1:] or seconds) for kind, seconds in times.items()}
         ratio = middle["sink"] / middle["by hand"]
         print(f"{changes:,} changes into {rows:,} rows, medians without the first round:")
         print(f"sink {middle['sink']:.2f} s, MERGE by hand {middle['by hand']:.2f} s, ratio {ratio:.2f}")

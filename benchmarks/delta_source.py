@@ -106,12 +106,12 @@ class Round:
 
     def check(self) -> None:
         """Hold all three against each other."""
-        asked = "SELECT count(*) AS c, sum(n) AS s, max(v) AS v, max(at) AS a FROM"
-        here = self.session.sql(f"{asked} {self.name}")
+        select = "SELECT count(*) AS c, sum(n) AS s, max(v) AS v, max(at) AS a FROM"
+        here = self.session.sql(f"{select} {self.name}")
         assert here is not None
         ours = here.to_pylist()[0]
         for there in (self.given, self._build_path("copy")):
-            theirs = self.spark.sql(f"{asked} {there}").collect()[0]
+            theirs = self.spark.sql(f"{select} {there}").collect()[0]
             assert (ours["c"], ours["v"]) == (theirs["c"], theirs["v"]), (ours, theirs)
             assert abs(ours["s"] - theirs["s"]) <= 1e-9 * abs(theirs["s"]), (ours, theirs)
 

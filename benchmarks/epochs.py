@@ -224,7 +224,7 @@ def _measure_case(
             measured.peers["recompute"] = [recompute.measure_seconds() for _ in range(2)]
         if "duckdb" in peers:
             measured.peers["duckdb"] = [duck.measure_seconds() for _ in range(2)]
-        shown = ", ".join(
+        peers_text = ", ".join(
             f"{peer} {value:.{3 if peer == SMALLER_BASE else 2}f} s"
             for peer in (*PEERS, SMALLER_BASE)
             if (value := measured.get_peer(peer)) is not None
@@ -232,7 +232,7 @@ def _measure_case(
         each = " ".join(f"{spent:.2f}" for spent in measured.ours)
         ours = f"{measured.median:.3f} s ({each}), from files {measured.from_files:.3f} s"
         ours += f", CPU {statistics.median(measured.cpu):.2f} s"
-        console.print(f"  {changes:,} changes: {ours}; {shown}", highlight=False)
+        console.print(f"  {changes:,} changes: {ours}; {peers_text}", highlight=False)
     if stream is not None:
         stream.stop()
     expected = _compare_with_recompute(session, case, recompute)
@@ -258,13 +258,13 @@ def _run_epoch(
     files = [at / f"epoch-{number}.parquet" for number in range(len(change))]
     for file, each in zip(files, change, strict=True):
         pq.write_table(each.rows, file)
-    begun = time.perf_counter()
+    began = time.perf_counter()
     for file, each in zip(files, change, strict=True):
         session.write(each.table, pq.read_table(file), mode=each.mode)
     started, burnt = time.perf_counter(), measure_cpu_seconds()
     session.flush().raise_for_errors()
     ended = time.perf_counter()
-    return (ended - started, ended - begun), measure_cpu_seconds() - burnt
+    return (ended - started, ended - began), measure_cpu_seconds() - burnt
 
 
 def _check_same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) -> None:
@@ -307,8 +307,8 @@ def show(everything: dict[str, dict[int, CaseResult]]) -> None:
     """Print a table of seconds, with each peer's multiple of ours."""
     peers = [f"{peer} s" for peer in PEERS]
     title = "seconds, medians; beside a peer's how many times ours it takes: from the store, from files"
-    shown = Table("case", "changes", "epoch s", "from files s", *peers, title=title)
-    for column in shown.columns[1:]:
+    table = Table("case", "changes", "epoch s", "from files s", *peers, title=title)
+    for column in table.columns[1:]:
         column.justify = "right"
     for name, results in everything.items():
         for changes, measured in results.items():
@@ -319,8 +319,8 @@ def show(everything: dict[str, dict[int, CaseResult]]) -> None:
                 times = ", ".join(f"{other / one:.1f} x" for one in ours) if other is not None else ""
                 cells.append("-" if other is None else f"{other:.2f} ({times})")
             whole = "-" if measured.from_files is None else f"{measured.from_files:.3f}"
-            shown.add_row(name, f"{changes:,}", f"{measured.median:.3f}", whole, *cells)
-    console.print(shown)
+            table.add_row(name, f"{changes:,}", f"{measured.median:.3f}", whole, *cells)
+    console.print(table)
     for name in everything:
         if CASES[name][0].streaming_loses is not None:
             console.print(f"Structured Streaming cannot express {name}: {CASES[name][0].streaming_loses}.")
@@ -328,12 +328,12 @@ def show(everything: dict[str, dict[int, CaseResult]]) -> None:
 
 def judge(bounds: Sequence[Requirement]) -> bool:
     """Print the demands; return whether all hold."""
-    shown = Table("bound", "measured", "demanded", "", title="bounds")
+    table = Table("bound", "measured", "demanded", "", title="bounds")
     for bound in bounds:
         verdict = "[green]PASS[/]" if bound.is_met else "[bold red]FAIL[/]"
         sign = "<=" if bound.at_most else ">="
-        shown.add_row(bound.text, f"{bound.value:.2f}", f"{sign} {bound.limit:g}", verdict)
-    console.print(shown)
+        table.add_row(bound.text, f"{bound.value:.2f}", f"{sign} {bound.limit:g}", verdict)
+    console.print(table)
     return all(bound.is_met for bound in bounds)
 
 
@@ -376,13 +376,13 @@ def main() -> int:
         everything[name] = results
         bounds += list_requirements(name, results, judged)
     show(everything)
-    held = judge(bounds)
+    is_met = judge(bounds)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     console.print(f"two cores of this machine ({os.cpu_count()}), load average {load}", highlight=False)
     if options.quick:
         console.print("--quick: the bounds are those of the full scale and fail nothing here")
         return 0
-    return 0 if held else 1
+    return 0 if is_met else 1
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def measure(epochs: int, assets: int, event_seconds: float) -> InstanceGrowth:
             for event in telling.submit([build_epoch_event(name, number) for name in names], float(number)):
                 events += 1
                 yield event
-        for event in telling.drain(telling.seen):
+        for event in telling.drain(telling.reported_tags):
             events += 1
             yield event
 

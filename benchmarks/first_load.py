@@ -71,8 +71,8 @@ class Files:
 
     def render_table(self) -> Table:
         """Return what was measured."""
-        told = f"{self.rows:,} rows in {self.files} files, {self.kind}, {self.count_bytes() >> 20} MiB"
-        table = Table(title=f"{told}, median of {len(self.seconds[COPIED])}")
+        caption = f"{self.rows:,} rows in {self.files} files, {self.kind}, {self.count_bytes() >> 20} MiB"
+        table = Table(title=f"{caption}, median of {len(self.seconds[COPIED])}")
         for title in ("what", "seconds", "ratio", "driver MiB", "worker MiB"):
             table.add_column(title, justify="left" if title == "what" else "right")
         copied = statistics.median(self.seconds[COPIED])

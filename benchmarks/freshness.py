@@ -218,8 +218,8 @@ def measure_kills(home: Path, kills: int) -> None:
             project.drop_file()
             found.append(project.await_visible(began))
             project.land_files(3)
-        shown = ", ".join(f"{seconds:.1f}" for seconds in found)
-        print(f"kill    {kills} drivers killed: the next file was visible after {shown} s", flush=True)
+        seconds_text = ", ".join(f"{seconds:.1f}" for seconds in found)
+        print(f"kill    {kills} drivers killed: the next file was visible after {seconds_text} s", flush=True)
 
 
 def measure_beside_slow(home: Path, epochs: int, kills: int) -> None:
@@ -259,8 +259,8 @@ def measure_in_flight(home: Path, epochs: int) -> None:
     rows = replay.dataset.select_flights(BULK_UNTIL + DAY, BULK_UNTIL + DAY * 8).select(ACTUALS)
     speeds: dict[int, list[float]] = {1: [], IN_FLIGHT: []}
     parts = (rows.slice(at, 12) for at in range(0, rows.num_rows, 12))
-    for turn in range(4):
-        most = (1, IN_FLIGHT)[turn % 2]
+    for number in range(4):
+        most = (1, IN_FLIGHT)[number % 2]
         os.environ["TIDELINE_STORE_DELAY_MS"] = str(DELAY_MS)
         try:
             with Session(_get_store(home), "local[*]", epochs_in_flight=most) as session:

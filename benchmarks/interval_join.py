@@ -34,14 +34,16 @@ def run(epochs: int, count: int, lets_go: bool) -> None:
             started = time.perf_counter()
             session.flush().raise_for_errors()
             seconds.append(time.perf_counter() - started)
-            held = tuple(n for n in session.store.refresh().tables if n.startswith(("_state_v", "_index_")))
+            tables_held = tuple(
+                n for n in session.store.refresh().tables if n.startswith(("_state_v", "_index_"))
+            )
             if epoch % 20 == 0:
-                for name in held:
+                for name in tables_held:
                     session.store.compact(name)
             if epoch in (epochs // 10, epochs):
-                size = measure_live_bytes(session, held)
+                size = measure_live_bytes(session, tables_held)
                 tables = session.store.refresh().tables
-                there = sum(sst.rows for name in held for sst in tables[name].live_ssts)
+                there = sum(sst.rows for name in tables_held for sst in tables[name].live_ssts)
                 lasted = statistics.median(seconds[-20:])
                 what = "with watermarks" if lets_go else "without"
                 print(f"{what}, epoch {epoch}: {there:,} rows in {size:,} bytes, {lasted:.2f} s an epoch")

@@ -230,15 +230,15 @@ def main() -> None:
         Session((Path(folder) / "store").as_uri(), spark) as session,
     ):
         done = measure(session, options.epochs, options.rows, options.changes)
-    shown = Table("view", "epoch s in health (median)", "epoch s while middle fails", "ratio", "limit")
+    table = Table("view", "epoch s in health (median)", "epoch s while middle fails", "ratio", "limit")
     for name in WATCHED:
         healthy, failing = statistics.median(done.healthy[name]), statistics.median(done.failing[name])
-        shown.add_row(name, f"{healthy:.3f}", f"{failing:.3f}", f"{done.compute_ratio(name):.2f}", f"{LIMIT}")
-    console.print(shown)
-    told = ", ".join(f"{name} ({old}, {new}]" for name, old, new in done.ranges)
+        table.add_row(name, f"{healthy:.3f}", f"{failing:.3f}", f"{done.compute_ratio(name):.2f}", f"{LIMIT}")
+    console.print(table)
+    ranges = ", ".join(f"{name} ({old}, {new}]" for name, old, new in done.ranges)
     console.print(
         f"middle failed for {options.epochs} epochs ({done.attempts} attempts, backing off); global and consistent reads were "
-        f"right in each; caught up in one range a view: {told}"
+        f"right in each; caught up in one range a view: {ranges}"
     )
     sys.exit(1 if any(done.compute_ratio(name) > LIMIT for name in WATCHED) else 0)
 

@@ -132,12 +132,12 @@ def make_workload(kind: str, rows: int, batch: int, seed: int = 7) -> Workload:
     newest = {}
     for table in second:
         newest.update(zip(table.column("k").to_pylist(), table.column("v").to_pylist(), strict=True))
-    wanted = [chance.choice(keys, min(MULTI_GET_KEYS, rows), replace=False) for _ in range(5)]
-    expected = [[newest[key] for key in some.tolist()] for some in wanted]
+    lookups = [chance.choice(keys, min(MULTI_GET_KEYS, rows), replace=False) for _ in range(5)]
+    expected = [[newest[key] for key in some.tolist()] for some in lookups]
     gone = chance.permutation(keys)[: rows // 2]
     deleted = [gone[at : at + batch] for at in range(0, len(gone), batch)]
     return Workload(
-        first, second, wanted, expected, chance.choice(keys, SINGLE_GETS), deleted, rows, int(keys.sum())
+        first, second, lookups, expected, chance.choice(keys, SINGLE_GETS), deleted, rows, int(keys.sum())
     )
 
 
@@ -153,15 +153,15 @@ def run(engine: Engine, load: Workload, folder: Path) -> Result:
         result.rates[what] = rows / (time.perf_counter() - started)
 
     def measure_reads(prefix: str) -> None:
-        asked = [engine.prepare_keys(keys) for keys in load.wanted]
-        for keys, expected in zip(asked, load.expected, strict=True):
+        prepared = [engine.prepare_keys(keys) for keys in load.wanted]
+        for keys, expected in zip(prepared, load.expected, strict=True):
             if engine.values_of(engine.multi_get(keys)) != expected:
                 raise AssertionError(
                     f"{engine.name}: {prefix}multi-get does not answer what was written last"
                 )
-        turn = iter(asked * 3)
+        next_keys = iter(prepared * 3)
         result.rates[f"{prefix}multi-get"] = len(load.wanted[0]) / measure_median_seconds(
-            len(asked) * 3, lambda: engine.multi_get(next(turn))
+            len(prepared) * 3, lambda: engine.multi_get(next(next_keys))
         )
         answers = []
         result.rates[f"{prefix}scan"] = load.rows / measure_median_seconds(
@@ -181,9 +181,9 @@ def run(engine: Engine, load: Workload, folder: Path) -> Result:
     )
     measure_reads("")
     singles = engine.prepare_keys(load.singles)
-    turn = iter(singles.column("k").to_pylist() if isinstance(singles, pa.Table) else singles)
+    next_key = iter(singles.column("k").to_pylist() if isinstance(singles, pa.Table) else singles)
     result.get_seconds = measure_median_seconds(
-        len(load.singles) if engine.name != "deltalake (no fsync)" else 5, lambda: engine.get(next(turn))
+        len(load.singles) if engine.name != "deltalake (no fsync)" else 5, lambda: engine.get(next(next_key))
     )
     started = time.perf_counter()
     if engine.compact():

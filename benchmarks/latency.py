@@ -169,10 +169,10 @@ def run_epoch(session: Session, bucket: Bucket, rows: pa.Table) -> tuple[EpochPa
     """Commit a change and bring the views up to date; returns what both cost."""
     began = time.perf_counter()
     session.write("orders", rows)
-    written = bucket.measure_part(began)
+    write_part = bucket.measure_part(began)
     began = time.perf_counter()
     session.flush().raise_for_errors()
-    return written, bucket.measure_part(began)
+    return write_part, bucket.measure_part(began)
 
 
 def compare(session: Session) -> None:
@@ -268,9 +268,9 @@ def main() -> int:
             for delay, part in itertools.product(given.delays, ("write", "flush")):
                 typical = get_median(found[delay, part])
                 waits.setdefault((size, part), {})[delay] = typical.seconds
-                told = ", ".join(f"{kind} {n}" for kind, n in sorted(typical.requests.items())) or "none"
+                requests = ", ".join(f"{kind} {n}" for kind, n in sorted(typical.requests.items())) or "none"
                 print(
-                    f"| {size:,} | {delay} ms | {part} | {typical.seconds:.3f} | {told} | {typical.in_a_row} | "
+                    f"| {size:,} | {delay} ms | {part} | {typical.seconds:.3f} | {requests} | {typical.in_a_row} | "
                     f"{calculate_dollars(typical.requests) * 1e6:,.2f} $ |",
                     flush=True,
                 )

@@ -111,10 +111,10 @@ class Life:
     def _consume(self) -> None:
         given: list[int] = []
         while not self.dead:
-            asked = time.perf_counter()
+            started = time.perf_counter()
             message = self.log.read(timeout=0.02)
             if isinstance(message, Chunk):
-                self.measured.reads.append(time.perf_counter() - asked)
+                self.measured.reads.append(time.perf_counter() - started)
             if isinstance(message, Barrier):
                 if message.curr in self.arrived:
                     self.measured.delays.append(time.perf_counter() - self.arrived[message.curr])

@@ -164,7 +164,7 @@ def main() -> None:
         console.print(
             f"{options.views} views created in {created:.1f} s, built in {time.perf_counter() - started - created:.1f} s"
         )
-        shown = Table(
+        table = Table(
             "epoch", "wall s", "in jobs s", "jobs", "outside jobs ms/view", "driver CPU ms/view", "starved"
         )
         epochs, left = [], []
@@ -174,7 +174,7 @@ def main() -> None:
             left += behind
             per = 1000 / options.views
             name = f"{n}" if n else "warm-up"
-            shown.add_row(
+            table.add_row(
                 name,
                 f"{epoch.wall:.1f}",
                 f"{epoch.in_jobs:.1f}",
@@ -184,15 +184,17 @@ def main() -> None:
                 str(len(behind)),
             )
             epochs += [epoch] if n else []
-        console.print(shown)
+        console.print(table)
         outside = statistics.median(epoch.outside for epoch in epochs) / options.views
         python = statistics.median(epoch.python for epoch in epochs) / options.views
         stages: dict[str, float] = {}
         for view in epochs[-1].report.views:
             for stage, seconds in view.stages.items():
                 stages[stage] = stages.get(stage, 0.0) + seconds
-        told = ", ".join(f"{stage} {1000 * spent / options.views:.0f} ms" for stage, spent in stages.items())
-        console.print(f"stages of a view, wall clock of its thread: {told}")
+        stage_times = ", ".join(
+            f"{stage} {1000 * spent / options.views:.0f} ms" for stage, spent in stages.items()
+        )
+        console.print(f"stages of a view, wall clock of its thread: {stage_times}")
         console.print(
             f"driver time a view: {1000 * python:.1f} ms of processor, {1000 * outside:.1f} ms of wall clock outside "
             f"Spark's jobs (budget {1000 * BUDGET_SECONDS:.0f} ms); {len(left)} views starved"

@@ -94,9 +94,9 @@ def measure(home: Path, address: str, views: int, epochs: int) -> float:
         )
     medians = [statistics.median(took[WARM_EPOCHS:]) for took in seconds]
     ratio = medians[1] / medians[0]
-    told = ", ".join(f"{how} {median:.3f} s" for how, median in zip(HOWS, medians, strict=True))
+    medians_text = ", ".join(f"{how} {median:.3f} s" for how, median in zip(HOWS, medians, strict=True))
     print(
-        f"{views} views, {epochs} epochs of 12 rows: {told}: {ratio:.2f} x (limit {LIMIT}); views are equal",
+        f"{views} views, {epochs} epochs of 12 rows: {medians_text}: {ratio:.2f} x (limit {LIMIT}); views are equal",
         flush=True,
     )
     return ratio

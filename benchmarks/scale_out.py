@@ -122,9 +122,14 @@ def _bind_worker(number: int) -> list[str]:
 
 @contextmanager
 def _run_process(words: Sequence[str], own: Mapping[str, str], log: Path) -> Iterator[None]:
-    with log.open("wb") as told:
+    with log.open("wb") as log_file:
         process = subprocess.Popen(
-            words, env=dict(own), stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
+            words,
+            env=dict(own),
+            stdin=subprocess.DEVNULL,
+            stdout=log_file,
+            stderr=log_file,
+            start_new_session=True,
         )
         try:
             yield
@@ -243,9 +248,9 @@ def compare(session: Session, case: BenchmarkCase, view: str) -> None:
             batch.register(table, _strip_zones(pa.concat_tables(case.generate_content(table))))
         columns = ", ".join(row[0] for row in batch.execute(f"DESCRIBE {case.query}").fetchall())
         batch.register("found", session.sql(f"SELECT {columns} FROM {view}"))
-        asked = f"(SELECT {columns} FROM ({case.query}))"
+        expected = f"(SELECT {columns} FROM ({case.query}))"
         wrong = batch.execute(
-            f"SELECT count(*) FROM ((FROM found EXCEPT ALL {asked}) UNION ALL ({asked} EXCEPT ALL FROM found))"
+            f"SELECT count(*) FROM ((FROM found EXCEPT ALL {expected}) UNION ALL ({expected} EXCEPT ALL FROM found))"
         ).fetchall()
     assert wrong == [(0,)], f"{view} differs from DuckDB's answer in {wrong[0][0]} rows"
 
@@ -296,8 +301,8 @@ def measure_all(given: argparse.Namespace, console: Console) -> dict[str, dict[i
                 part = measure()
                 if counts:
                     found.setdefault(part.name, {}).setdefault(workers, []).append(part)
-                told = f"  {workers} executor(s): {part.name} in {part.seconds:.2f} s"
-                console.print(told if counts else f"{told}, which does not count", highlight=False)
+                line = f"  {workers} executor(s): {part.name} in {part.seconds:.2f} s"
+                console.print(line if counts else f"{line}, which does not count", highlight=False)
     return found
 
 
@@ -328,8 +333,8 @@ def main() -> int:
     found = measure_all(given, console)
     few, many = min(given.executors), max(given.executors)
     seconds = (f"{workers} executor(s) s" for workers in given.executors)
-    shown = Table("", *seconds, "times as fast", "driver's CPU s", "driver's bytes")
-    for column in shown.columns[1:]:
+    table = Table("", *seconds, "times as fast", "driver's CPU s", "driver's bytes")
+    for column in table.columns[1:]:
         column.justify = "right"
     slow = []
     for name, parts in found.items():
@@ -339,8 +344,8 @@ def main() -> int:
         medians = [statistics.median(part.seconds for part in parts[n]) for n in given.executors]
         cpu = statistics.median(part.driver_cpu for part in parts[many])
         passed = max(part.driver_bytes for part in parts[many])
-        shown.add_row(name, *(f"{s:.2f}" for s in medians), f"{ratio:.2f}", f"{cpu:.1f}", f"{passed:,}")
-    console.print(shown)
+        table.add_row(name, *(f"{s:.2f}" for s in medians), f"{ratio:.2f}", f"{cpu:.1f}", f"{passed:,}")
+    console.print(table)
     console.print(f"{os.cpu_count()} processors on this machine, driver and executors on it", highlight=False)
     if few == many:
         return 0

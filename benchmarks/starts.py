@@ -54,7 +54,7 @@ def measure_start(kind: str) -> dict[str, float]:
         for jar in map(Path, find_jar_paths()):
             (Path(folder) / jar.name).symlink_to(jar)
         environment = dict(os.environ) | ({"TIDELINE_JARS": folder} if kind == "none" else {})
-        told = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "benchmarks.starts", "--once"],
             env=environment,
             stdout=subprocess.PIPE,
@@ -62,7 +62,7 @@ def measure_start(kind: str) -> dict[str, float]:
             text=True,
             check=True,
         )
-    return json.loads(told.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
@@ -77,10 +77,10 @@ def main() -> None:
     if not find_archive_path().is_file():
         raise SystemExit("there is no archive: run `make setup`")
     seconds: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
-    for turn in range(options.rounds):
+    for number in range(options.rounds):
         for kind in KINDS:
             seconds[kind].append(measure_start(kind))
-            print(f"round {turn + 1}, {kind}: {seconds[kind][-1]}", file=sys.stderr)
+            print(f"round {number + 1}, {kind}: {seconds[kind][-1]}", file=sys.stderr)
     print(f"{'stage':14}{'archive s':>12}{'none s':>12}{'ratio':>8}")
     for stage in STAGES:
         with_it, without = (statistics.median(lap[stage] for lap in seconds[kind]) for kind in KINDS)

@@ -181,8 +181,8 @@ def _make_partsupp(part: np.ndarray, chance: np.random.Generator, scale: float) 
         return rows
     # With so few suppliers a part's four may coincide: one row of each key stays.
     numbered = rows.append_column("at", pa.array(np.arange(len(keys))))
-    kept = numbered.group_by(["ps_partkey", "ps_suppkey"]).aggregate([("at", "min")]).column("at_min")
-    return rows.take(np.sort(kept.to_numpy()))
+    first_places = numbered.group_by(["ps_partkey", "ps_suppkey"]).aggregate([("at", "min")]).column("at_min")
+    return rows.take(np.sort(first_places.to_numpy()))
 
 
 def _make_orders(number: np.ndarray, chance: np.random.Generator, scale: float) -> tuple[pa.Table, pa.Table]:

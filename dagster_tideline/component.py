@@ -65,14 +65,14 @@ class TidelineModelsComponent(dg.Component, dg.Model, dg.Resolvable):
     def build_settings(self, project: Path, place: Path) -> Settings:
         """Return the settings of the models below the folder `place` of a project."""
         settings = Settings.of_environment(project)
-        told = {
+        options = {
             "store": self.store,
             "runs": self.runs,
             "spark": self.spark or settings.spark,
             "key_prefix": self.key_prefix,
             "name": self.name,
         }
-        changed = {name: value for name, value in told.items() if value is not None}
+        changed = {name: value for name, value in options.items() if value is not None}
         return settings.replace(**changed, assets=(place / self.models).resolve())
 
     def build_translator(self, settings: Settings) -> TidelineTranslator:

@@ -59,10 +59,10 @@ def build_definitions(
     spark = resources["spark"]
     _report_unusable(models, stored, spark.address if isinstance(spark, SparkResource) else None)
     resources = {naming.format_name(n) if n in RESOURCES else n: one for n, one in resources.items()}
-    written = naming.find_names(key for asset in assets for key in asset.keys)
-    _check_written_models(models, written)
-    built = build_assets(models, stored, written, naming)
-    keys = naming.get_keys(sorted(list_epoch_models(models) - written))
+    external = naming.find_names(key for asset in assets for key in asset.keys)
+    _check_written_models(models, external)
+    built = build_assets(models, stored, external, naming)
+    keys = naming.get_keys(sorted(list_epoch_models(models) - external))
     jobs = build_jobs(naming)
     schedules = build_schedules(settings.max_lag_seconds, jobs, naming)
     upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [
@@ -76,7 +76,7 @@ def build_definitions(
             assets=[*assets, *upkeep], jobs=[*jobs.values()], schedules=schedules, resources=resources
         )
     job = build_epoch_job(keys, naming.format_name(EPOCH_RUN))
-    driver = build_driver_job(models, written, naming)
+    driver = build_driver_job(models, external, naming)
     by_driver = settings.runs == "driver"
     sensor = (
         build_driver_sensor(
@@ -116,14 +116,14 @@ def _report_unusable(models: Sequence[Model], stored: Mapping[str, Relation], sp
     if errors:
         number = "one model" if len(errors) == 1 else f"{len(errors)} models"
         others = f"{number} of {len(models)} can't be used; a code server loads the others"
-        told = [f"{name} can't be used:\n{error}" for name, error in errors.items()]
-        raise dg.DagsterInvalidDefinitionError("\n\n".join((others, *told)))
+        messages = [f"{name} can't be used:\n{error}" for name, error in errors.items()]
+        raise dg.DagsterInvalidDefinitionError("\n\n".join((others, *messages)))
 
 
-def _check_written_models(models: Sequence[Model], written: Collection[str]) -> None:
+def _check_written_models(models: Sequence[Model], external: Collection[str]) -> None:
     """Raise SqlError for a model that another asset is to write, but that computes its own rows."""
     for model in models:
-        if model.name in written and (model.kind != "table" or model.options.get("connector")):
+        if model.name in external and (model.kind != "table" or model.options.get("connector")):
             raise SqlError(
                 f"{model.name} of {model.path} is also an asset in Python, but has rows of its own",
                 hint="give the asset another name, or make the model a CREATE TABLE without a connector",

@@ -148,8 +148,8 @@ class Services:
             TOKEN_VARIABLE: token,
         }
         page = find_free_port()
-        if shown := ui.build_ui_settings({**self.environment, **environment}, page):
-            settings |= shown | {ui.ADDRESS: f"http://{LOOPBACK}:{page}"}
+        if ui_settings := ui.build_ui_settings({**self.environment, **environment}, page):
+            settings |= ui_settings | {ui.ADDRESS: f"http://{LOOPBACK}:{page}"}
         command = [str(find_pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         command += ["--driver-memory", read_driver_memory(), "--name", "tideline"]
@@ -217,12 +217,12 @@ def prepare_dagster_home(home: Path, project: Path) -> Path:
     return folder
 
 
-def find_free_port(wanted: int = 0) -> int:
+def find_free_port(port: int = 0) -> int:
     """Return `wanted` if nobody listens there, else a free port of the loopback address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((LOOPBACK, wanted))
+            probe.bind((LOOPBACK, port))
         except OSError:
             probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

@@ -162,5 +162,5 @@ def _resolve_folder(text: str | None) -> Path | None:
 
 def _format_problem(problem: object) -> str:
     field = str(problem["loc"][0])  # type: ignore[index]
-    message, given = problem["msg"], problem["input"]  # type: ignore[index]
-    return f"{VARIABLES.get(field, field)} is '{given}': {message[0].lower()}{message[1:]}"
+    message, value = problem["msg"], problem["input"]  # type: ignore[index]
+    return f"{VARIABLES.get(field, field)} is '{value}': {message[0].lower()}{message[1:]}"

@@ -119,8 +119,8 @@ def play(
             seconds = []
             for number, step in enumerate([replay.drop_bulk, *steps], start=1):
                 limit = STEP_SECONDS if seconds else BULK_SECONDS
-                told, passed = _run_step(screen, watch, services, step, limit)
-                screen.show_done(number, f"[{number:2}/{len(steps) + 1}] {told}", watch.list_lines())
+                text, passed = _run_step(screen, watch, services, step, limit)
+                screen.show_done(number, f"[{number:2}/{len(steps) + 1}] {text}", watch.list_lines())
                 seconds.append(passed)
             screen.show_progress("the last run ends", watch.list_lines())
             if not watch.await_idle(STEP_SECONDS):
@@ -136,12 +136,12 @@ def play(
             counts = count_landed_rows(session.store, models, home)
             screen.console.print(_build_count_table(counts))
             screen.say(f"\nDagster calls all {_await_fresh(instance, models)} tables and views fresh")
-        asked, failures = watch.list_runs(), watch.list_failures()
+        sensor_runs, failures = watch.list_runs(), watch.list_failures()
         screen.say(
             f"after the bulk, files were in every view after {statistics.median(seconds[1:]):.1f} s (median), "
-            f"{max(seconds[1:]):.1f} s at most; runs that the sensor asked for: {len(asked)}, failed: {len(failures)}"
+            f"{max(seconds[1:]):.1f} s at most; runs that the sensor asked for: {len(sensor_runs)}, failed: {len(failures)}"
         )
-        _judge(verdicts, counts, asked, failures)
+        _judge(verdicts, counts, sensor_runs, failures)
 
 
 def _run_step(
@@ -160,8 +160,8 @@ def _run_step(
         screen.show_progress(f"{dropped.title} ({dropped.rows:,} rows)", watch.list_lines())
         time.sleep(LOOK_SECONDS)
     passed = time.monotonic() - began
-    told = f"{dropped.title}: {dropped.rows:,} rows in {dropped.files} files, every view is current after {passed:.1f} s"
-    return told, passed
+    text = f"{dropped.title}: {dropped.rows:,} rows in {dropped.files} files, every view is current after {passed:.1f} s"
+    return text, passed
 
 
 def _await_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
@@ -174,8 +174,8 @@ def _await_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int
     deadline = time.monotonic() + STEP_SECONDS
     while found := find_stale(instance, defs, names):
         if time.monotonic() > deadline:
-            told = "; ".join(f"{name} {', '.join(causes)}" for name, causes in found.items())
-            raise DemoFailed(f"Dagster calls assets stale that are current: {told}")
+            causes_text = "; ".join(f"{name} {', '.join(causes)}" for name, causes in found.items())
+            raise DemoFailed(f"Dagster calls assets stale that are current: {causes_text}")
         time.sleep(1)
     return len(names)
 
@@ -205,7 +205,7 @@ def _build_count_table(counts: list[RowCount]) -> Table:
 
 
 def _judge(
-    verdicts: list[ViewVerdict], counts: list[RowCount], asked: list[dg.DagsterRun], failures: list[str]
+    verdicts: list[ViewVerdict], counts: list[RowCount], sensor_runs: list[dg.DagsterRun], failures: list[str]
 ) -> None:
     wrong = sorted({verdict.view for verdict in verdicts if not verdict.is_equal})
     if wrong:
@@ -215,7 +215,7 @@ def _judge(
         raise DemoFailed(f"{', '.join(lost)} have other rows than the files that landed: see the table above")
     if failures:
         raise DemoFailed(f"{len(failures)} runs failed, the last one: {failures[0]}")
-    if not asked:
+    if not sensor_runs:
         raise DemoFailed("no run was asked for by the sensor: somebody else has brought the views on")
 
 

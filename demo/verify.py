@@ -53,13 +53,13 @@ def verify(store: Hummock, models: Sequence[Model], spark: SparkSession | None) 
             if model.kind == "table":
                 files[model.name] = Path(folder) / f"{model.name}.parquet"
                 _export(store, model.name, files[model.name])
-        held = {
+        contents = {
             model.name: _read_content(store, model.name, list_visible_columns(catalog.get(model.name)))
             for model in models
             if model.kind == "materialized view"
         }
-        verdicts = _verify_by_spark(spark, models, files, held) if spark is not None else []
-        return verdicts + _verify_by_duckdb(models, files, held)
+        verdicts = _verify_by_spark(spark, models, files, contents) if spark is not None else []
+        return verdicts + _verify_by_duckdb(models, files, contents)
 
 
 def count_landed_rows(store: Hummock, models: Sequence[Model], home: Path) -> list[RowCount]:
@@ -70,8 +70,8 @@ def count_landed_rows(store: Hummock, models: Sequence[Model], home: Path) -> li
     for model in models:
         if model.kind == "table" and model.options.get("connector") == "landing":
             key = catalog.get(model.name).primary_key
-            held = sum(batch.num_rows for batch in store.iter(model.name, columns=list(key)))
-            found.append(count_rows(model.name, home / model.options["path"], key, held))
+            row_count = sum(batch.num_rows for batch in store.iter(model.name, columns=list(key)))
+            found.append(count_rows(model.name, home / model.options["path"], key, row_count))
     return found
 
 
@@ -82,13 +82,13 @@ def _export(store: Hummock, name: str, path: Path) -> None:
 
 def _read_content(store: Hummock, name: str, columns: tuple[str, ...]) -> pa.Table:
     schema = store.version.tables[name].schema
-    wanted = pa.schema([schema.field(column) for column in columns])
+    selected = pa.schema([schema.field(column) for column in columns])
     batches = [batch.select(list(columns)) for batch in store.iter(name, columns=list(columns))]
-    return pa.Table.from_batches(batches, wanted) if batches else wanted.empty_table()
+    return pa.Table.from_batches(batches, selected) if batches else selected.empty_table()
 
 
 def _verify_by_spark(
-    spark: SparkSession, models: Sequence[Model], files: Mapping[str, Path], held: Mapping[str, pa.Table]
+    spark: SparkSession, models: Sequence[Model], files: Mapping[str, Path], contents: Mapping[str, pa.Table]
 ) -> list[ViewVerdict]:
     for name, path in files.items():
         spark.read.parquet(path.as_uri()).createOrReplaceTempView(name)
@@ -99,13 +99,13 @@ def _verify_by_spark(
             continue
         frame = spark.sql(query)
         frame.createOrReplaceTempView(model.name)
-        if model.name in held:
-            verdicts.append(_compare(model.name, "Spark", held[model.name], frame.toArrow()))
+        if model.name in contents:
+            verdicts.append(_compare(model.name, "Spark", contents[model.name], frame.toArrow()))
     return verdicts
 
 
 def _verify_by_duckdb(
-    models: Sequence[Model], files: Mapping[str, Path], held: Mapping[str, pa.Table]
+    models: Sequence[Model], files: Mapping[str, Path], contents: Mapping[str, pa.Table]
 ) -> list[ViewVerdict]:
     verdicts = []
     with duckdb.connect() as database:
@@ -118,9 +118,9 @@ def _verify_by_duckdb(
                 continue
             text = sqlglot.transpile(query, read=model.dialect, write="duckdb")[0]
             database.execute(f'CREATE VIEW "{model.name}" AS {text}')
-            if model.name in held:
+            if model.name in contents:
                 batch = database.sql(f'SELECT * FROM "{model.name}"').to_arrow_table()
-                verdicts.append(_compare(model.name, "DuckDB", held[model.name], batch))
+                verdicts.append(_compare(model.name, "DuckDB", contents[model.name], batch))
     return verdicts
 
 
@@ -129,25 +129,27 @@ def _get_query(model: Model) -> str | None:
     return statement.query_sql if isinstance(statement, CreateMaterializedView | CreateView) else None
 
 
-def _compare(view: str, engine: str, held: pa.Table, batch: pa.Table) -> ViewVerdict:
+def _compare(view: str, engine: str, content: pa.Table, batch: pa.Table) -> ViewVerdict:
     """Compare two tables as multisets of rows; floating-point numbers may differ in the last digits."""
-    if held.num_rows != batch.num_rows:
+    if content.num_rows != batch.num_rows:
         return ViewVerdict(
-            view, engine, held.num_rows, f"{held.num_rows} rows, the batch has {batch.num_rows}"
+            view, engine, content.num_rows, f"{content.num_rows} rows, the batch has {batch.num_rows}"
         )
     try:
-        batch = batch.rename_columns(held.column_names).cast(held.schema)
+        batch = batch.rename_columns(content.column_names).cast(content.schema)
     except (pa.ArrowInvalid, ValueError) as error:
-        return ViewVerdict(view, engine, held.num_rows, f"the types differ: {error}")
-    left, right = _sort_rows(held), _sort_rows(batch)
-    for name in held.column_names:
+        return ViewVerdict(view, engine, content.num_rows, f"the types differ: {error}")
+    left, right = _sort_rows(content), _sort_rows(batch)
+    for name in content.column_names:
         wrong = _find_difference(left.column(name), right.column(name))
         if wrong is not None:
-            shown = f"column {name}: {left.column(name)[wrong]}, the batch has {right.column(name)[wrong]}"
-            return ViewVerdict(
-                view, engine, held.num_rows, f"{shown}, in {left.slice(wrong, 1).to_pylist()[0]}"
+            difference = (
+                f"column {name}: {left.column(name)[wrong]}, the batch has {right.column(name)[wrong]}"
             )
-    return ViewVerdict(view, engine, held.num_rows, "")
+            return ViewVerdict(
+                view, engine, content.num_rows, f"{difference}, in {left.slice(wrong, 1).to_pylist()[0]}"
+            )
+    return ViewVerdict(view, engine, content.num_rows, "")
 
 
 def _sort_rows(table: pa.Table) -> pa.Table:

@@ -81,11 +81,11 @@ class Watch:
         version = self.store.refresh()
         stored = load_catalog(version)
         known = compute_frontiers(version, stored.order, stored.inputs)
-        told = self._read_last_events(version.number)
+        events = self._read_last_events(version.number)
         found = []
         for name in self.views:
             table = version.tables.get(name)
-            event = told.get(name, {})
+            event = events.get(name, {})
             seconds = event.get("seconds_total", 0.0) / max(1.0, event.get(EPOCHS, 1))
             state = known.get(name)
             since = state.oldest_change if state is not None and state.lagging else None

@@ -178,16 +178,16 @@ def group_batches(
     batches: Iterable[pa.RecordBatch], rows: int, size: int | None = None
 ) -> Iterator[pa.Table]:
     """Yield batches as tables of at least so many rows, or of `size` bytes; what is left over as a last one."""
-    held: list[pa.RecordBatch] = []
-    held_rows = held_bytes = 0
+    gathered: list[pa.RecordBatch] = []
+    row_count = byte_count = 0
     for batch in batches:
-        held.append(batch)
-        held_rows, held_bytes = held_rows + batch.num_rows, held_bytes + batch.nbytes
-        if held_rows >= rows or (size is not None and held_bytes >= size):
-            yield pa.Table.from_batches(held)
-            held, held_rows, held_bytes = [], 0, 0
-    if held_rows:
-        yield pa.Table.from_batches(held)
+        gathered.append(batch)
+        row_count, byte_count = row_count + batch.num_rows, byte_count + batch.nbytes
+        if row_count >= rows or (size is not None and byte_count >= size):
+            yield pa.Table.from_batches(gathered)
+            gathered, row_count, byte_count = [], 0, 0
+    if row_count:
+        yield pa.Table.from_batches(gathered)
 
 
 def build_arrow_table(columns: Mapping[str, Column]) -> pa.Table:

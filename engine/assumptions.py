@@ -133,7 +133,7 @@ LET_GO = Assumption(
     "`going` of joins, by their conditions on times; the writers of tables with watermarks",
     "computing each epoch of such a join over the hidden rows as well, and comparing what both have written",
 )
-CHECK_STANDS = Assumption(
+CHECK_UNCHANGED = Assumption(
     "check stands",
     "a check of a view whose hidden views an epoch has not touched comes out as it did before, so they are not read",
     "`check_views`, by the tables that the epoch has brought on",
@@ -152,7 +152,7 @@ PREPARED_SESSION = Assumption(
     "asking the server for the settings, and for the names of the functions",
 )
 
-CLAIMS = (
+ASSUMPTIONS = (
     NEW_KEYS,
     SORTED,
     DESCRIBED,
@@ -173,7 +173,7 @@ CLAIMS = (
     NOT_CROSSED,
     CLOSED,
     LET_GO,
-    CHECK_STANDS,
+    CHECK_UNCHANGED,
     KNOWN_SCHEMA,
     PREPARED_SESSION,
 )

@@ -71,11 +71,11 @@ class Dispatch:
                 return self._write(statement)
             case st.Execute():
                 session = self.session
-                meant = resolve_execute(
+                resolved = resolve_execute(
                     session.prepared, statement, session.settings, lambda: session.catalog
                 )
-                with locate_errors(meant.sql, meant):
-                    return self.run(meant)
+                with locate_errors(resolved.sql, resolved):
+                    return self.run(resolved)
             case st.Several():
                 parts = resolve_parts(self.session.stored, statement)
                 drops = [part for part in parts if isinstance(part, st.Drop)]
@@ -134,9 +134,9 @@ class Dispatch:
         match statement:
             case st.Select():
                 policy = self.policy or session.query_policy
-                asked = query.QueryRequest(statement.query, statement.sql, dialect, policy)
+                request = query.QueryRequest(statement.query, statement.sql, dialect, policy)
                 with track_traffic(store.counters, "query"):
-                    return track_rows(query.answer_query(store, stored, lambda: session.computing, asked))
+                    return track_rows(query.answer_query(store, stored, lambda: session.computing, request))
             case st.Show():
                 return show_relations(stored, statement, lambda: session.computing, dialect)
             case st.ShowSinks():

@@ -182,8 +182,8 @@ class SqlError(TidelineError):
         text = message
         if line:
             lines = sql.splitlines()
-            shown = lines[line - 1] if 0 < line <= len(lines) else ""
-            text += f"\n  line {line}, column {column}:\n    {shown}\n    {' ' * max(column - 1, 0)}^"
+            excerpt = lines[line - 1] if 0 < line <= len(lines) else ""
+            text += f"\n  line {line}, column {column}:\n    {excerpt}\n    {' ' * max(column - 1, 0)}^"
         if hint:
             text += f"\n  {hint}"
         super().__init__(text)

@@ -157,14 +157,14 @@ def fetch(*, s3a: bool = False) -> list[str]:
 def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
     """Let Ivy copy jars to work/out; nothing else, and nothing shared with the user's own Ivy or Maven."""
     module = work / "ivy.xml"
-    wanted = "".join(
+    dependencies = "".join(
         f'<dependency org="{one.organisation}" name="{one.name}" rev="{one.version}" transitive="false"'
         f' conf="default->master"/>'
         for one in lacking
     )
     module.write_text(
         f'<ivy-module version="2.0"><info organisation="tideline" module="jars"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{dependencies}</dependencies></ivy-module>'
     )
     settings = work / "settings.xml"
     # The same variable that Spark reads names a mirror for machines without the public repository.
@@ -188,9 +188,9 @@ def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
             f"fetching the jars took more than {FETCH_SECONDS} s: check the network, then run `make setup` again"
         ) from None
     if done.returncode:
-        told = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         why = next(
-            (line for line in told if "UNRESOLVED" in line or "not found" in line or "Exception" in line), ""
+            (line for line in lines if "UNRESOLVED" in line or "not found" in line or "Exception" in line), ""
         )
         raise EnvironmentNotReady(
             f"the jars could not be fetched from Maven Central ({why or 'Ivy gave no reason'}): "
@@ -217,7 +217,7 @@ def _is_jar(path: Path) -> bool:
 @cache
 def _read_java_output(java: str) -> str:
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (FileNotFoundError, PermissionError):
         where = (
             f"JAVA_HOME names none ({java})" if os.environ.get("JAVA_HOME") else "there is none on the PATH"
@@ -226,7 +226,7 @@ def _read_java_output(java: str) -> str:
             f"Spark needs Java {OLDEST_JAVA} or newer and {where}: install it (Debian: `apt-get install "
             f"openjdk-{OLDEST_JAVA}-jre-headless`)"
         ) from None
-    return told.stderr + told.stdout
+    return done.stderr + done.stdout
 
 
 def main() -> int:

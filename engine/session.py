@@ -101,7 +101,7 @@ class Session:
         self.sinks = SinkDriver(self.store, lambda: self.computing)
         self.epochs = EpochRunner(
             self.store,
-            lambda store: SparkExecutor(store, lambda: self.computing, large_apart=drives),
+            lambda store: SparkExecutor(store, lambda: self.computing, separate_large=drives),
             backfill_rows,
             in_flight=epochs_in_flight,
             spool=is_of_this_process(spark) and not self.store.is_here,
@@ -339,9 +339,9 @@ class Session:
         relation = self.catalog.get(view)
         if partition is None:
             return self.flush([relation.name])
-        wanted = [partition] if isinstance(partition, str) else list(partition)
+        partitions = [partition] if isinstance(partition, str) else list(partition)
         how = require_partitioning(relation, find_partitioning(self.stored, relation.name))
-        keys = [resolve_partition(how, key) for key in wanted]
+        keys = [resolve_partition(how, key) for key in partitions]
         return self.flush([relation.name], partitions={relation.name: keys})
 
     def waits(self) -> tuple[DomainWait, ...]:

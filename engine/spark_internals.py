@@ -48,7 +48,7 @@ RUNS_ANEW = frozenset(
 
 _TASK_TEXT = "tideline.told:"
 _TAGS = "spark.job.tags"
-_MOST_TOLD = 32_768
+_MOST_TEXT = 32_768
 
 
 def is_in_process(session: SparkSession) -> bool:
@@ -90,9 +90,9 @@ def set_schema(frame: DataFrame, schema: StructType) -> DataFrame:
     from engine.assumptions import KNOWN_SCHEMA
     from engine.verification import build_assumption_error, should_verify
 
-    if should_verify() and (asked := frame.schema) != schema:
+    if should_verify() and (actual := frame.schema) != schema:
         raise build_assumption_error(
-            KNOWN_SCHEMA, f"{schema.simpleString()} is {asked.simpleString()} by the server"
+            KNOWN_SCHEMA, f"{schema.simpleString()} is {actual.simpleString()} by the server"
         )
     frame._cached_schema = schema  # type: ignore[attr-defined]  # that of Connect's frames
     return frame
@@ -123,7 +123,7 @@ def prepare_run(frame: DataFrame) -> Callable[[], Iterator[tuple[Any, ...]]]:
 
 def can_attach_text(session: SparkSession, text: str) -> bool:
     """Tell whether a text is short enough for `telling`: a server keeps the tags of its last thousand jobs."""
-    return is_in_process(session) or len(text) <= _MOST_TOLD
+    return is_in_process(session) or len(text) <= _MOST_TEXT
 
 
 @contextmanager

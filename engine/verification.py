@@ -31,13 +31,13 @@ def should_verify() -> bool:
     return share > 0 and (share >= 1 or random.random() < share)
 
 
-def build_assumption_error(claim: Assumption, detail: str) -> ClaimBroken:
+def build_assumption_error(assumption: Assumption, detail: str) -> ClaimBroken:
     """Return the error for a claim that the data do not bear out; `detail` says where, and what was found instead."""
-    told = (
-        f'{detail}. It says: "{claim.says}", and is made by {claim.made_by}. This is a fault of Tideline: '
+    message = (
+        f'{detail}. It says: "{assumption.says}", and is made by {assumption.made_by}. This is a fault of Tideline: '
         f"please report it with what led to it"
     )
-    return ClaimBroken(claim.name, told)
+    return ClaimBroken(assumption.name, message)
 
 
 @functools.lru_cache(maxsize=16)

@@ -11,9 +11,11 @@ ENGINE = Path(assumptions.__file__).parent
 
 
 def test_every_claim_says_who_makes_it_and_how_it_is_checked() -> None:
-    assert len({claim.name for claim in assumptions.CLAIMS}) == len(assumptions.CLAIMS)
-    assert all(claim.says and claim.made_by and claim.checked_by for claim in assumptions.CLAIMS)
-    assert {c for c in vars(assumptions).values() if isinstance(c, Assumption)} == set(assumptions.CLAIMS)
+    assert len({claim.name for claim in assumptions.ASSUMPTIONS}) == len(assumptions.ASSUMPTIONS)
+    assert all(claim.says and claim.made_by and claim.checked_by for claim in assumptions.ASSUMPTIONS)
+    assert {c for c in vars(assumptions).values() if isinstance(c, Assumption)} == set(
+        assumptions.ASSUMPTIONS
+    )
 
 
 def test_every_claim_is_checked_in_the_engine_or_by_crash_programs_or_random_worlds() -> None:

@@ -33,7 +33,7 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/connectors/landing/commits.py": ("found.to_pylist()",),
     "engine/connectors/landing/rows.py": (
         "encoded.dictionary.to_pylist()",
-        "given[index].as_py()",
+        "texts[index].as_py()",
     ),
     "engine/connectors/landing/tables.py": ("found.to_pylist()",),
     "engine/connectors/contract/offsets.py": ("found.to_pylist()",),

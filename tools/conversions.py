@@ -100,11 +100,11 @@ changes the value, `value` where both take it as different ones.
 """
 
 
-def find_reason(given: str, wanted: str, what: str) -> str:
+def find_reason(source: str, target: str, what: str) -> str:
     """Return why a pair of SQL types is not converted as Spark does it, "" where no reason stands here; parts count as wholes."""
-    if given == "string" and "<" in wanted:
+    if source == "string" and "<" in target:
         return DIFFERENCES.get(("string", "nested", what), "")
-    pairs = [(one, other) for one in _list_families(given) for other in _list_families(wanted)]
+    pairs = [(one, other) for one in _list_families(source) for other in _list_families(target)]
     return next((DIFFERENCES[*pair, what] for pair in pairs if (*pair, what) in DIFFERENCES), "")
 
 
@@ -134,8 +134,8 @@ def _render_table() -> Iterator[str]:
     yield ""
 
 
-def _render_cell(given: str, found: ConversionVerdict) -> str:
-    names = [NAMES[wanted] for wanted in FAMILIES if TABLE[given].get(wanted) is found]
+def _render_cell(source: str, found: ConversionVerdict) -> str:
+    names = [NAMES[target] for target in FAMILIES if TABLE[source].get(target) is found]
     return "any other type" if len(names) == len(FAMILIES) - 1 else ", ".join(names)
 
 
@@ -156,12 +156,12 @@ def _render_differences() -> Iterator[str]:
     )
     yield ""
     said: dict[str, list[str]] = {}
-    for (given, wanted, what), reason in DIFFERENCES.items():
-        pair = f"{NAMES.get(given, given.upper())} into {NAMES.get(wanted, wanted.upper())}"
+    for (source, target, what), reason in DIFFERENCES.items():
+        pair = f"{NAMES.get(source, source.upper())} into {NAMES.get(target, target.upper())}"
         said.setdefault(f"{_WHAT[what]}: {reason}", []).append(pair)
-    for told, pairs in said.items():
+    for reason_text, pairs in said.items():
         text = "STRING into any other type" if len(pairs) > 6 else ", ".join(pairs)
-        yield f"- {text}, {told}."
+        yield f"- {text}, {reason_text}."
 
 
 _WHAT = {
@@ -174,12 +174,12 @@ _WHAT = {
 
 def main() -> None:
     """Write the page, or with `--check` tell whether it is as the code has it."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument(
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
         "--check", action="store_true", help="write nothing; end with 1 where the page is stale"
     )
     text = render_page()
-    if asked.parse_args().check:
+    if parser.parse_args().check:
         sys.exit(0 if PAGE.exists() and PAGE.read_text() == text else f"{PAGE} is stale: run make pages")
     PAGE.write_text(text)
 

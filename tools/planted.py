@@ -115,8 +115,8 @@ BUGS = (
     Bug(
         "two processes may acknowledge the same range of a sink",
         "engine/connectors/sinks/delivery.py",
-        "precondition=require_all(self._require_unchanged(seen, table), reader.require_unmoved(table))",
-        "precondition=self._require_unchanged(seen, table)",
+        "precondition=require_all(self._require_unchanged(base, table), reader.require_unmoved(table))",
+        "precondition=self._require_unchanged(base, table)",
         ("tests/connectors/sinks", "tests/connectors/conformance"),
     ),
     Bug(
@@ -181,10 +181,10 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="planted-") as folder:
             _copy(Path(folder))
             plant(bug, Path(folder))
-            begun = time.monotonic()
+            started = time.monotonic()
             test = find_catching_test(bug, Path(folder))
         missed += test is None
-        table.add_row(str(number), bug.what, test or "nothing", f"{time.monotonic() - begun:.0f}")
+        table.add_row(str(number), bug.what, test or "nothing", f"{time.monotonic() - started:.0f}")
     console.print(table)
     return int(missed > 0)
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-KEPT = ROOT / "build" / "proof.json"
+REPORT = ROOT / "build" / "proof.json"
 TARGETS = (
     "long",
     "compiled",
@@ -56,8 +56,8 @@ class Outcome:
 
 def run_target(target: str, commit: str) -> Outcome:
     """Run a target of the Makefile; its output goes to build/proof-TARGET.log."""
-    log = KEPT.with_name(f"proof-{target}.log")
-    begun = time.monotonic()
+    log = REPORT.with_name(f"proof-{target}.log")
+    started = time.monotonic()
     with log.open("w") as output:
         command = ["make", "--no-print-directory", target]
         alone = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
@@ -65,7 +65,7 @@ def run_target(target: str, commit: str) -> Outcome:
             command, cwd=ROOT, env=alone, stdout=output, stderr=subprocess.STDOUT, check=False
         )
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return Outcome(target, commit, done.returncode, time.monotonic() - begun, lines[-1] if lines else "")
+    return Outcome(target, commit, done.returncode, time.monotonic() - started, lines[-1] if lines else "")
 
 
 def build_table(outcomes: Sequence[Outcome]) -> Table:
@@ -79,9 +79,9 @@ def build_table(outcomes: Sequence[Outcome]) -> Table:
 
 def read_outcomes(commit: str) -> dict[str, Outcome]:
     """Return what was run on a commit by earlier calls, by target."""
-    if not KEPT.is_file():
+    if not REPORT.is_file():
         return {}
-    found = [Outcome(**one) for one in json.loads(KEPT.read_text())]
+    found = [Outcome(**one) for one in json.loads(REPORT.read_text())]
     return {one.target: one for one in found if one.commit == commit}
 
 
@@ -104,14 +104,14 @@ def main() -> int:
     options.add_argument("--again", action="store_true", help="run also what has passed on this commit")
     given = options.parse_args()
     console, commit = Console(), find_commit()
-    KEPT.parent.mkdir(exist_ok=True)
+    REPORT.parent.mkdir(exist_ok=True)
     known = {} if given.again else read_outcomes(commit)
     for number, target in enumerate(given.targets or TARGETS, 1):
         if target in known and known[target].status == 0 and not commit.endswith("-dirty"):
             continue
         console.print(f"[{number}/{len(given.targets or TARGETS)}] make {target} …")
         known[target] = run_target(target, commit)
-        KEPT.write_text(json.dumps([asdict(one) for one in known.values()], indent=1))
+        REPORT.write_text(json.dumps([asdict(one) for one in known.values()], indent=1))
     console.print(build_table(list(known.values())))
     return int(any(one.status for one in known.values()))
 

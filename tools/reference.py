@@ -114,20 +114,22 @@ def _render_source() -> Iterator[str]:
 
 def _render_settings() -> Iterator[str]:
     own = {name: setting for name, setting in SETTINGS.items() if setting.meaning}
-    told = {name: setting for name, setting in SETTINGS.items() if setting.read_only}
-    taken: dict[str, list[str]] = {}
+    read_only = {name: setting for name, setting in SETTINGS.items() if setting.read_only}
+    by_notice: dict[str, list[str]] = {}
     for name, setting in SETTINGS.items():
         if setting.notice:
-            taken.setdefault(setting.notice, []).append(name)
+            by_notice.setdefault(setting.notice, []).append(name)
     yield "## Settings of a session\n"
     yield "`SET name = value`, `SET LOCAL`, `RESET name`, `SHOW name`, `SHOW VARIABLES`.\n"
     for name, setting in own.items():
         yield from _render_entry(name, _render_setting(name, setting))
     yield "\n### Told, and fixed\n"
-    yield from _wrap_text(", ".join(f"`{name}` ({setting.default})" for name, setting in told.items()) + ".")
+    yield from _wrap_text(
+        ", ".join(f"`{name}` ({setting.default})" for name, setting in read_only.items()) + "."
+    )
     yield "\n### Taken, without a meaning here\n"
     yield "Clients of RisingWave and PostgreSQL send them. A value that asks for something is answered by a notice.\n"
-    for notice, names in taken.items():
+    for notice, names in by_notice.items():
         yield from _render_notice(notice, names)
     yield ""
 
@@ -147,7 +149,7 @@ def _render_notice(notice: str, names: list[str]) -> list[str]:
 
 
 def _render_setting(name: str, setting: Setting) -> str:
-    others = [f"`{alias}`" for alias, meant in ALIASES.items() if meant == name]
+    others = [f"`{alias}`" for alias, target in ALIASES.items() if target == name]
     also = f" Also {', '.join(others)}." if others else ""
     return f"{setting.meaning}. Values: {setting.form_text}. Default: `{setting.default}`.{also}"
 
@@ -183,12 +185,12 @@ def _wrap_text(text: str, indent: str = "") -> list[str]:
 
 def main() -> None:
     """Write the page, or with `--check` tell whether it is as the code has it."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument(
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
         "--check", action="store_true", help="write nothing; end with 1 where the page is stale"
     )
     text = render_page()
-    if asked.parse_args().check:
+    if parser.parse_args().check:
         sys.exit(0 if PAGE.exists() and PAGE.read_text() == text else f"{PAGE} is stale: run make pages")
     PAGE.write_text(text)
 

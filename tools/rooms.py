@@ -53,8 +53,8 @@ class Drawing:
 
 
 def _read_contracts() -> list[dict[str, Any]]:
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    return [contract for contract in told if contract["type"] == "layers"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return [contract for contract in contracts if contract["type"] == "layers"]
 
 
 def build_import_graph() -> grimp.ImportGraph:
@@ -156,12 +156,12 @@ def strip_counts(text: str) -> str:
 
 def main() -> None:
     """Write the page, or with `--check` tell whether it has the arrows that there are."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument(
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
         "--check", action="store_true", help="write nothing; end with 1 where the page is stale"
     )
     text = render_page(build_import_graph())
-    if asked.parse_args().check:
+    if parser.parse_args().check:
         same = PAGE.exists() and strip_counts(PAGE.read_text()) == strip_counts(text)
         sys.exit(0 if same else f"{PAGE} is stale: run make pages")
     PAGE.write_text(text)

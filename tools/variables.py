@@ -215,11 +215,11 @@ def find_reads(path: Path) -> Iterator[str]:
     tree = ast.parse(text)
     names = _collect_constants(tree)
     for node in ast.walk(tree):
-        if (asked := _find_asked_name(node)) is not None:
-            if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
-                yield asked.value
-            elif isinstance(asked, ast.Name) and asked.id in names:
-                yield from names[asked.id]
+        if (name_node := _find_asked_name(node)) is not None:
+            if isinstance(name_node, ast.Constant) and isinstance(name_node.value, str):
+                yield name_node.value
+            elif isinstance(name_node, ast.Name) and name_node.id in names:
+                yield from names[name_node.id]
             else:
                 raise ValueError(f"{path}:{node.lineno}: which variable is read? Name it by a constant")  # type: ignore[attr-defined]
 
@@ -256,10 +256,12 @@ def _collect_constants(tree: ast.Module) -> dict[str, tuple[str, ...]]:
                 found[node.targets[0].id] = tuple(texts)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             source = ROOT / f"{node.module.replace('.', '/')}.py"
-            wanted = {alias.name: alias.asname or alias.name for alias in node.names if alias.name.isupper()}
-            if wanted and source.exists():
+            imported = {
+                alias.name: alias.asname or alias.name for alias in node.names if alias.name.isupper()
+            }
+            if imported and source.exists():
                 theirs = _collect_constants(ast.parse(source.read_text()))
-                found |= {own: theirs[name] for name, own in wanted.items() if name in theirs}
+                found |= {own: theirs[name] for name, own in imported.items() if name in theirs}
     for inner in ast.walk(tree):
         if not isinstance(inner, ast.comprehension | ast.For) or not isinstance(inner.target, ast.Name):
             continue

@@ -74,7 +74,7 @@ def compute_models_digest(models: Sequence[Model], naming: Naming | None = None)
 
 
 def build_driver_job(
-    models: Sequence[Model], written: Collection[str] = (), naming: Naming | None = None
+    models: Sequence[Model], external: Collection[str] = (), naming: Naming | None = None
 ) -> dg.JobDefinition:
     """Return the job of a driver over these models; tables in `written` are told of by the assets that write them."""
 
@@ -89,7 +89,7 @@ def build_driver_job(
         _leave_modules_alone()
         opened = hummock.session(spark.in_process(), config.epochs_in_flight)
         with forward_run_log(context), opened as session, _keep_heartbeat(context):
-            driver = Driver(context, session, models, config, written, naming)
+            driver = Driver(context, session, models, config, external, naming)
             try:
                 yield from map(naming.translate_event, driver.run())
             except dg.DagsterExecutionInterruptedError:
@@ -129,21 +129,21 @@ class Driver:
         session: "Session",
         models: Sequence[Model],
         config: DriverConfig,
-        written: Collection[str],
+        external: Collection[str],
         naming: Naming,
     ) -> None:
         self.context, self.session, self.models, self.config = context, session, models, config
         self.selected = {model.name for model in models if model.kind != "view"}
         self.naming = naming
         self._relations = list_read_relations(models)
-        self._written = {name for name in self._relations if name in written}
+        self._written = {name for name in self._relations if name in external}
         self.throttle = EventThrottle(
             config.event_seconds,
             {model.name: model.code_version for model in models},
             self._fetch_reported_tags(self._relations),
             group_models(models),
         )
-        self._seen = dict(self.throttle.seen)
+        self._reported_tags = dict(self.throttle.reported_tags)
         """What is told once all that is on its way is committed."""
         self._compared_at = time.monotonic()
         self._last_state: tuple[Mapping[str, int], ReportedTags] = ({}, {})
@@ -196,10 +196,10 @@ class Driver:
                     are_polled=self._polling is not None,
                 )
                 self._last_error = ""
-                told = session.epochs.has_ended or (self._polling is not None and self._polling.has_news)
+                has_news = session.epochs.has_ended or (self._polling is not None and self._polling.has_news)
                 if outdated := bool(pending.models) and self._is_outdated():
                     pending = replace(pending, models=())
-                if not is_known or told or (pending and self._is_due(pending)):
+                if not is_known or has_news or (pending and self._is_due(pending)):
                     self._run_epoch(pending, sync=not outdated)
                     is_known = True
                     continue
@@ -242,22 +242,22 @@ class Driver:
             return True
         tables = self.session.epochs.store.version.tables
         changes = {name: tables[name].last_change for name in self.selected if name in tables}
-        held = (changes, self._fetch_reported_tags(self._relations))
-        is_known, self._compared_at, self._last_state = held == self._last_state, now, held
-        self._seen = dict(held[1])
+        state = (changes, self._fetch_reported_tags(self._relations))
+        is_known, self._compared_at, self._last_state = state == self._last_state, now, state
+        self._reported_tags = dict(state[1])
         return is_known
 
     def _run_epoch(self, pending: Pending, *, sync: bool = True) -> None:
         """Take what is pending; what fails is told, and tried again at growing distances."""
         found: list[Event] = []
         if self._written:
-            self._seen |= self._fetch_reported_tags(self._written)
+            self._reported_tags |= self._fetch_reported_tags(self._written)
         try:
             for event in run_epoch(
                 self.session,
                 self.models,
                 self.selected,
-                self._seen,
+                self._reported_tags,
                 self.context,
                 EpochOptions(
                     None if self._polling is None else self._polling.take_reports(), sync, self.naming
@@ -267,7 +267,7 @@ class Driver:
                     continue
                 found.append(event)
                 if not isinstance(event, dg.AssetCheckEvaluation):
-                    record_tags(self._seen, self.throttle.convert_event(event))
+                    record_tags(self._reported_tags, self.throttle.convert_event(event))
         except dg.Failure as failure:
             self.context.log.error(failure.description or "an epoch has failed")
         self._in_flight.append((self.session.epochs.commit_in_flight, found))
@@ -285,7 +285,7 @@ class Driver:
             error = None if outcome is None else outcome.exception()
             if error is not None:
                 self.context.log.warning(f"an epoch was not committed, and is computed again: {error}")
-                self._seen = dict(self.throttle.seen)
+                self._reported_tags = dict(self.throttle.reported_tags)
                 continue
             yield from self.throttle.submit(events, time.monotonic())
 

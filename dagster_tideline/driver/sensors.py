@@ -109,16 +109,18 @@ def build_driver_sensor(
     )
     def driver_sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         now = time.time()
-        why, told = find_start_reason(context.instance, models, config.seconds, now, naming)
+        why, skip_reason = find_start_reason(context.instance, models, config.seconds, now, naming)
         if why is None:
-            return dg.SkipReason(told)
+            return dg.SkipReason(skip_reason)
         context.log.info(why)
-        given = {
+        driver_config = {
             "seconds": config.seconds,
             "event_seconds": config.event_seconds,
             "epochs_in_flight": config.epochs_in_flight,
         }
         tags = {MODELS_TAG: compute_models_digest(models, naming), GROUP_TAG: GROUP}
-        return dg.RunRequest(run_config={"ops": {naming.format_name(DRIVE): {"config": given}}}, tags=tags)
+        return dg.RunRequest(
+            run_config={"ops": {naming.format_name(DRIVE): {"config": driver_config}}}, tags=tags
+        )
 
     return driver_sensor

@@ -82,11 +82,11 @@ def build_valid_spec(
         spec = build_asset_spec(model, relation, catalog, naming)
         dg.multi_asset(name="trial", specs=[spec], check_specs=checks)(lambda: None)
     except (dg.DagsterError, CheckError) as error:
-        told = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0]
         _LOG.warning(
-            "%s: Dagster does not take what is said of the asset %s: %s", model.path, model.name, told
+            "%s: Dagster does not take what is said of the asset %s: %s", model.path, model.name, reason
         )
-        refused = replace(model, error=model.error or f"{model.path}: Dagster refuses the asset: {told}")
+        refused = replace(model, error=model.error or f"{model.path}: Dagster refuses the asset: {reason}")
         description = _format_description(refused, model.description)
         key = naming.get_key(model.name)
         return dg.AssetSpec(key, description=description, skippable=model.kind != "view"), ()
@@ -95,8 +95,8 @@ def build_valid_spec(
 
 def build_column_schema(columns: Sequence[RelationColumn]) -> dg.TableSchema | None:
     """Return the visible columns for Dagster's column view, or None if they are not known yet."""
-    shown = [column for column in columns if not column.hidden]
-    if not shown:
+    visible = [column for column in columns if not column.hidden]
+    if not visible:
         return None
     return dg.TableSchema(
         columns=[
@@ -105,7 +105,7 @@ def build_column_schema(columns: Sequence[RelationColumn]) -> dg.TableSchema | N
                 column.type or "?",
                 constraints=dg.TableColumnConstraints(nullable=column.nullable),
             )
-            for column in shown
+            for column in visible
         ]
     )
 
@@ -116,8 +116,8 @@ def build_column_lineage(model: Model, catalog: Catalog, naming: Naming) -> dg.T
     if model.error is not None or any(name not in relations for name in model.reads):
         return None
     if model.kind == "sink":
-        shown = [column.name for column in relations[model.reads[0]].columns if not column.hidden]
-        return _build_lineage({name: ((model.reads[0], name),) for name in shown}, naming)
+        visible = [column.name for column in relations[model.reads[0]].columns if not column.hidden]
+        return _build_lineage({name: ((model.reads[0], name),) for name in visible}, naming)
     if model.kind not in ("view", "materialized view"):
         return None
     try:

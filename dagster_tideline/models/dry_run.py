@@ -24,12 +24,12 @@ def find_refused_models(
     """
     from engine.session import Session
 
-    apart = {model.name for model in models if model.error is not None or model.kind == "sink"}
-    apart |= stored.keys() - {model.name for model in models}
+    excluded = {model.name for model in models if model.error is not None or model.kind == "sink"}
+    excluded |= stored.keys() - {model.name for model in models}
     tried: list[Model] = []
     for model in models:  # inputs come before their readers
-        if model.name in apart or apart.intersection(model.reads):
-            apart.add(model.name)
+        if model.name in excluded or excluded.intersection(model.reads):
+            excluded.add(model.name)
         else:
             bare = strip_options(model.sql, model.dialect, COPY_OPTIONS) if model.copy else model.sql
             tried.append(replace(model, sql=bare))

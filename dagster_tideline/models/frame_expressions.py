@@ -65,9 +65,9 @@ class FrameExpressions:
         kind = expr.WhichOneof("expr_type")
         write = getattr(self, f"_{kind}", None)
         if write is None:
-            shown = str(kind).replace("_", " ")
+            label = str(kind).replace("_", " ")
             raise build_frame_error(
-                f"an expression of the kind {shown}", "write it with the functions of pyspark.sql.functions"
+                f"an expression of the kind {label}", "write it with the functions of pyspark.sql.functions"
             )
         return str(write(getattr(expr, kind)))
 
@@ -118,36 +118,36 @@ class FrameExpressions:
         return f"{node.function_name}({self.render_list(node.arguments)})"
 
     def _unresolved_function(self, node: Any) -> str:
-        name, given = node.function_name, list(node.arguments)
+        name, arguments = node.function_name, list(node.arguments)
         if node.is_user_defined_function or node.is_internal:
             raise build_frame_error(f"a call of {name}", "use functions that SQL has")
         plain = name.lower()
         if node.is_distinct:
-            return f"{name}(DISTINCT {self.render_list(given)})"
+            return f"{name}(DISTINCT {self.render_list(arguments)})"
         if plain == "struct":  # whose fields are called as its arguments are
-            return f"struct({', '.join(map(self._render_field, given))})"
-        if plain == "arrays_zip" and any(one.WhichOneof("expr_type") == "alias" for one in given):
+            return f"struct({', '.join(map(self._render_field, arguments))})"
+        if plain == "arrays_zip" and any(one.WhichOneof("expr_type") == "alias" for one in arguments):
             raise build_frame_error(
                 "a name inside arrays_zip", "give the lists their names in a select before"
             )
-        if plain in _BINARY and len(given) == 2:
-            return f"({self.render(given[0])} {_BINARY[plain]} {self.render(given[1])})"
-        if plain in _PREFIX_OPERATORS and len(given) == 1:
-            return f"({_PREFIX_OPERATORS[plain]}{self.render(given[0])})"
-        if plain in _POSTFIX_OPERATORS and len(given) == 1:
-            return f"({self.render(given[0])}{_POSTFIX_OPERATORS[plain]})"
+        if plain in _BINARY and len(arguments) == 2:
+            return f"({self.render(arguments[0])} {_BINARY[plain]} {self.render(arguments[1])})"
+        if plain in _PREFIX_OPERATORS and len(arguments) == 1:
+            return f"({_PREFIX_OPERATORS[plain]}{self.render(arguments[0])})"
+        if plain in _POSTFIX_OPERATORS and len(arguments) == 1:
+            return f"({self.render(arguments[0])}{_POSTFIX_OPERATORS[plain]})"
         if plain == "in":
-            return f"({self.render(given[0])} IN ({self.render_list(given[1:])}))"
+            return f"({self.render(arguments[0])} IN ({self.render_list(arguments[1:])}))"
         if plain == "when":
-            pairs = zip(given[::2], given[1::2], strict=False)
+            pairs = zip(arguments[::2], arguments[1::2], strict=False)
             cases = " ".join(f"WHEN {self.render(when)} THEN {self.render(then)}" for when, then in pairs)
-            other = f" ELSE {self.render(given[-1])}" if len(given) % 2 else ""
+            other = f" ELSE {self.render(arguments[-1])}" if len(arguments) % 2 else ""
             return f"CASE {cases}{other} END"
         if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
             raise build_frame_error(
                 f"the operator {name}", "write it with the functions of pyspark.sql.functions"
             )
-        return f"{name}({self.render_list(given)})"
+        return f"{name}({self.render_list(arguments)})"
 
     def _render_field(self, expr: Any) -> str:
         if expr.WhichOneof("expr_type") != "alias":
@@ -156,11 +156,11 @@ class FrameExpressions:
 
     def _lambda_function(self, node: Any) -> str:
         names = []
-        taken = {
+        used_names = {
             *re.findall(r"\w+", str(node).lower()),
             *self._variables.values(),
         }  # a column of the name would be hidden
-        free = (name for number in count(1) if (name := f"x{number}") not in taken)
+        free = (name for number in count(1) if (name := f"x{number}") not in used_names)
         for argument in node.arguments:  # their own names count on from one process to the next
             name = next(free)
             self._variables[".".join(argument.name_parts)] = name
@@ -205,8 +205,8 @@ class FrameExpressions:
             values = (
                 value.elements if kind == "array" else getattr(value, value.WhichOneof("value_type")).values
             )
-            shown = (self._literal(one) if hasattr(one, "WhichOneof") else str(one) for one in values)
-            return f"array({', '.join(shown)})"
+            items = (self._literal(one) if hasattr(one, "WhichOneof") else str(one) for one in values)
+            return f"array({', '.join(items)})"
         if write is None:
             raise build_frame_error(
                 f"a constant of the kind {kind.replace('_', ' ')}", "write it with expr('…')"

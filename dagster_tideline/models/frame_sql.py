@@ -82,9 +82,9 @@ class _FrameWriter:
         kind = relation.WhichOneof("rel_type")
         write: Callable[[Any], _FrameQuery] | None = getattr(self, f"_{kind}", None)
         if write is None:
-            shown = str(kind).replace("_", " ")
+            label = str(kind).replace("_", " ")
             hint = "use select, filter, join, groupBy with agg, union, orderBy with limit, distinct, withColumn or drop"
-            raise build_frame_error(f"the operator {shown}, which views do not support", hint)
+            raise build_frame_error(f"the operator {label}, which views do not support", hint)
         found = write(getattr(relation, kind))
         number = relation.common.plan_id
         if number in found.places:
@@ -162,9 +162,9 @@ class _FrameWriter:
             place = query.places[number]
             if not place.has_column(name):
                 hint = "take it along in the select, or say which one is meant by its name alone: col('x')"
-                told = "all columns" if name is None else f"the column {name}"
+                what = "all columns" if name is None else f"the column {name}"
                 raise build_frame_error(
-                    f"{told} of a frame from before a select or join that made others of them", hint
+                    f"{what} of a frame from before a select or join that made others of them", hint
                 )
             if name is None and query.items > 1 and place.alias is None:
                 raise build_frame_error("all columns of a joined frame beside those of another", _SELECT_HINT)

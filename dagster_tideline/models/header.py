@@ -108,29 +108,29 @@ def parse_tags(line: HeaderLine, text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     at = line.start
     for part in line.value.split(","):
-        told = _TAG.fullmatch(part.strip())
-        if told is None or told[1].split("/")[0] in ("dagster", "tideline"):
+        match = _TAG.fullmatch(part.strip())
+        if match is None or match[1].split("/")[0] in ("dagster", "tideline"):
             hint = "write tags: name=value, other; with letters, digits, _, - and ., not below dagster/ or tideline/"
             raise build_error(f'"{part.strip()}" is no tag', at + len(part) - len(part.lstrip()), text, hint)
-        found[told[1]] = told[2] or ""
+        found[match[1]] = match[2] or ""
         at += len(part) + 1
     return found
 
 
 def parse_freshness(line: HeaderLine, text: str) -> dg.FreshnessPolicy:
     """Return the policy that `60 s warn 30 s` says; raises SqlError where Dagster takes none such."""
-    told = _FRESHNESS.fullmatch(line.value.strip())
+    match = _FRESHNESS.fullmatch(line.value.strip())
     form = "write freshness: 10 min warn 5 min, with s, min, h or d"
-    if told is None:
+    if match is None:
         raise build_error(f'"{line.value}" is no time to be fresh within', line.start, text, form)
-    fail = int(told[1]) * _UNITS[told[2].lower()]
-    warn = int(told[3]) * _UNITS[told[4].lower()] if told[3] is not None else None
+    fail = int(match[1]) * _UNITS[match[2].lower()]
+    warn = int(match[3]) * _UNITS[match[4].lower()] if match[3] is not None else None
     if fail < SHORTEST_SECONDS:
         hint = f"{form}: Dagster looks at ages of {SHORTEST_SECONDS} s and more"
         raise build_error(f"{line.value} is too short a time to be fresh within", line.start, text, hint)
     if warn is not None and not 0 < warn < fail:
         raise build_error(
-            "the warning comes no sooner than the failure", line.start + told.start(3), text, form
+            "the warning comes no sooner than the failure", line.start + match.start(3), text, form
         )
     return dg.FreshnessPolicy.time_window(
         fail_window=datetime.timedelta(seconds=fail),
@@ -159,12 +159,12 @@ def build_header_lines(
     owners: Sequence[str], tags: Mapping[str, str], texts: Mapping[str, str | None]
 ) -> dict[str, str]:
     """Return what a decorator or a component says as the lines of a header say it."""
-    told = {key: text for key, text in texts.items() if text is not None}
+    lines = {key: text for key, text in texts.items() if text is not None}
     if owners:
-        told["owners"] = ", ".join(owners)
+        lines["owners"] = ", ".join(owners)
     if tags:
-        told["tags"] = ", ".join(f"{name}={value}" if value else name for name, value in tags.items())
-    return told
+        lines["tags"] = ", ".join(f"{name}={value}" if value else name for name, value in tags.items())
+    return lines
 
 
 def build_error(message: str, at: int, text: str, hint: str) -> SqlError:

@@ -125,11 +125,11 @@ def load_models(folder: Path, said: Mapping[str, str] | None = None) -> tuple[Mo
 
 
 def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
-    shown = path.relative_to(folder).as_posix()
+    relative_path = path.relative_to(folder).as_posix()
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        return _build_broken_models(path, shown, f"{shown} can't be read: {error}", "")
+        return _build_broken_models(path, relative_path, f"{relative_path} can't be read: {error}", "")
     shared = parse_header(
         text, strict=False
     )  # it holds for all statements; what is wrong is told with its own
@@ -139,12 +139,12 @@ def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
         dialect = said_dialect
     else:
         hint = f"use one of {', '.join(DIALECTS)}"
-        told = f'dialect "{said_dialect}" is unknown'
-        wrong_dialect = build_error(told, shared.lines["dialect"].start, text, hint)
+        reason = f'dialect "{said_dialect}" is unknown'
+        wrong_dialect = build_error(reason, shared.lines["dialect"].start, text, hint)
     try:
         statements = split_statements(text, dialect)
     except TidelineError as error:
-        return _build_broken_models(path, shown, f"{shown}: {wrong_dialect or error}", text)
+        return _build_broken_models(path, relative_path, f"{relative_path}: {wrong_dialect or error}", text)
     usual = {**_build_defaults(path, folder, said), **shared.lines}
     models = []
     end = 0
@@ -156,13 +156,15 @@ def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
                 raise wrong_dialect
             own = parse_header(statement, text, begin)
             header = Header({**usual, **own.lines}, own.checks)
-            models.append(_build_model(statement, shown, dialect, header, text, begin))
+            models.append(_build_model(statement, relative_path, dialect, header, text, begin))
         except TidelineError as error:
             suffix = f"_{number + 1}" if len(statements) > 1 else ""
-            told = f"{shown}: {locate_in_file(error, text, begin)}"
+            reason = f"{relative_path}: {locate_in_file(error, text, begin)}"
             plain = Header({key: usual[key] for key in ("group", "owners", "description") if key in usual})
-            known = _load_without_header(statement, shown, dialect, plain, told)
-            models += [known] if known else _build_broken_models(path, shown, told, statement, suffix)[:1]
+            known = _load_without_header(statement, relative_path, dialect, plain, reason)
+            models += (
+                [known] if known else _build_broken_models(path, relative_path, reason, statement, suffix)[:1]
+            )
     return models
 
 
@@ -175,22 +177,22 @@ def _load_without_header(text: str, path: str, dialect: Dialect, header: Header,
 
 
 def _load_python_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
-    shown = path.relative_to(folder).as_posix()
+    relative_path = path.relative_to(folder).as_posix()
     try:
         declared = load_declarations(path)
     except TidelineError as error:
-        return _build_broken_models(path, shown, f"{shown}: {error}", "")
+        return _build_broken_models(path, relative_path, f"{relative_path}: {error}", "")
     models = []
     for declaration in declared:
         own = {key: HeaderLine(value) for key, value in declaration.header.items()}
         header = Header({**_build_defaults(path, folder, said), **own})
         try:
             text = declaration.build_statement()
-            models.append(_build_model(text, shown, declaration.dialect, header, ""))
+            models.append(_build_model(text, relative_path, declaration.dialect, header, ""))
         except TidelineError as error:
-            told = f"{shown}, line {declaration.line}, {declaration.name}: {error}"
+            reason = f"{relative_path}, line {declaration.line}, {declaration.name}: {error}"
             name = as_asset_name(declaration.name)
-            models.append(Model(name, "materialized view", "", shown, error=told))
+            models.append(Model(name, "materialized view", "", relative_path, error=reason))
     return models
 
 
@@ -211,7 +213,7 @@ def _build_model(text: str, path: str, dialect: Dialect, header: Header, whole: 
     at = whole.find(own, begin) if whole else -1
     delta = header.lines.get(DELTA)
     places = (header.checks[0].start if header.checks else at, delta.start if delta else None)
-    written = SourceText(whole, at, own, *places) if at >= 0 else None
+    source = SourceText(whole, at, own, *places) if at >= 0 else None
     if header.checks:
         text = _add_checks(text, statement, dialect, header.checks, whole)
     if delta is not None:
@@ -231,13 +233,13 @@ def _build_model(text: str, path: str, dialect: Dialect, header: Header, whole: 
         automation=parse_automation(header.lines["automation"], whole)
         if "automation" in header.lines
         else None,
-        source_text=written,
+        source_text=source,
     )
     _check_can_be_asset(statement, text)
     match statement:
         case CreateTable():
             columns = tuple(statement.columns)
-            kind = "source" if statement.passes else "table"
+            kind = "source" if statement.pass_through else "table"
             return model(statement.name, kind, columns=columns, options=dict(statement.options))
         case CreateMaterializedView():
             reads = find_read_relations(statement.query)
@@ -293,9 +295,9 @@ def _add_checks(
         raise build_error("checks are in the header and in WITH", first, whole, "leave one of the two out")
     for check in checks:
         _check_syntax(check.value, check.start, whole)
-    told = ";\n".join(check.value for check in checks)
-    _check_syntax(told, first, whole)
-    return with_option(text, dialect, CHECKS, told)
+    check_text = ";\n".join(check.value for check in checks)
+    _check_syntax(check_text, first, whole)
+    return with_option(text, dialect, CHECKS, check_text)
 
 
 def _add_delta(text: str, statement: Statement, dialect: Dialect, line: HeaderLine, whole: str) -> str:
@@ -328,10 +330,12 @@ def _strip_header(text: str) -> str:
     return "\n".join(lines[first:])
 
 
-def _build_broken_models(path: Path, shown: str, error: str, sql: str, suffix: str = "") -> list[Model]:
+def _build_broken_models(
+    path: Path, relative_path: str, error: str, sql: str, suffix: str = ""
+) -> list[Model]:
     """Return the models of a text that can't be read, under the names that it gives them if these can be seen."""
     named = find_created_names(sql) or [(as_asset_name(path.stem) + suffix, "materialized view")]
-    return [Model(name, kind, sql, shown, error=error) for name, kind in named]
+    return [Model(name, kind, sql, relative_path, error=error) for name, kind in named]
 
 
 def as_asset_name(text: str) -> str:
@@ -345,9 +349,9 @@ def _merge_duplicates(models: Sequence[Model]) -> list[Model]:
     for model in models:
         other = first.setdefault(model.name, model)
         if other is not model:
-            told = f"{model.name} is declared twice: in {other.path} and in {model.path}"
+            reason = f"{model.name} is declared twice: in {other.path} and in {model.path}"
             first[model.name] = Model(
-                other.name, other.kind, other.sql, other.path, other.dialect, error=told
+                other.name, other.kind, other.sql, other.path, other.dialect, error=reason
             )
     return list(first.values())
 

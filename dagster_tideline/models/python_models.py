@@ -37,10 +37,10 @@ class Declaration:
     def build_statement(self) -> str:
         """Return CREATE MATERIALIZED VIEW with the function's query; raises SqlError if it returns none."""
         query = self._call_query()
-        shown = ", ".join(
+        options_text = ", ".join(
             f"{key} = {render_literal(str(value), self.dialect)}" for key, value in self.options.items()
         )
-        with_options = f" WITH ({shown})" if shown else ""
+        with_options = f" WITH ({options_text})" if options_text else ""
         return f"CREATE MATERIALIZED VIEW {self.name}{with_options} AS\n{query.strip()}"
 
     def _call_query(self) -> str:
@@ -108,9 +108,9 @@ def materialized_view(
             owners, tags or {}, {key: said[key] for key in HEADER_ARGUMENTS if key in said}
         )
         options = {key: value for key, value in said.items() if key not in HEADER_ARGUMENTS}
-        told = {"checks": "; ".join(checks)} | options if checks else options
+        all_options = {"checks": "; ".join(checks)} | options if checks else options
         line = function.__code__.co_firstlineno
-        return Declaration(function.__name__, function, dialect, told, header, line)
+        return Declaration(function.__name__, function, dialect, all_options, header, line)
 
     return declare
 

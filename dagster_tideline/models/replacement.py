@@ -33,18 +33,20 @@ VIEWS = ("view", "materialized view")
 
 def get_delta_options(relation: Relation) -> Mapping[str, str]:
     """Return the options of the Delta table that a view keeps."""
-    kept = parse_statement(relation.sql, relation.dialect)
-    return kept.copy if isinstance(kept, CreateMaterializedView) else {}
+    statement = parse_statement(relation.sql, relation.dialect)
+    return statement.copy if isinstance(statement, CreateMaterializedView) else {}
 
 
 def set_delta_table(session: Session, model: Model) -> None:
     """Let a view keep the Delta table of its model, or none; the session speaks the model's dialect."""
     for sink in list_copies(session.stored, model.name):
         session.sql(f"DROP SINK {exp.to_identifier(sink.name, quoted=True).sql(dialect=model.dialect)}")
-    told = ", ".join(f"{key} = {render_literal(value, model.dialect)}" for key, value in model.copy.items())
-    if told:
+    options = ", ".join(
+        f"{key} = {render_literal(value, model.dialect)}" for key, value in model.copy.items()
+    )
+    if options:
         name = exp.to_identifier(model.name, quoted=True).sql(dialect=model.dialect)
-        session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({told})", build=False)
+        session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({options})", build=False)
 
 
 class ReplacementRefused(Exception):
@@ -135,9 +137,11 @@ class _Replacer:
         """Give a relation that was made anew what no text says: its comments, and that it is paused."""
         session, name = self.session, relation.name
         now = session.catalog.get(name)
-        told = msgspec.structs.replace(now, comment=relation.comment, columns=carry_comments(now, relation))
-        if told != now:
-            session.store.commit(Commit(catalog=encode_entries({name: told}, {})))
+        restored = msgspec.structs.replace(
+            now, comment=relation.comment, columns=carry_comments(now, relation)
+        )
+        if restored != now:
+            session.store.commit(Commit(catalog=encode_entries({name: restored}, {})))
         if name not in self._paused:
             return
         if relation.kind == SINK:
@@ -172,23 +176,23 @@ def explain_refusal(
     refused: ReplacementRefused, changed: Iterable[str], models: Mapping[str, Model]
 ) -> dict[str, str]:
     """Return what is wrong, by the changed models that stay as they were because of it."""
-    model, told = models.get(refused.name), {}
+    model, reasons = models.get(refused.name), {}
     for name in changed:
         own = models[name]
         if name == refused.name:
-            told[name] = f"{own.format_error(refused.error)}\n{name} stays as it was until then"
+            reasons[name] = f"{own.format_error(refused.error)}\n{name} stays as it was until then"
         elif model is not None:
             error = model.format_error(refused.error)
-            told[name] = (
+            reasons[name] = (
                 f"{own.path}: {name} stays as it was, as {refused.name} could not follow it:\n{error}"
             )
         else:
             hint = f"change it so that {refused.name} can be, or drop that first"
-            told[name] = (
+            reasons[name] = (
                 f"{own.path}: {name} stays as it was, as {refused.name}, which somebody has made over it by hand, could not "
                 f"follow it:\n{refused.error}\n{hint}"
             )
-    return told
+    return reasons
 
 
 @contextmanager

@@ -215,6 +215,6 @@ def _make_folders(models: Sequence[Model]) -> dict[str, str]:
             except PathNotAllowed as error:
                 errors[model.name] = f"{model.path}: {error}"
             except OSError as error:
-                told = f"the landing folder {path} can't be made: {error.strerror}"
-                errors[model.name] = f"{model.path}: {told}"
+                reason = f"the landing folder {path} can't be made: {error.strerror}"
+                errors[model.name] = f"{model.path}: {reason}"
     return errors

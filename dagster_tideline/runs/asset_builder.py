@@ -27,7 +27,7 @@ WORKER_TAG = "tideline/worker"
 def build_assets(
     models: Sequence[Model],
     relations: Mapping[str, Relation],
-    written: Collection[str] = (),
+    external: Collection[str] = (),
     naming: Naming | None = None,
 ) -> list[dg.AssetsDefinition | dg.AssetSpec]:
     """Return the assets of the models; `relations` are those that the store holds already.
@@ -40,22 +40,22 @@ def build_assets(
         for model in models
         if model.kind == "view"
     ]
-    ours = list_epoch_models(models) - set(written)
+    ours = list_epoch_models(models) - set(external)
     own = [model for model in models if model.name in ours]
-    told = [
+    validated = [
         build_valid_spec(
             model, relations.get(model.name), catalog, naming, build_check_specs([model], naming)
         )
         for model in own
     ]
-    specs, checks = [spec for spec, _ in told], [check for _, found in told for check in found]
-    cut = [
+    specs, checks = [spec for spec, _ in validated], [check for _, found in validated for check in found]
+    partitioned = [
         build_partitioned_asset(model, relations.get(model.name), catalog, naming)
         for model in models
         if model.is_partitioned
     ]
     if not specs:
-        return [*plain, *cut]
+        return [*plain, *partitioned]
 
     @dg.multi_asset(name=naming.format_name(OP_NAME), specs=specs, check_specs=checks, can_subset=True)
     @naming.bind
@@ -66,17 +66,17 @@ def build_assets(
         selected = naming.find_names(context.selected_asset_keys)
         if selected >= ours:  # an epoch of everything, also of what are assets of their own
             selected |= {model.name for model in models if model.kind != "view"}
-        told = fetch_reported_tags(context.instance, list_read_relations(models), naming)
+        reported_tags = fetch_reported_tags(context.instance, list_read_relations(models), naming)
         with forward_run_log(context), hummock.session(spark) as session:
             epochs = chain(
-                run_epoch(session, models, selected, told, context, EpochOptions(naming=naming)),
+                run_epoch(session, models, selected, reported_tags, context, EpochOptions(naming=naming)),
                 run_follow_ups(context, session, models, selected, naming),
             )
             for event in epochs:
-                if event.asset_key is None or event.asset_key.to_user_string() not in written:
+                if event.asset_key is None or event.asset_key.to_user_string() not in external:
                     yield naming.translate_event(event)
 
-    return [epoch, *plain, *cut]
+    return [epoch, *plain, *partitioned]
 
 
 def list_epoch_models(models: Sequence[Model]) -> set[str]:

@@ -59,10 +59,10 @@ def build_table_event(
     epoch = str(find_content_epoch(table, None, known))
     if epoch == known and (landed is None or not landed.files) and not always:
         return None
-    passes = table.table.options.passes
+    pass_through = table.table.options.passes
     metadata: dict[str, Metadata] = {
         "epoch": format_epoch(table.committed_epoch),
-        "changes_kept" if passes else "rows_at_most": table.row_count,
+        "changes_kept" if pass_through else "rows_at_most": table.row_count,
         "state_bytes": table.size_bytes,
     }
     if landed is not None:
@@ -123,9 +123,9 @@ def build_view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Me
         "rule": report.rule,
     }
     if report.quarantined:
-        told = [f"partition {key} {text}" for key, text in report.quarantined.items()]
-        metadata["partitions_quarantined"] = len(told)
-        metadata["quarantine"] = dg.MetadataValue.md(_format_list(tuple(told)))
+        lines = [f"partition {key} {text}" for key, text in report.quarantined.items()]
+        metadata["partitions_quarantined"] = len(lines)
+        metadata["quarantine"] = dg.MetadataValue.md(_format_list(tuple(lines)))
     if report.skew:
         metadata["skew"] = dg.MetadataValue.md(_format_list(report.skew))
     if report.partition_rows_read:
@@ -176,13 +176,17 @@ def fetch_reported_tags(
     return found
 
 
-def get_reported_version(told: ReportedTags, name: str) -> str | None:
+def get_reported_version(reported_tags: ReportedTags, name: str) -> str | None:
     """Return the data version that an asset's newest event says."""
-    return told.get(name, {}).get(DATA_VERSION_TAG)
+    return reported_tags.get(name, {}).get(DATA_VERSION_TAG)
 
 
 def build_input_tags(
-    reads: Sequence[str], version: Version, epoch: int | None, told: ReportedTags, others: Mapping[str, str]
+    reads: Sequence[str],
+    version: Version,
+    epoch: int | None,
+    reported_tags: ReportedTags,
+    others: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the tags that pin an asset's provenance to the content of its inputs at the epoch that it reflects.
 
@@ -196,7 +200,7 @@ def build_input_tags(
             tags[INPUT_VERSION + name] = others.get(name, INITIAL_VERSION)
         else:
             tags[INPUT_VERSION + name] = str(
-                find_content_epoch(table, epoch, get_reported_version(told, name))
+                find_content_epoch(table, epoch, get_reported_version(reported_tags, name))
             )
     return tags
 
@@ -210,20 +214,20 @@ def add_pointers(tags: Mapping[str, str]) -> dict[str, str]:
 def is_reported(tags: Mapping[str, str], code_version: str, inputs: Mapping[str, str]) -> bool:
     """Tell whether an asset's newest event names this code version, and these inputs and no others, as Dagster asks for them."""
     known = {tag: value for tag, value in tags.items() if tag.startswith(INPUT_VERSION)}
-    wanted = {tag: value for tag, value in inputs.items() if tag.startswith(INPUT_VERSION)}
-    pointed = all(INPUT_POINTER + tag.removeprefix(INPUT_VERSION) in tags for tag in wanted)
-    return tags.get(CODE_VERSION_TAG) == code_version and known == wanted and pointed
+    expected = {tag: value for tag, value in inputs.items() if tag.startswith(INPUT_VERSION)}
+    pointed = all(INPUT_POINTER + tag.removeprefix(INPUT_VERSION) in tags for tag in expected)
+    return tags.get(CODE_VERSION_TAG) == code_version and known == expected and pointed
 
 
-def is_newer(told: Mapping[str, str], own: Mapping[str, str]) -> bool:
+def is_newer(reported: Mapping[str, str], own: Mapping[str, str]) -> bool:
     """Tell whether an event with the tags `told` says of an asset, or of an input of it, what came after `own`."""
-    if DATA_VERSION_TAG not in told:
+    if DATA_VERSION_TAG not in reported:
         return False
-    tags = [tag for tag in {**told, **own} if tag == DATA_VERSION_TAG or tag.startswith(INPUT_VERSION)]
-    found = [(_parse_version(told.get(tag)), _parse_version(own.get(tag))) for tag in tags]
+    tags = [tag for tag in {**reported, **own} if tag == DATA_VERSION_TAG or tag.startswith(INPUT_VERSION)]
+    found = [(_parse_version(reported.get(tag)), _parse_version(own.get(tag))) for tag in tags]
     if any(theirs > ours for theirs, ours in found):
         return True
-    return told.get(CODE_VERSION_TAG) != own.get(CODE_VERSION_TAG) and all(a == b for a, b in found)
+    return reported.get(CODE_VERSION_TAG) != own.get(CODE_VERSION_TAG) and all(a == b for a, b in found)
 
 
 def _parse_version(version: str | None) -> int:
@@ -236,6 +240,6 @@ def format_failures(errors: Mapping[str, str]) -> str:
 
 
 def _format_list(lines: tuple[str, ...]) -> str:
-    shown = "\n".join(f"- {line}" for line in lines[:SHOWN_WARNINGS])
+    bullets = "\n".join(f"- {line}" for line in lines[:SHOWN_WARNINGS])
     more = len(lines) - SHOWN_WARNINGS
-    return shown + (f"\n- and {more} more" if more > 0 else "")
+    return bullets + (f"\n- and {more} more" if more > 0 else "")

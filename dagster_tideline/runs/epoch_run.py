@@ -62,7 +62,7 @@ def run_epoch(
     session: Session,
     models: Sequence[Model],
     selected: Collection[str],
-    told: ReportedTags,
+    reported_tags: ReportedTags,
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
     options: EpochOptions | None = None,
 ) -> Iterator[Event]:
@@ -78,7 +78,7 @@ def run_epoch(
     for name in dict.fromkeys((*synced.changed, *synced.created)):
         log.info(f"{'changed' if name in synced.changed else 'created'} {name}")
     errors = {name: error for name, error in synced.errors.items() if name in selected}
-    shown_as = _ReportedState(models, told)
+    state = _ReportedState(models, reported_tags)
     everything = {model.name for model in models if model.kind != "view"} <= set(selected)
     stored = session.catalog.relations
     ours = [model for model in models if model.name in selected and model.name in stored]
@@ -93,7 +93,7 @@ def run_epoch(
     log = _LOG if session.epochs.are_driven else log
     _log_landing(landings, errors, log)
     before = session.epochs.store.version
-    cut = {model.name for model in models if model.is_partitioned and model.name in selected}
+    partitioned = {model.name for model in models if model.is_partitioned and model.name in selected}
     flushed = session.flush(
         None if everything else views,
         eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
@@ -106,17 +106,24 @@ def run_epoch(
     errors |= {
         f"{view}, partition {key}": format_remedy(view, key, one) for (view, key), one in poison.items()
     }
-    yield from _report_tables(session, tables, landings, shown_as, errors)
-    shown = list(_report_views(session, flushed, set(selected) - cut, shown_as, errors))
-    yield from shown
+    yield from _report_tables(session, tables, landings, state, errors)
+    view_events = list(_report_views(session, flushed, set(selected) - partitioned, state, errors))
+    yield from view_events
     yield from _report_partitioned_views(
-        session, [one for one in flushed.views if one.view in cut], told, context, options.naming, before
+        session,
+        [one for one in flushed.views if one.view in partitioned],
+        reported_tags,
+        context,
+        options.naming,
+        before,
     )
-    asked = find_planned_checks(context, options.naming) | _find_checked_views(flushed, selected, shown)
+    checked = find_planned_checks(context, options.naming) | _find_checked_views(
+        flushed, selected, view_events
+    )
     for model in models:
-        if model.name in asked:
+        if model.name in checked:
             yield from build_check_events(model, session.epochs.store.version)
-    yield from _report_sinks(session, flushed, selected, shown_as, errors, log)
+    yield from _report_sinks(session, flushed, selected, state, errors, log)
     if errors:
         raise dg.Failure(format_failures(errors), metadata={name: text for name, text in errors.items()})
 
@@ -124,8 +131,8 @@ def run_epoch(
 class _ReportedState:
     """What Dagster has been told of assets, and how their inputs are told of."""
 
-    def __init__(self, models: Sequence[Model], told: ReportedTags) -> None:
-        self.reported_tags = told
+    def __init__(self, models: Sequence[Model], reported_tags: ReportedTags) -> None:
+        self.reported_tags = reported_tags
         self._code = {model.name: model.code_version for model in models}
         self._partitioned = {model.name for model in models if model.is_partitioned}
         self._reads = {
@@ -133,7 +140,7 @@ class _ReportedState:
         }
         counted = {model.name for model in models if model.kind != "view"}
         read = {name for names in self._reads.values() for name in names}
-        versions = {name: get_reported_version(told, name) for name in read}
+        versions = {name: get_reported_version(reported_tags, name) for name in read}
         # Plain views, and assets of somebody else: an epoch is their version only where they say one.
         self._others = {
             name: version or INITIAL_VERSION
@@ -160,7 +167,7 @@ class _ReportedState:
 def _report_partitioned_views(
     session: Session,
     reports: Sequence[ViewReport],
-    told: ReportedTags,
+    reported_tags: ReportedTags,
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
     naming: Naming,
     before: Version,
@@ -171,7 +178,7 @@ def _report_partitioned_views(
     for report in reports:
         found = list(
             build_partition_events(
-                session, report, get_reported_version(told, report.view), context.instance, naming
+                session, report, get_reported_version(reported_tags, report.view), context.instance, naming
             )
         )
         yield from found
@@ -180,13 +187,15 @@ def _report_partitioned_views(
             yield build_quarantine_check(report.view, after)
 
 
-def _find_checked_views(flushed: FlushReport, selected: Collection[str], shown: Sequence[Event]) -> set[str]:
+def _find_checked_views(
+    flushed: FlushReport, selected: Collection[str], view_events: Sequence[Event]
+) -> set[str]:
     """Return the views whose checks are told without being asked for: those that moved or failed, and all that are shown.
 
     Dagster takes a check for one that was not evaluated when a later run shows its view without it.
     """
     moved = {report.view for report in flushed.views if not report.skipped} & set(selected)
-    return moved | {event.asset_key.to_user_string() for event in shown if event.asset_key is not None}
+    return moved | {event.asset_key.to_user_string() for event in view_events if event.asset_key is not None}
 
 
 def _log_views(flushed: FlushReport, log: logging.Logger) -> None:
@@ -211,17 +220,15 @@ def _report_tables(
     session: Session,
     tables: Sequence[str],
     landed: Mapping[str, SourceReport],
-    shown_as: _ReportedState,
+    state: _ReportedState,
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the tables' events; in a failing run also of those without news, which are not to look failed."""
     version = session.store.version
     for name in tables:
         if name not in errors and name in version.tables:
-            always = bool(errors) or shown_as.is_stale(name, {})
-            event = build_table_event(
-                name, version, landed.get(name), shown_as.get_version(name), always=always
-            )
+            always = bool(errors) or state.is_stale(name, {})
+            event = build_table_event(name, version, landed.get(name), state.get_version(name), always=always)
             if event is not None:
                 yield event
 
@@ -230,7 +237,7 @@ def _report_views(
     session: Session,
     flushed: FlushReport,
     selected: Collection[str],
-    shown_as: _ReportedState,
+    state: _ReportedState,
     errors: Mapping[str, str],
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Yield the views' events; in a failing run also of those that had nothing to do, which are not to look failed."""
@@ -244,18 +251,18 @@ def _report_views(
             and name in relations
             and not (name in errors or (name in waiting and report.skipped))
         ):
-            inputs = shown_as.build_input_tags(name, version, report.epoch)
+            inputs = state.build_input_tags(name, version, report.epoch)
             event = build_view_event(
                 report,
                 relations[name],
                 version,
-                shown_as.get_version(name),
+                state.get_version(name),
                 inputs,
-                always=bool(errors) or shown_as.is_stale(name, inputs),
+                always=bool(errors) or state.is_stale(name, inputs),
             )
             if event is not None and session.spark_ui is not None:
-                shown = dg.MetadataValue.url(session.spark_ui)
-                event = event._replace(metadata={**(event.metadata or {}), "spark_ui": shown})
+                ui_link = dg.MetadataValue.url(session.spark_ui)
+                event = event._replace(metadata={**(event.metadata or {}), "spark_ui": ui_link})
             if event is not None:
                 yield event._replace(
                     metadata={**(event.metadata or {}), **_collect_delta_metrics(session, flushed, name)}
@@ -275,7 +282,7 @@ def _report_sinks(
     session: Session,
     flushed: FlushReport,
     selected: Collection[str],
-    shown_as: _ReportedState,
+    state: _ReportedState,
     errors: dict[str, str],
     log: logging.Logger,
 ) -> Iterator[dg.MaterializeResult[Any]]:
@@ -292,8 +299,8 @@ def _report_sinks(
     version = session.store.version
     for report in flushed.sinks:
         if report.sink in selected:
-            inputs = shown_as.build_input_tags(report.sink, version, report.epoch)
-            always = report.epoch is not None and shown_as.is_stale(report.sink, inputs)
+            inputs = state.build_input_tags(report.sink, version, report.epoch)
+            always = report.epoch is not None and state.is_stale(report.sink, inputs)
             event = build_sink_event(report, inputs, always=bool(errors) or always)
             if event is not None:
                 yield event

@@ -61,7 +61,7 @@ class EventThrottle:
 
     seconds: float
     code_versions: Mapping[str, str]
-    seen: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    reported_tags: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The tags of each asset's newest event, told or not: what the next epoch is compared with."""
     groups: Mapping[str, str] = field(default_factory=dict)
     _reported_at: dict[str, float] = field(default_factory=dict)
@@ -78,14 +78,20 @@ class EventThrottle:
             if isinstance(event, dg.AssetCheckEvaluation):
                 checks.append(event)
                 continue
-            shown = self.convert_event(event)
-            key = (shown.asset_key.to_user_string(), shown.partition, isinstance(shown, dg.AssetObservation))
-            record_tags(self.seen, shown)
+            converted = self.convert_event(event)
+            key = (
+                converted.asset_key.to_user_string(),
+                converted.partition,
+                isinstance(converted, dg.AssetObservation),
+            )
+            record_tags(self.reported_tags, converted)
             waiting = self._waiting.get(key)
             if waiting is not None:
-                self._waiting[key] = _WaitingEvent(_merge_events(waiting.event, shown), waiting.epochs + 1)
+                self._waiting[key] = _WaitingEvent(
+                    _merge_events(waiting.event, converted), waiting.epochs + 1
+                )
             else:
-                self._waiting[key] = _WaitingEvent(shown)
+                self._waiting[key] = _WaitingEvent(converted)
         yield from self.pop_due(now)
         for check in checks:
             yield from self._submit_check(check, now)
@@ -94,9 +100,9 @@ class EventThrottle:
         """Yield how a check came out at once if that is news, else when the time of its asset's events has come."""
         key = (event.asset_key, event.check_name)
         outcome = (event.passed, event.severity, event.description)
-        told, at = self._outcomes.get(key, (None, float("-inf")))
+        reported, at = self._outcomes.get(key, (None, float("-inf")))
         self._checks[key] = event
-        if outcome != told or now - at >= self.seconds:
+        if outcome != reported or now - at >= self.seconds:
             self._outcomes[key] = (outcome, now)
             yield self._checks.pop(key)
 
@@ -116,10 +122,10 @@ class EventThrottle:
         self._reported_at |= dict.fromkeys(ripe, now)
         for key in [key for key in self._waiting if self.groups.get(key[0], key[0]) in ripe]:
             waiting = self._waiting.pop(key)
-            shown = waiting.event
-            if isinstance(shown, dg.AssetMaterialization):
-                shown = shown.with_metadata({**shown.metadata, EPOCHS: waiting.epochs})
-            yield shown
+            event = waiting.event
+            if isinstance(event, dg.AssetMaterialization):
+                event = event.with_metadata({**event.metadata, EPOCHS: waiting.epochs})
+            yield event
 
     def drain(self, newest: ReportedTags) -> Iterator[Event]:
         """Yield whatever waits, as the run ends; `newest` are the tags told by now, by a successor, too.
@@ -128,9 +134,9 @@ class EventThrottle:
         """
         for event in self.pop_due(0.0, all_of_them=True):
             if isinstance(event, dg.AssetMaterialization) and event.partition is None:
-                told = newest.get(event.asset_key.to_user_string(), {})
-                if is_newer(told, event.tags or {}):
-                    tags = {tag: value for tag, value in told.items() if _is_version_tag(tag)}
+                reported = newest.get(event.asset_key.to_user_string(), {})
+                if is_newer(reported, event.tags or {}):
+                    tags = {tag: value for tag, value in reported.items() if _is_version_tag(tag)}
                     event = dg.AssetMaterialization(event.asset_key, metadata=event.metadata, tags=tags)
             yield event
 
@@ -171,11 +177,11 @@ def group_models(models: Iterable[Model]) -> dict[str, str]:
 
 
 def record_tags(
-    seen: dict[str, Mapping[str, str]], event: dg.AssetMaterialization | dg.AssetObservation
+    reported_tags: dict[str, Mapping[str, str]], event: dg.AssetMaterialization | dg.AssetObservation
 ) -> None:
     """Note the tags of an event; of a partition as well, as which ones have changed is asked for since the newest."""
     if isinstance(event, dg.AssetMaterialization):
-        seen[event.asset_key.to_user_string()] = event.tags or {}
+        reported_tags[event.asset_key.to_user_string()] = event.tags or {}
 
 
 def _is_version_tag(tag: str) -> bool:
@@ -193,8 +199,8 @@ def _merge_events(
         if any(part is not None for part in parts):
             added = sum(part for part in parts if part is not None)
             summed[name] = round(added, 3) if isinstance(added, float) else added
-    kept = {name: value for name, value in before.metadata.items() if name not in now.metadata}
-    return now.with_metadata({**kept, **now.metadata, **summed})
+    earlier = {name: value for name, value in before.metadata.items() if name not in now.metadata}
+    return now.with_metadata({**earlier, **now.metadata, **summed})
 
 
 def _get_number(value: Any) -> int | float | None:

@@ -46,7 +46,7 @@ def run_follow_ups(
         return
     until = record.create_timestamp.timestamp() + DAEMON_SECONDS - END_SECONDS
     versions = {model.name: model.code_version for model in models}
-    telling: EventThrottle | None = None
+    throttle: EventThrottle | None = None
     tried = ""
     failed: dg.Failure | None = None
     while failed is None and time.time() < until:
@@ -55,18 +55,18 @@ def run_follow_ups(
             time.sleep(LOOK_SECONDS)
             continue
         tried = pending.digest
-        if telling is None:
-            told = fetch_reported_tags(context.instance, list_read_relations(models), naming)
-            telling = EventThrottle(float("inf"), versions, told, group_models(models))
+        if throttle is None:
+            reported_tags = fetch_reported_tags(context.instance, list_read_relations(models), naming)
+            throttle = EventThrottle(float("inf"), versions, reported_tags, group_models(models))
         found: list[Event] = []
         try:
             options = EpochOptions(naming=naming)
-            for event in run_epoch(session, models, selected, telling.seen, context, options):
+            for event in run_epoch(session, models, selected, throttle.reported_tags, context, options):
                 found.append(event)
         except dg.Failure as failure:
             failed = failure
-        yield from telling.submit(found, 0.0)
-    if telling is not None:
-        yield from telling.drain(fetch_reported_tags(context.instance, sorted(selected), naming))
+        yield from throttle.submit(found, 0.0)
+    if throttle is not None:
+        yield from throttle.drain(fetch_reported_tags(context.instance, sorted(selected), naming))
     if failed is not None:
         raise failed

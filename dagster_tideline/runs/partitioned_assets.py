@@ -69,9 +69,11 @@ def build_partitioned_asset(
             }
             halted = report.waits_for if report.skipped else None
             if report.error is not None or halted is not None or behind:
-                told = behind or {model.name: report.error or f"nothing was computed: it {halted}"}
-                yield dg.AssetCheckResult(passed=False, check_name=CHECK, asset_key=own, metadata=dict(told))
-                raise dg.Failure(format_failures(told), metadata=dict(told))
+                failures = behind or {model.name: report.error or f"nothing was computed: it {halted}"}
+                yield dg.AssetCheckResult(
+                    passed=False, check_name=CHECK, asset_key=own, metadata=dict(failures)
+                )
+                raise dg.Failure(format_failures(failures), metadata=dict(failures))
             yield dg.MaterializeResult(
                 asset_key=own,
                 metadata=build_view_metadata(report, session.store.version.tables[model.name]),
@@ -103,11 +105,11 @@ def build_partition_events(
     asset = naming.get_key(view)
     partitions = build_partitions_def(asset).name or ""
     there = set(instance.get_dynamic_partitions(partitions))
-    told = instance.get_materialized_partitions(asset)
-    after = int(known) if told and known is not None and known.isdigit() else None
+    reported = instance.get_materialized_partitions(asset)
+    after = int(known) if reported and known is not None and known.isdigit() else None
     changed = [] if after is not None and report.epoch <= after else session.changed_partitions(view, after)
     changed = [key for key in changed if key not in report.quarantined and _is_valid_key(key)]
-    changed.sort(key=lambda key: (key in told, key))
+    changed.sort(key=lambda key: (key in reported, key))
     behind = [key for key in report.quarantined if _is_valid_key(key)]
     new = [key for key in (*changed, *behind) if key not in there]
     if new:
@@ -116,7 +118,7 @@ def build_partition_events(
         for key in behind:
             yield dg.AssetObservation(view, partition=key, metadata={"quarantined": report.quarantined[key]})
     metadata = build_view_metadata(report, session.epochs.store.version.tables[view])
-    for key in _sample_partitions(changed, told):
+    for key in _sample_partitions(changed, reported):
         yield dg.AssetMaterialization(
             view, partition=key, metadata=metadata, tags={DATA_VERSION: str(report.epoch)}
         )
@@ -124,26 +126,30 @@ def build_partition_events(
 
 def build_quarantine_check(view: str, version: "Version") -> dg.AssetCheckEvaluation:
     """Return the check of a view's quarantine, told with each event of the view: else Dagster takes it for not evaluated."""
-    told = {key: format_remedy(view, key, one) for key, one in read_quarantine(version, view).items()}
+    remedies = {key: format_remedy(view, key, one) for key, one in read_quarantine(version, view).items()}
     return dg.AssetCheckEvaluation(
-        dg.AssetKey(view), CHECK, passed=not told, metadata=told, description=format_failures(told) or None
+        dg.AssetKey(view),
+        CHECK,
+        passed=not remedies,
+        metadata=remedies,
+        description=format_failures(remedies) or None,
     )
 
 
 def format_remedy(view: str, key: str, one: QuarantinedPartition) -> str:
     """Return what is the matter with a partition in quarantine, and what to do; in one line, as Dagster's page shows it."""
-    told = "; ".join(line.strip() for line in one.text.splitlines())
+    reason = "; ".join(line.strip() for line in one.text.splitlines())
     rows = "It has no rows yet" if one.epoch is None else "Its rows are those of its epoch"
     return (
-        f"{told}. {rows}, all other partitions of {view} go on. Mend or delete the row that it names, then materialize "
+        f"{reason}. {rows}, all other partitions of {view} go on. Mend or delete the row that it names, then materialize "
         f"partition {key}; the partition is also tried again by itself when what it reads changes."
     )
 
 
-def _sample_partitions(changed: Iterable[str], told: set[str]) -> Iterator[str]:
+def _sample_partitions(changed: Iterable[str], reported: set[str]) -> Iterator[str]:
     """Yield the partitions to tell of: all that Dagster has never heard of, and others up to MOST_EVENTS."""
     for number, key in enumerate(changed):
-        if key not in told or number < MOST_EVENTS:
+        if key not in reported or number < MOST_EVENTS:
             yield key
 
 

@@ -85,7 +85,7 @@ def find_pending(
     work = hashlib.sha256(folders.encode())
     for name in lagging:
         control = read_control(version, find_domain_name(stored, name))
-        numbers = ",".join(str(asked.number) for asked in control.asked)
+        numbers = ",".join(str(mutation.number) for mutation in control.asked)
         work.update(f"{name}:{_format_position(name, version, stored)}:{numbers}\n".encode())
     behind = []
     for sink in list_sinks(stored):
@@ -101,11 +101,13 @@ def find_pending(
     idle = find_idle_watermarks(store.reader, store.version, stored, now)
     for table, number in sorted(idle.items()):
         work.update(f"{table}:{number}\n".encode())
-    wanted = _list_changed_models(plan)
+    changed_models = _list_changed_models(plan)
     newest = max(
         (_find_newest_epoch(name, version, stored) for name in (*lagging, *behind)), default=version.epoch
     )
-    return Pending(newest, lagging, tuple(behind), files, wanted, work.hexdigest()[:16], tuple(sorted(idle)))
+    return Pending(
+        newest, lagging, tuple(behind), files, changed_models, work.hexdigest()[:16], tuple(sorted(idle))
+    )
 
 
 def _list_changed_models(plan: SyncPlan) -> tuple[str, ...]:

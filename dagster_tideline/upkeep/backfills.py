@@ -120,8 +120,8 @@ def tell_progress(
 
 def build_backfill_job(naming: Naming) -> dg.JobDefinition:
     """Return the job that tells of them."""
-    told = "Tells how far the snapshot backfills are."
-    return build_one_op_job(BACKFILL_PROGRESS, tell_progress, told, naming)
+    description = "Tells how far the snapshot backfills are."
+    return build_one_op_job(BACKFILL_PROGRESS, tell_progress, description, naming)
 
 
 def read_progress(version: "Version") -> dict[str, Progress]:

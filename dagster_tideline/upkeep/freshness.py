@@ -106,8 +106,8 @@ def look_at_freshness(
 
 def build_freshness_job(naming: Naming) -> dg.JobDefinition:
     """Return the job."""
-    told = "Reports how far the views lag, and fails if that is too far."
-    return build_one_op_job(FRESHNESS, look_at_freshness, told, naming, retry=None)
+    description = "Reports how far the views lag, and fails if that is too far."
+    return build_one_op_job(FRESHNESS, look_at_freshness, description, naming, retry=None)
 
 
 def build_freshness_assets(naming: Naming) -> list[dg.AssetSpec]:

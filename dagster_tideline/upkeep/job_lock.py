@@ -42,14 +42,14 @@ def request_or_skip(
         }
         return dg.RunRequest(run_config=dict(run_config or {}), tags=own)
     seconds = now - (record.start_time or record.create_timestamp.timestamp())
-    told = f"run {record.dagster_run.run_id[:8]} of {job} is under way for {seconds:.0f} s"
+    reason = f"run {record.dagster_run.run_id[:8]} of {job} is under way for {seconds:.0f} s"
     most = float(record.dagster_run.tags.get(LONG_TAG, long_seconds))
     if seconds > most:
-        told += (
+        reason += (
             f", longer than the {most:.0f} s that it should take: look at its log. It is ended after {END_AFTER * most:.0f} s "
             "where run monitoring is on, else cancel it; the tick after that asks for the next"
         )
-    return dg.SkipReason(told)
+    return dg.SkipReason(reason)
 
 
 def has_last_failed(instance: dg.DagsterInstance, job: str) -> bool:
@@ -63,7 +63,7 @@ def hold_job_lock(context: dg.OpExecutionContext, seconds: float = LOCK_SECONDS)
     """Wait until no run of the same job that began earlier is at work; raises dg.Failure with its name after `seconds`."""
     context.instance.add_run_tags(context.run_id, {WORKER_TAG: get_worker_name()})
     deadline = time.monotonic() + seconds
-    told = ""
+    reported = ""
     with forward_run_log(context):
         while (before := _find_earlier_run(context)) is not None:
             name = before.dagster_run.run_id[:8]
@@ -73,9 +73,9 @@ def hold_job_lock(context: dg.OpExecutionContext, seconds: float = LOCK_SECONDS)
                     "then start this one again",
                     allow_retries=False,
                 )
-            if name != told:
+            if name != reported:
                 context.log.info(f"waits for run {name}, which began earlier")
-                told = name
+                reported = name
             time.sleep(LOOK_SECONDS)
         yield
 

@@ -143,8 +143,11 @@ def collect_garbage(
             "objects_kept": report.kept_objects,
             "seconds": round(time.perf_counter() - started, 3),
         }
-        for kind, held in report.held.items():
-            numbers |= {f"objects_held_by_{kind}": held.objects, f"bytes_held_by_{kind}": held.bytes}
+        for kind, held_objects in report.held.items():
+            numbers |= {
+                f"objects_held_by_{kind}": held_objects.objects,
+                f"bytes_held_by_{kind}": held_objects.bytes,
+            }
         yield _build_event(
             naming,
             GARBAGE_COLLECTION,
@@ -162,12 +165,12 @@ def end_pins(
         ended = store.maintenance.end_holds()
         version, now = store.refresh(), store.clock()
         living = sorted(list_pins(version), key=lambda pin: pin.epoch)
-        claims = list_leases(version)
+        leases = list_leases(version)
         numbers: dict[str, Metadata] = {
             "pins_ended": len(ended.pins),
             "claims_ended": len(ended.leases),
             "pins_alive": len(living),
-            "claims_alive": len(claims),
+            "claims_alive": len(leases),
             "oldest_pin_seconds": round(now - seconds_of(living[0].epoch), 1) if living else 0.0,
         }
         if living:
@@ -183,11 +186,11 @@ def end_pins(
             numbers["pins"] = render_table(("table", "owner", "age of its epoch", "end"), rows)
             counted = Counter(pin.owner for pin in living)
             numbers["owners"] = render_table(("owner", "pins"), counted.most_common())
-        if claims:
-            rows_of_claims = [
-                (name, claim.worker, f"{claim.expires - now:.0f} s left") for name, claim in claims.items()
+        if leases:
+            lease_rows = [
+                (name, lease.worker, f"{lease.expires - now:.0f} s left") for name, lease in leases.items()
             ]
-            numbers["claims"] = render_table(("table", "compactor", "end"), rows_of_claims)
+            numbers["claims"] = render_table(("table", "compactor", "end"), lease_rows)
         for pin in ended.pins:
             context.log.info(f"the pin of {pin.owner} on {pin.table} is over")
         yield _build_event(naming, EXPIRED_PINS, numbers)
@@ -223,14 +226,16 @@ def build_one_op_job(
 
 def build_maintenance_jobs(naming: Naming) -> dict[str, dg.JobDefinition]:
     """Return the jobs, by the name of their kind."""
-    return {name: build_one_op_job(name, work, told, naming) for name, (work, told) in MAINTENANCE.items()}
+    return {
+        name: build_one_op_job(name, work, summary, naming) for name, (work, summary) in MAINTENANCE.items()
+    }
 
 
 def build_maintenance_assets(naming: Naming) -> list[dg.AssetSpec]:
     """Return the assets whose events say what the jobs did."""
     return [
-        dg.AssetSpec(naming.build_upkeep_key(name), group_name=GROUP, kinds={"tideline"}, description=told)
-        for name, (_, told) in MAINTENANCE.items()
+        dg.AssetSpec(naming.build_upkeep_key(name), group_name=GROUP, kinds={"tideline"}, description=summary)
+        for name, (_, summary) in MAINTENANCE.items()
     ]
 
 

@@ -41,17 +41,17 @@ def build_overview(
 ) -> dict[str, Metadata]:
     """Return where everything stands: numbers to plot, and the domains as a table, upstream ones first."""
     waiting = group_waits((*list_waits(version, stored, now), *list_quarantine_waits(version)), stored)
-    standing = {one.name: one for one in list_statuses(version, stored, {}, now)}
-    views = [one for one in standing.values() if one.kind == "materialized view"]
+    statuses = {one.name: one for one in list_statuses(version, stored, {}, now)}
+    views = [one for one in statuses.values() if one.kind == "materialized view"]
     last = fetch_last_metrics(instance, [view.name for view in views], naming)
     rows = []
     for name, domain in list_domains(stored).items():
-        members = [standing[member] for member in domain.members if member in standing]
+        members = [statuses[member] for member in domain.members if member in statuses]
         if not members:  # an index is told of with its table
             continue
         states = {describe_state(one, waiting.get(one.name)) for one in members}
         epochs = [one.committed_epoch for one in members if one.committed_epoch]
-        told = [last[one.name] for one in members if one.name in last]
+        reports = [last[one.name] for one in members if one.name in last]
         rows.append(
             (
                 name,
@@ -59,9 +59,9 @@ def build_overview(
                 min(states, key=WORST_FIRST.index),
                 format_epoch_time(min(epochs)) if len(epochs) == len(members) else "",
                 f"{max(one.lag_seconds for one in members):.1f}",
-                int(max((numbers.get(EPOCHS, 1) for numbers in told), default=0)) or "",
-                round(sum(numbers.get("seconds_total", 0) for numbers in told), 3) if told else "",
-                int(sum(numbers.get("rows_in", 0) for numbers in told)) if told else "",
+                int(max((numbers.get(EPOCHS, 1) for numbers in reports), default=0)) or "",
+                round(sum(numbers.get("seconds_total", 0) for numbers in reports), 3) if reports else "",
+                int(sum(numbers.get("rows_in", 0) for numbers in reports)) if reports else "",
                 " ".join(dict.fromkeys(one.last_error for one in members if one.last_error))[
                     :ERROR_CHARACTERS
                 ],

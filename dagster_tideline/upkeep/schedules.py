@@ -84,8 +84,8 @@ def build_schedules(
     for name, times in SCHEDULES.items():
         config = late if times.job == FRESHNESS else times.config
         op = naming.format_name((look_at_freshness if times.job == FRESHNESS else compact).__name__)
-        told = {"ops": {op: {"config": config}}} if config else {}
-        plain.append(_build_schedule(naming.format_name(name), times, jobs[times.job], told))
+        run_config = {"ops": {op: {"config": config}}} if config else {}
+        plain.append(_build_schedule(naming.format_name(name), times, jobs[times.job], run_config))
     return [*plain, _build_backfill_schedule(jobs[BACKFILL_PROGRESS], naming)]
 
 
@@ -114,7 +114,7 @@ def _build_schedule(
 
 def _build_backfill_schedule(job: dg.JobDefinition, naming: Naming) -> dg.ScheduleDefinition:
     """Return the schedule of progress; it asks for a run where a backfill has moved since it asked for the last one."""
-    told: dict[str, Progress] = {}
+    reported: dict[str, Progress] = {}
 
     @dg.schedule(
         name=naming.format_name("backfill_schedule"),
@@ -128,14 +128,14 @@ def _build_backfill_schedule(job: dg.JobDefinition, naming: Naming) -> dg.Schedu
         context: dg.ScheduleEvaluationContext, hummock: HummockResource
     ) -> dg.RunRequest | dg.SkipReason:
         now = read_progress(hummock.open_cached().refresh())
-        if now == told and not has_last_failed(context.instance, job.name):
+        if now == reported and not has_last_failed(context.instance, job.name):
             return dg.SkipReason(
                 "no view is under construction, or none has advanced since it was last reported"
             )
         answer = request_or_skip(context.instance, job.name, time.time(), long_seconds=120.0)
         if isinstance(answer, dg.RunRequest):
-            told.clear()
-            told.update(now)
+            reported.clear()
+            reported.update(now)
         return answer
 
     return tick

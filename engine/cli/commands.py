@@ -386,8 +386,8 @@ def metrics(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: status 0, 1 with one message where something is wrong, 2 for a wrong call, 130 after Ctrl-C."""
     try:
-        given = None if arguments is None else list(arguments)
-        status = app(args=given, prog_name="tideline", standalone_mode=False)
+        words = None if arguments is None else list(arguments)
+        status = app(args=words, prog_name="tideline", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -29,7 +29,11 @@ def build_flush_listing(plan: FlushPlan, now: float) -> Listing:
     )
     notes = [_format_note(one, step) for one, step in rows]
     records = [_build_record(one, step) for one, step in rows]
-    footer = f"the target epoch of the run: {format_epoch_time(plan.cut)} UTC" if plan.cut else ""
+    footer = (
+        f"the target epoch of the run: {format_epoch_time(plan.target_epoch)} UTC"
+        if plan.target_epoch
+        else ""
+    )
     return Listing(columns, notes, records, "there is no view", footer)
 
 

@@ -38,22 +38,22 @@ def render_columns(
     Each row is followed by its note, wrapped between words. Where not even the columns of rank 0 and 1 fit beside each other the
     first stands on a line of its own.
     """
-    shown = _fit_columns(columns, width)
-    head = shown[0]
-    alone = width is not None and _compute_width(shown) > width and len(shown) > 1
+    fitted = _fit_columns(columns, width)
+    head = fitted[0]
+    alone = width is not None and _compute_width(fitted) > width and len(fitted) > 1
     if alone:
-        shown = _fit_columns((TextColumn("", [""] * len(head.values)), *columns[1:]), width)
-    yield head.name if alone else _format_line(shown, [column.name for column in shown])
-    yield GAP.join("─" * column.width for column in shown if column.width) if not alone else "─" * head.width
+        fitted = _fit_columns((TextColumn("", [""] * len(head.values)), *columns[1:]), width)
+    yield head.name if alone else _format_line(fitted, [column.name for column in fitted])
+    yield GAP.join("─" * column.width for column in fitted if column.width) if not alone else "─" * head.width
     for at in range(len(head.values)):
         if alone:
             yield head.values[at]
-        yield _format_line(shown, [column.values[at] for column in shown])
+        yield _format_line(fitted, [column.values[at] for column in fitted])
         if notes and notes[at]:
             room = max(LEAST_NOTE, width) if width is not None else 10**6
             for line in notes[at].splitlines():
                 yield from _wrap_line(line, room)
-    left_out = [column.name for column in columns[1:] if column.name not in {one.name for one in shown}]
+    left_out = [column.name for column in columns[1:] if column.name not in {one.name for one in fitted}]
     if left_out:
         yield ""
         yield from textwrap.wrap(f"--wide shows {', '.join(left_out)} too", width or 10**6)
@@ -97,13 +97,13 @@ def format_size(count: float) -> str:
 
 
 def _fit_columns(columns: Sequence[TextColumn], width: int | None) -> list[TextColumn]:
-    shown = list(columns)
-    while width is not None and _compute_width(shown) > width:
-        worst = max(shown, key=lambda column: (column.rank, shown.index(column)))
+    fitted = list(columns)
+    while width is not None and _compute_width(fitted) > width:
+        worst = max(fitted, key=lambda column: (column.rank, fitted.index(column)))
         if worst.rank == 0:
             break
-        shown.remove(worst)
-    return shown
+        fitted.remove(worst)
+    return fitted
 
 
 def _compute_width(columns: Sequence[TextColumn]) -> int:

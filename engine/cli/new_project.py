@@ -16,7 +16,7 @@ from engine.errors import EnvironmentNotReady
 from engine.jars import check_java, fetch
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-WRITTEN_AS = {"gitignore": ".gitignore", "pyproject": "pyproject.toml"}
+TARGET_NAMES = {"gitignore": ".gitignore", "pyproject": "pyproject.toml"}
 """Files that tools would take for their own, or leave out of a package, under the names that they are written as."""
 
 
@@ -45,13 +45,13 @@ def make_project(folder: Path) -> list[Path]:
 
 def _copy(source: Traversable, target: Path, words: dict[str, str]) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
+    paths: list[Path] = []
     for entry in sorted(source.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             if entry.name != "__pycache__":
-                written += _copy(entry, target / entry.name, words)
+                paths += _copy(entry, target / entry.name, words)
             continue
-        path = target / WRITTEN_AS.get(entry.name, entry.name)
+        path = target / TARGET_NAMES.get(entry.name, entry.name)
         path.write_text(Template(entry.read_text(encoding="utf-8")).substitute(words), encoding="utf-8")
-        written.append(path)
-    return written
+        paths.append(path)
+    return paths

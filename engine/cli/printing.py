@@ -129,8 +129,8 @@ def print_storage(now: Metrics, spent: Spending | None, output: Format) -> None:
     from engine.hummock.monitoring.inspect import describe_metrics, report_spending
 
     if output is Format.json:
-        told = {**msgspec.to_builtins(now), "spending": None if spent is None else report_spending(spent)}
-        typer.echo(msgspec.json.encode(told).decode())
+        report = {**msgspec.to_builtins(now), "spending": None if spent is None else report_spending(spent)}
+        typer.echo(msgspec.json.encode(report).decode())
     elif output is Format.csv:
         names = ("level", "sub_levels", "files", "rows", "tombstones", "bytes")
         rows = [
@@ -161,8 +161,8 @@ def format_collection(report: GcReport) -> str:
         _format_count(report.deleted_manifests, "manifest"),
     )
     what = "would be deleted" if report.dry_run else "deleted"
-    kept = _format_count(report.kept_objects, "object")
-    return f"{objects} of {format_size(report.deleted_bytes)} and {manifests} {what}; {kept} kept"
+    retained = _format_count(report.kept_objects, "object")
+    return f"{objects} of {format_size(report.deleted_bytes)} and {manifests} {what}; {retained} kept"
 
 
 def _format_count(number: int, what: str) -> str:

@@ -73,10 +73,12 @@ class Shell:
 
     def _list_relations(self) -> Iterator[str]:
         found = self.statements.stored.catalog.relations
-        shown = [(n, r.kind) for n, r in sorted(found.items()) if not n.startswith("_") and r.kind != "index"]
-        if not shown:
+        visible = [
+            (n, r.kind) for n, r in sorted(found.items()) if not n.startswith("_") and r.kind != "index"
+        ]
+        if not visible:
             return iter(["the store is empty"])
-        names, kinds = [n for n, _ in shown], [k for _, k in shown]
+        names, kinds = [n for n, _ in visible], [k for _, k in visible]
         return render_columns((TextColumn("name", names), TextColumn("kind", kinds)), find_output_width())
 
     def _describe(self, name: str) -> None:

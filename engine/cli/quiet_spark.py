@@ -39,9 +39,9 @@ def start_spark(target: str | None) -> SparkSession:
             raise
         except Exception as error:
             log.seek(0)
-            told = log.read().decode(errors="replace").splitlines()[-SHOWN_LINES:]
+            lines = log.read().decode(errors="replace").splitlines()[-SHOWN_LINES:]
             why = str(error).strip().splitlines() or [type(error).__name__]
-            raise EnvironmentNotReady("\n  ".join([f"Spark did not start: {why[0]}", *told])) from error
+            raise EnvironmentNotReady("\n  ".join([f"Spark did not start: {why[0]}", *lines])) from error
         made.sparkContext.setLogLevel("OFF")
     return made
 
@@ -50,10 +50,10 @@ def start_spark(target: str | None) -> SparkSession:
 def _redirect_stderr(log: IO[bytes]) -> Iterator[None]:
     """Let processes that are started within have `log` as their standard error, for as long as they live."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     os.dup2(log.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -86,8 +86,8 @@ def _describe_source(running: Session, one: Relation | RejectedStatement) -> lis
     from engine.connectors.source_trial import Finding, try_source
 
     if isinstance(one, RejectedStatement):
-        shown = one.name or f"statement {one.number}"
-        return [_SourceLine(shown, one.connector, Finding("declare", False, one.why))]
+        label = one.name or f"statement {one.number}"
+        return [_SourceLine(label, one.connector, Finding("declare", False, one.why))]
     tried = try_source(running.store, one, lambda: running.computing)
     return [_SourceLine(one.name, get_connector_name(one), each) for each in tried]
 
@@ -98,7 +98,7 @@ def _build_listing(lines: Sequence[_SourceLine]) -> Listing:
     columns = (
         TextColumn("source", [line.source for line in lines]),
         TextColumn("connector", [line.connector for line in lines], rank=1),
-        TextColumn("asked", [line.finding.asked for line in lines]),
+        TextColumn("asked", [line.finding.question for line in lines]),
         TextColumn("answer", ["works" if line.finding.works else "fails" for line in lines]),
     )
     records = [

@@ -92,8 +92,8 @@ class StatementRunner:
         except Exception as error:
             if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
                 raise
-            told = str(error).strip().splitlines() or [type(error).__name__]
-            raise TidelineError(f"Spark: {told[0]}") from error
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise TidelineError(f"Spark: {lines[0]}") from error
 
     def _try_store(self, text: str) -> pa.Table | None:
         from engine.runtime.reads.store_read import answer_from_store

@@ -22,14 +22,14 @@ class EpochCounter:
     """Counts the epochs that each relation has committed since one began to look."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._progress: dict[str, tuple[int, int]] = {}
 
     def count_epochs(self, version: Version) -> dict[str, int]:
         """Return by table how many commits have been seen; several between two looks count as one."""
         for name, table in version.tables.items():
-            count, epoch = self._seen.get(name, (0, table.committed_epoch))
-            self._seen[name] = (count + (epoch != table.committed_epoch), table.committed_epoch)
-        return {name: count for name, (count, _) in self._seen.items()}
+            count, epoch = self._progress.get(name, (0, table.committed_epoch))
+            self._progress[name] = (count + (epoch != table.committed_epoch), table.committed_epoch)
+        return {name: count for name, (count, _) in self._progress.items()}
 
 
 def watch_store(
@@ -46,17 +46,17 @@ def watch_store(
 
     width = find_output_width()
     console = Console(width=width or UNKNOWN_WIDTH, highlight=False)
-    shown = render_frames(store, waits=waits, wide=wide, width=None if wide else width or UNKNOWN_WIDTH)
+    frames = render_frames(store, waits=waits, wide=wide, width=None if wide else width or UNKNOWN_WIDTH)
     try:
         if not console.is_terminal:
             last = -1
-            for number, lines in shown:
+            for number, lines in frames:
                 if number != last:
                     typer.echo("\n".join([*lines, ""]))
                 last = number
                 rest(EVERY_SECONDS)
         with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-            for _, lines in shown:
+            for _, lines in frames:
                 live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
                 rest(EVERY_SECONDS)
     except KeyboardInterrupt:
@@ -82,7 +82,7 @@ def render_frames(
 def _add_epochs_column(listing: Listing, counted: dict[str, int]) -> Listing:
     """Return a listing of relations with a column of the epochs that each has committed meanwhile."""
     named = [str(record["name"]) for record in listing.records]
-    seen = TextColumn("epochs", [f"{counted.get(name, 0):,}" for name in named], right=True, rank=3)
+    epochs = TextColumn("epochs", [f"{counted.get(name, 0):,}" for name in named], right=True, rank=3)
     columns = [*listing.columns]
-    columns.insert(4, seen)
+    columns.insert(4, epochs)
     return Listing(columns, listing.notes, listing.records, listing.empty, listing.footer)

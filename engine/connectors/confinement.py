@@ -44,10 +44,10 @@ def check_bucket_allowed(address: str) -> None:
     """
     if find_project_home() is None:
         return
-    asked = _split_address(address)
+    requested = _split_address(address)
     for place in filter(_ADDRESS.match, _read_allowed_places()):
         holds = _split_address(place)
-        if asked[: len(holds)] == holds:
+        if requested[: len(holds)] == holds:
             return
     raise PathNotAllowed(
         f"{address} is no place of this project: name it, or a prefix that holds it, in the environment variable {SETTING} "

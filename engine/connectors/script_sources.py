@@ -54,7 +54,7 @@ def list_script_sources(
                 with locate_path_errors(statement):
                     made = offered.resolve_columns(as_pass_through(statement, offered))
                 relation = build_table_relation(made, settings.dialect, made.columns, made.primary_key)
-                relation = build_source_relation(relation) if made.passes else relation
+                relation = build_source_relation(relation) if made.pass_through else relation
         except TidelineError as error:
             yield RejectedStatement(number, name, connector, str(error))
         else:

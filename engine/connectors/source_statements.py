@@ -7,12 +7,16 @@ from dataclasses import replace
 from engine.connectors.contract.connector import Connector, StatementProblem
 from engine.sql.statements.statement_types import CreateTable
 
-_KEPT = "or CREATE TABLE … WITH (connector = …), which keeps the rows"
+_TABLE_HINT = "or CREATE TABLE … WITH (connector = …), which keeps the rows"
 
 
 def as_pass_through(statement: CreateTable, connector: Connector) -> CreateTable:
     """Return the statement as that of a table that its connector would feed: with rows that only come it is APPEND ONLY."""
-    return replace(statement, append_only=connector.pass_through == "rows") if statement.passes else statement
+    return (
+        replace(statement, append_only=connector.pass_through == "rows")
+        if statement.pass_through
+        else statement
+    )
 
 
 def validate_source(statement: CreateTable, connector: Connector) -> StatementProblem | None:
@@ -24,10 +28,10 @@ def validate_source(statement: CreateTable, connector: Connector) -> StatementPr
         return StatementProblem("", message, "CREATE TABLE … WITH (connector = …) keeps them")
     if connector.pass_through == "rows" and statement.primary_key:
         message = f"{statement.name} has a PRIMARY KEY, but nothing holds the keys that have come"
-        return StatementProblem("", message, f"leave PRIMARY KEY out, {_KEPT}")
+        return StatementProblem("", message, f"leave PRIMARY KEY out, {_TABLE_HINT}")
     for column in statement.columns:
         if column.default is not None or column.generated is not None:
             what = "has a DEFAULT" if column.default is not None else "is generated"
             message = f"column {column.name} {what}, but the rows of a source are read as they are"
-            return StatementProblem("", message, f"compute it in a view over the source, {_KEPT}")
+            return StatementProblem("", message, f"compute it in a view over the source, {_TABLE_HINT}")
     return None

@@ -52,7 +52,7 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
     With `any_retention` rows of any table may hide by their age, not only those of one that is APPEND ONLY.
     """
     of_rows = (ROWS_LIVE, *WATERMARK_OPTIONS)
-    if statement.passes and ROWS_LIVE in statement.options:
+    if statement.pass_through and ROWS_LIVE in statement.options:
         hint = "leave it out: no row of a source is kept"
         raise _build_error(statement, ROWS_LIVE, f"{ROWS_LIVE} is no option of a source", hint)
     options = {name: value for name, value in statement.options.items() if name not in of_rows}
@@ -81,7 +81,7 @@ def check_table_options(statement: CreateTable, *, any_retention: bool = False) 
         raise _build_error(
             statement, _CONNECTOR, f"the connector {connector} does not know the columns of a table", hint
         )
-    unfit = validate_source(statement, offered[connector]) if statement.passes else None
+    unfit = validate_source(statement, offered[connector]) if statement.pass_through else None
     unfit = unfit or offered[connector].validate(as_pass_through(statement, offered[connector]))
     if unfit is not None:
         at = unfit.option if unfit.option in statement.places else _CONNECTOR

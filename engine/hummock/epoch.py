@@ -54,8 +54,8 @@ def format_epoch_time(epoch: int) -> str:
     """Return an epoch as its time in UTC, e.g. `2026-11-22 06:59:04.767`, with `+n` where its counter is not 0."""
     seconds, milliseconds = divmod((epoch >> COUNTER_BITS) + ORIGIN_MS, 1000)
     counter = epoch & ((1 << COUNTER_BITS) - 1)
-    told = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{milliseconds:03}"
-    return f"{told}+{counter}" if counter else told
+    text = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{milliseconds:03}"
+    return f"{text}+{counter}" if counter else text
 
 
 def format_epoch(epoch: int) -> str:

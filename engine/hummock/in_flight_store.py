@@ -37,7 +37,7 @@ from engine.hummock.version import Commit, Version
 from engine.hummock.writes.write_stop import with_write_stop
 
 UPLOADS = 8
-HELD_SECONDS = 0.1
+BARRIER_WAIT_SECONDS = 0.1
 """So long what brings no table on, a barrier, waits for something that does: both make one manifest then."""
 LOOK_SECONDS = 0.01
 SPOOL = "spool"
@@ -129,8 +129,8 @@ class InFlightStore(Hummock):
 
         Raises what the invariants raise over what is on its way. Whether it stands, `settle` tells.
         """
-        written = [name for name, ssts in commit.writes.items() if ssts]
-        ticket = Ticket(with_write_stop(verify_commit(commit, self.reader.files), written), float("inf"))
+        tables = [name for name, ssts in commit.writes.items() if ssts]
+        ticket = Ticket(with_write_stop(verify_commit(commit, self.reader.files), tables), float("inf"))
         paths = sorted({sst.path for ssts in commit.writes.values() for sst in ssts})
         while True:
             with self._changed:
@@ -316,8 +316,8 @@ class InFlightStore(Hummock):
             return ready if is_late else []
         if brought:
             return ready
-        held = not self._awaited and time.monotonic() - self._queue[0].since < HELD_SECONDS
-        return [] if held else ready
+        is_waiting = not self._awaited and time.monotonic() - self._queue[0].since < BARRIER_WAIT_SECONDS
+        return [] if is_waiting else ready
 
     def _commit_some(self, ready: Sequence[InFlightCommit]) -> None:
         error: BaseException | None = None

@@ -39,8 +39,8 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, float] = defaultdict(float)
-        self._told: dict[str, int] = defaultdict(int)
-        self._told_bytes: dict[str, int] = defaultdict(int)
+        self._reported: dict[str, int] = defaultdict(int)
+        self._reported_bytes: dict[str, int] = defaultdict(int)
 
     def add(self, name: str, amount: float = 1) -> None:
         """Add to a counter; a field of `Metrics`, or `requests.<kind>`, `errors.<kind>`, `seconds.<kind>`."""
@@ -67,14 +67,14 @@ class Counters:
     def count_unreported(self) -> dict[str, int]:
         """Return by kind the requests that nobody was told of."""
         with self._lock:
-            made = {kind: int(self._values[f"requests.{kind}"]) - self._told[kind] for kind in REQUESTS}
+            made = {kind: int(self._values[f"requests.{kind}"]) - self._reported[kind] for kind in REQUESTS}
         return {kind: number for kind, number in made.items() if number}
 
     def mark_reported(self, requests: Mapping[str, int]) -> None:
         """Take note that somebody was told of requests, or will not be."""
         with self._lock:
             for kind, number in requests.items():
-                self._told[kind] += number
+                self._reported[kind] += number
 
     def count_unreported_bytes(self) -> dict[str, int]:
         """Return, by what they passed for, the bytes that nobody was told of."""
@@ -84,14 +84,14 @@ class Counters:
                 for name, value in self._values.items()
                 if name.startswith(DRIVER_BYTES)
             }
-            left = {what: size - self._told_bytes[what] for what, size in found.items()}
+            left = {what: size - self._reported_bytes[what] for what, size in found.items()}
         return {what: size for what, size in left.items() if size}
 
     def mark_bytes_reported(self, passed: Mapping[str, int]) -> None:
         """Take note that somebody was told of bytes."""
         with self._lock:
             for what, size in passed.items():
-                self._told_bytes[what] += size
+                self._reported_bytes[what] += size
 
     def add_requests(self, requests: Mapping[str, int]) -> None:
         """Count requests that another process has made for this one."""
@@ -234,8 +234,8 @@ class Metrics:
     @property
     def cache_hit_rate(self) -> float | None:
         """The share of file look-ups that the caches answered; None before the first."""
-        asked = self.cache_hits + self.cache_misses
-        return self.cache_hits / asked if asked else None
+        lookups = self.cache_hits + self.cache_misses
+        return self.cache_hits / lookups if lookups else None
 
     def since(self, earlier: Metrics) -> Metrics:
         """Return the counters' growth since `earlier`; the store's shape stays that of this snapshot."""
@@ -283,9 +283,9 @@ def measure_table(table: TableVersion) -> TableMetrics:
     for at, run in enumerate(table.generations[-1].runs, start=1):
         levels.append(_measure_level(at, 1, list(run)))
     live = set(table.live_ssts) if l0 or levels[1:] else set()
-    kept = {sst for entry in table.log for sst in entry.ssts}
-    kept |= {sst for generation in table.generations for run in generation.runs for sst in run}
-    history = kept - live
+    retained = {sst for entry in table.log for sst in entry.ssts}
+    retained |= {sst for generation in table.generations for run in generation.runs for sst in run}
+    history = retained - live
     return TableMetrics(
         name=table.name,
         committed_epoch=table.committed_epoch,

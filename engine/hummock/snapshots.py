@@ -56,11 +56,11 @@ class Snapshots:
         """
         if version.table.options.ttl_seconds is None:
             return
-        kept = version.clamp_truncation(self._retained_from(version.table))
-        if 0 < epoch < kept:
+        retained_from = version.clamp_truncation(self._retained_from(version.table))
+        if 0 < epoch < retained_from:
             raise EpochExpired(
                 f"table {version.name} cannot be read at epoch {format_epoch(epoch)}: rows past their time to live are kept "
-                f"for the retention only, which begins at epoch {format_epoch(kept)}; name no epoch to read "
+                f"for the retention only, which begins at epoch {format_epoch(retained_from)}; name no epoch to read "
                 f"what lives now, or pin "
                 "epochs in time"
             )

@@ -113,13 +113,13 @@ def _combine_commits(commits: Sequence[Commit], precondition: Precondition) -> C
         for name in commit.drop:
             if created.pop(name, None) is None:
                 dropped[name] = None
-            for held in (acks, pins):
-                held.pop(name, None)
+            for merged in (acks, pins):
+                merged.pop(name, None)
         created |= {table.name: table for table in commit.create}
         catalog |= commit.catalog
         gone = dropped.keys() - created.keys()
-        for held, wanted in ((acks, commit.acks), (pins, commit.pins)):
-            _merge_holds(held, {table: names for table, names in wanted.items() if table not in gone})
+        for merged, holds in ((acks, commit.acks), (pins, commit.pins)):
+            _merge_holds(merged, {table: names for table, names in holds.items() if table not in gone})
     return Commit(
         create=tuple(created.values()),
         drop=tuple(dropped),
@@ -130,6 +130,6 @@ def _combine_commits(commits: Sequence[Commit], precondition: Precondition) -> C
     )
 
 
-def _merge_holds(held: Holds, wanted: Mapping[str, Mapping[str, int | None]]) -> None:
-    for table, names in wanted.items():
-        held.setdefault(table, {}).update(names)
+def _merge_holds(merged: Holds, holds: Mapping[str, Mapping[str, int | None]]) -> None:
+    for table, names in holds.items():
+        merged.setdefault(table, {}).update(names)

@@ -119,11 +119,11 @@ class Hummock:
             auto_compact = "inline" if stepwise else "background"
         if auto_compact not in (known := get_args(AutoCompact)):
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(known)}')
-        given = open_object_store(url, create=create) if object_store is None else object_store
+        base_store = open_object_store(url, create=create) if object_store is None else object_store
         counters = get_counters(url) if object_store is None else Counters()
-        objects = wrap_with_retries(given, counters, clock or system_clock)
-        held = StoreClock(clock or system_clock, objects)
-        chain = ManifestChain(objects, held, counters)
+        objects = wrap_with_retries(base_store, counters, clock or system_clock)
+        store_clock = StoreClock(clock or system_clock, objects)
+        chain = ManifestChain(objects, store_clock, counters)
         if chain.is_empty and not create:
             raise UnknownStore(f"no store at {url}: open it with create=True to make one")
         folder = choose_cache_folder(url, cache_dir)
@@ -137,10 +137,10 @@ class Hummock:
             "fetches": fetches,
         }
         if stepwise:
-            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), held, fetches)
+            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), store_clock, fetches)
         else:
             reader = Reader.open(url, options)
-        return cls(url, StoreParts(chain, objects, reader, held), options)
+        return cls(url, StoreParts(chain, objects, reader, store_clock), options)
 
     def __enter__(self) -> Hummock:
         return self
@@ -272,8 +272,8 @@ class Hummock:
         nothing was committed then. Only after CommitUncertain it may have been: read before writing again.
         """
         commit = verify_commit(commit, self.reader.files)
-        written = [name for name, ssts in commit.writes.items() if ssts]
-        return self.maintenance.commit_writes(commit, written) if written else self._chain.commit(commit)
+        tables = [name for name, ssts in commit.writes.items() if ssts]
+        return self.maintenance.commit_writes(commit, tables) if tables else self._chain.commit(commit)
 
     def hand_over(self, commit: Commit) -> Version:
         """Commit; a store that can have commits on their way does not wait for it."""
@@ -336,9 +336,9 @@ class Hummock:
         key's columns.
         """
         reader, version, at = self._snapshots.resolve_source(get_table_name(table), epoch, pending)
-        wanted = select_whole_keys(version.table, keys)
-        index, rows = reader.lookup(version, wanted, at, columns=columns, null_safe=True)
-        return pad_rows(index, rows, wanted.num_rows)
+        whole_keys = select_whole_keys(version.table, keys)
+        index, rows = reader.lookup(version, whole_keys, at, columns=columns, null_safe=True)
+        return pad_rows(index, rows, whole_keys.num_rows)
 
     def iter(
         self,

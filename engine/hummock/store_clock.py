@@ -34,7 +34,7 @@ class StoreClock(Clock):
     def __init__(self, own: Clock, objects: ObjectStore) -> None:
         self._own, self._objects = own, objects
         self._lock = threading.Lock()
-        self._seen: tuple[float, float, float] | None = None
+        self._last_reading: tuple[float, float, float] | None = None
         """Of the last look: the timer, the machine's clock, and the object store's."""
         self._warned = False
 
@@ -64,18 +64,18 @@ class StoreClock(Clock):
         """The machine's clock, and the object store's as it must be by now."""
         timer, own = self._own.monotonic(), self._own()
         with self._lock:
-            seen = self._seen
-            if seen is None or self._is_stale(seen, timer, own):
-                seen = self._seen = self._read_store_time(timer, own) or seen
-        if seen is None:
+            reading = self._last_reading
+            if reading is None or self._is_stale(reading, timer, own):
+                reading = self._last_reading = self._read_store_time(timer, own) or reading
+        if reading is None:
             return own, None
-        theirs = seen[2] + max(0.0, timer - seen[0])
+        theirs = reading[2] + max(0.0, timer - reading[0])
         self._warn_of_skew(own - theirs)
         return own, theirs
 
-    def _is_stale(self, seen: tuple[float, float, float], timer: float, own: float) -> bool:
-        passed = timer - seen[0]
-        return not 0 <= passed <= LOOK_AGAIN_SECONDS or abs(own - seen[1] - passed) > SET_SECONDS
+    def _is_stale(self, reading: tuple[float, float, float], timer: float, own: float) -> bool:
+        passed = timer - reading[0]
+        return not 0 <= passed <= LOOK_AGAIN_SECONDS or abs(own - reading[1] - passed) > SET_SECONDS
 
     def _read_store_time(self, timer: float, own: float) -> tuple[float, float, float] | None:
         with contextlib.suppress(StorageError, OSError):  # it is asked again at the next look

@@ -179,24 +179,24 @@ class TableVersion:
     @property
     def last_change(self) -> int:
         """The label of the newest sub-level or watermark there ever was; nothing is written at any epoch from there on."""
-        written = self.log[-1].epoch if self.log else self.generations[-1].upto
-        return max(written, self.watermarks[-1][0]) if self.watermarks else written
+        newest = self.log[-1].epoch if self.log else self.generations[-1].upto
+        return max(newest, self.watermarks[-1][0]) if self.watermarks else newest
 
     def find_label_upto(self, epoch: int) -> int | None:
         """Return the newest label at or below `epoch` that a commit gave the table, as far as labels are known, or None."""
         if epoch >= self.committed_epoch:
             return self.committed_epoch or None
-        written = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        position = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
         quiet = bisect.bisect_right(self.quiet, epoch)
-        found = [self.log[written - 1].epoch if written else 0, self.quiet[quiet - 1] if quiet else 0]
+        found = [self.log[position - 1].epoch if position else 0, self.quiet[quiet - 1] if quiet else 0]
         newest = max(*found, self.safe_epoch if self.safe_epoch <= epoch else 0)
         return newest or None
 
     def find_label_above(self, epoch: int) -> int | None:
         """Return the first label above `epoch` that a commit gave the table, as far as labels are known, or None."""
-        written = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
+        position = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
         quiet = bisect.bisect_right(self.quiet, epoch)
-        found = [entry.epoch for entry in self.log[written : written + 1]]
+        found = [entry.epoch for entry in self.log[position : position + 1]]
         found += [
             *self.quiet[quiet : quiet + 1],
             *(e for e in (self.safe_epoch, self.committed_epoch) if e > epoch),

@@ -65,10 +65,10 @@ def _list_text_entries(value: str) -> list[dict[str, str | None]]:
     return [{"key": key, "value": parts.render_text(part)} for key, part in parts.list_members(value) or ()]
 
 
-def _build_text_object(keys: list[str | None], given: list[str | None]) -> str:
-    if len(keys) != len(given):
+def _build_text_object(keys: list[str | None], texts: list[str | None]) -> str:
+    if len(keys) != len(texts):
         return "!jsonb_object needs as many values as keys"
-    return values.build_object(keys, [None if part is None else text.quote_json(part) for part in given])
+    return values.build_object(keys, [None if part is None else text.quote_json(part) for part in texts])
 
 
 def _list_keys(value: str) -> list[str]:
@@ -79,9 +79,9 @@ def _make_typed_body(function: Callable[..., list[str | None]], **how: bool) -> 
     """Return a body whose last argument is the type of the one before it, the same in all rows."""
 
     def body(*columns: pa.Array[Any]) -> pa.Array[Any]:
-        *given, kinds = columns
+        *arguments, kinds = columns
         kind = kinds[0].as_py() if len(kinds) else ""
-        return pa.array(function(*given, kind, **how), pa.string())
+        return pa.array(function(*arguments, kind, **how), pa.string())
 
     return body
 

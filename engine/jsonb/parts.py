@@ -23,9 +23,9 @@ def _guard_json(function: Callable[P, T]) -> Callable[P, T | None]:
     """Return a function that gives None for a text that is no JSON."""
 
     @wraps(function)
-    def wrapper(*given: P.args, **named: P.kwargs) -> T | None:
+    def wrapper(*args: P.args, **named: P.kwargs) -> T | None:
         try:
-            return function(*given, **named)
+            return function(*args, **named)
         except (ValueError, IndexError, RecursionError):
             return None
 

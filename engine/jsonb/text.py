@@ -16,7 +16,7 @@ Value: TypeAlias = "dict[str, Value] | list[Value] | str | JsonNumber | bool | N
 _PLAIN = re.compile(r"-?\d+(\.\d+)?")
 _SURROGATE = re.compile("[\ud800-\udfff\0]")
 _MOST_DIGITS = 131_072
-_SHOWN = 60
+_EXCERPT = 60
 
 
 class NotJson(ValueError):
@@ -38,7 +38,7 @@ def parse_number(text: str) -> JsonNumber:
             value = Decimal("nan")
         exponent = value.as_tuple().exponent
         if isinstance(exponent, str) or abs(value.adjusted()) > _MOST_DIGITS or abs(exponent) > _MOST_DIGITS:
-            raise NotJson(f"the number {text[:_SHOWN]} has too many digits")
+            raise NotJson(f"the number {text[:_EXCERPT]} has too many digits")
         text = format(value.copy_abs() if value.is_zero() else value, "f")
     return JsonNumber(text)
 
@@ -56,7 +56,7 @@ def parse_json(text: str) -> Value:
         value: Value = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise NotJson(f"{text[:_SHOWN]!r} is no JSON: {why}") from None
+        raise NotJson(f"{text[:_EXCERPT]!r} is no JSON: {why}") from None
     if "\\u" in text:
         _check_texts(value, text)
     return value
@@ -68,7 +68,7 @@ def _check_texts(value: Value, text: str) -> None:
     while found:
         part = found.pop()
         if isinstance(part, str) and _SURROGATE.search(part):
-            raise NotJson(f"{text[:_SHOWN]!r} is no JSON: no text holds \\u0000 or half of a character")
+            raise NotJson(f"{text[:_EXCERPT]!r} is no JSON: no text holds \\u0000 or half of a character")
         if isinstance(part, list):
             found += part
         elif isinstance(part, dict):

@@ -37,10 +37,11 @@ def make_writer(arrow: pa.DataType, kind: str, sort: bool) -> Writer:
         return lambda value: render_array([_render_or_null(inner, part) for part in value], sort)
     if pa.types.is_struct(arrow):
         kinds = split_types(kind[len("struct<") : -1]) if kind.startswith("struct<") else []
-        told = [part.partition(":")[2].strip() for part in kinds]
-        told += [""] * (arrow.num_fields - len(told))
+        field_types = [part.partition(":")[2].strip() for part in kinds]
+        field_types += [""] * (arrow.num_fields - len(field_types))
         fields = [
-            (field.name, make_writer(field.type, its, sort)) for field, its in zip(arrow, told, strict=False)
+            (field.name, make_writer(field.type, its, sort))
+            for field, its in zip(arrow, field_types, strict=False)
         ]
         return lambda value: render_members(
             [(name, _render_or_null(w, value[name])) for name, w in fields], sort
@@ -82,8 +83,8 @@ def _render_or_null(write: Writer, value: Any) -> str:
 def _render_float(text: str) -> str:
     value = float(text)
     if math.isfinite(value):
-        shown = parse_number(text)
-        return shown[:-2] if shown.endswith(".0") else shown
+        number = parse_number(text)
+        return number[:-2] if number.endswith(".0") else number
     return f'"{render_value(value)}"'
 
 
@@ -129,8 +130,8 @@ def _append_fraction(text: str, micros: int) -> str:
     return f"{text}.{micros:06}".rstrip("0") if micros else text
 
 
-def _render_moment(value: datetime.datetime, between: str, zone: str) -> str:
-    text = _append_fraction(value.replace(tzinfo=None, microsecond=0).isoformat(between), value.microsecond)
+def _render_moment(value: datetime.datetime, separator: str, zone: str) -> str:
+    text = _append_fraction(value.replace(tzinfo=None, microsecond=0).isoformat(separator), value.microsecond)
     if value.tzinfo is None:
         return text
     offset = value.strftime("%z")
@@ -198,9 +199,9 @@ def aggregate_lists(values: pa.Array[Any], kind: str) -> list[str | None]:
     """Return each array of a column as json_agg writes it: rows and arrays begin a line."""
     inner = make_writer(values.type.value_type, kind, False)
     nested = pa.types.is_nested(values.type.value_type)
-    between = ", \n " if nested else ", "
+    separator = ", \n " if nested else ", "
     return [
-        None if items is None else f"[{between.join(_render_or_null(inner, part) for part in items)}]"
+        None if items is None else f"[{separator.join(_render_or_null(inner, part) for part in items)}]"
         for items in as_values(values)
     ]
 

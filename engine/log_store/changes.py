@@ -89,14 +89,14 @@ class Changes:
 
 def split_rows(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Yield the rows of all tables in pieces of just `rows`, so that their bounds depend on nothing but the rows."""
-    held: list[pa.Table] = []
+    parts: list[pa.Table] = []
     count = 0
     for table in tables:
-        held.append(table)
+        parts.append(table)
         count += table.num_rows
         while count >= rows:
-            whole = pa.concat_tables(held)
+            whole = pa.concat_tables(parts)
             yield whole.slice(0, rows)
-            held, count = [whole.slice(rows)], count - rows
+            parts, count = [whole.slice(rows)], count - rows
     if count:
-        yield pa.concat_tables(held)
+        yield pa.concat_tables(parts)

@@ -122,14 +122,14 @@ class SinkLogStore:
         self.failures += 1
         return RETRIES.find_wait(self.failures) * random.uniform(0.8, 1.0)
 
-    def require_unmoved(self, seen: TableVersion) -> Precondition:
+    def require_unmoved(self, base: TableVersion) -> Precondition:
         """Return the precondition that no other process has acknowledged anything for this reader since `seen`."""
         before, message = (
-            self.find_position(seen),
+            self.find_position(base),
             f"{self.consumer} was moved on by another process at the same time",
         )
         return require_all(
-            require_same_table(seen, message),
+            require_same_table(base, message),
             require(lambda version: self.find_position(version.tables[self.table]) == before, message),
         )
 

@@ -75,9 +75,9 @@ class SyncLogStore:
         self._loading: tuple[EntryReference, Future[list[Loaded]]] | None = None
         self._loader = ThreadPoolExecutor(1, thread_name_prefix=f"log-store-{log.name}")
         self._flushed: list[Stage] = []
-        self._given: list[tuple[Offset, Buffered | EntryReference]] = []
-        self._given_upto: Offset = (0, 0)
-        self._given_amount = (0, 0)
+        self._consumed: list[tuple[Offset, Buffered | EntryReference]] = []
+        self._consumed_upto: Offset = (0, 0)
+        self._consumed_amount = (0, 0)
         self._epoch: int | None = None
         self._number = 0
         self._paused = self._stopped = False
@@ -128,12 +128,12 @@ class SyncLogStore:
                 if not barrier.is_checkpoint:
                     self._changed.notify_all()
                     return None
-                given, upto, self._given = self._given, self._given_upto, []
-                self.metrics.truncated.add(*self._given_amount)
-                self._given_amount = (0, 0)
+                consumed, upto, self._consumed = self._consumed, self._consumed_upto, []
+                self.metrics.truncated.add(*self._consumed_amount)
+                self._consumed_amount = (0, 0)
                 waiting = [i for i in self._items if isinstance(i, Buffered) and i.stage is None]
                 self._changed.notify_all()
-            return self._build_checkpoint(barrier, waiting, given, upto)
+            return self._build_checkpoint(barrier, waiting, consumed, upto)
 
     def record_commit(self, checkpoint: LogCheckpoint) -> None:
         """Note that a checkpoint is visible, so that its messages are read from the table from now on."""
@@ -254,7 +254,7 @@ class SyncLogStore:
         self,
         barrier: Barrier,
         waiting: Sequence[Buffered],
-        given: Sequence[tuple[Offset, Buffered | EntryReference]],
+        consumed: Sequence[tuple[Offset, Buffered | EntryReference]],
         upto: Offset,
     ) -> LogCheckpoint:
         # Files whose messages were all consumed before they were committed never become visible.
@@ -268,7 +268,7 @@ class SyncLogStore:
                 self.metrics.persisted.add(item.entry.rows, item.entry.size)
         for stage in stages:
             stage.submitted = True
-        gone = [offset for offset, item in given if any(s.submitted for s in _list_stages(item))]
+        gone = [offset for offset, item in consumed if any(s.submitted for s in _list_stages(item))]
         ssts = tuple(sst for stage in stages for sst in stage.ssts) + self._log.write_tombstones(gone)
         return LogCheckpoint(barrier, self._log.name, ssts, tuple(stages))
 
@@ -288,21 +288,21 @@ class SyncLogStore:
 
     def _give_loaded(self) -> Chunk | WatermarkMessage:
         reference, offsets, message, size = self._loaded.popleft()
-        self._given += [(offset, reference) for offset in offsets]
+        self._consumed += [(offset, reference) for offset in offsets]
         self._count_given(offsets[-1], message, size)
         return message
 
     def _give_buffered(self, item: Buffered) -> Chunk | WatermarkMessage:
         self._count_buffered(item.entry, -1)
-        self._given.append((item.entry.offset, item))
+        self._consumed.append((item.entry.offset, item))
         message = item.entry.decode()
         self._count_given(item.entry.offset, message, item.entry.size)
         return message
 
     def _count_given(self, offset: Offset, message: Chunk | WatermarkMessage, size: int) -> None:
         rows = message.rows.num_rows if isinstance(message, Chunk) else 0
-        self._given_upto = offset
-        self._given_amount = (self._given_amount[0] + rows, self._given_amount[1] + size)
+        self._consumed_upto = offset
+        self._consumed_amount = (self._consumed_amount[0] + rows, self._consumed_amount[1] + size)
         self.metrics.read.add(rows, size)
 
     def _count_buffered(self, entry: Entry, sign: int) -> None:

@@ -66,13 +66,13 @@ class ExpandChanges:
         kinds = np.array([NAMES.index(kind) for kind in log.column("_op").to_pylist()], dtype=np.int64)
         of_kind = np.array([_OPERATIONS[name] for name in NAMES], dtype=np.int16)
         operations = of_kind[kinds].reshape(-1)
-        kept = np.flatnonzero(operations)
-        place = to_positions(np.arange(2 * log.num_rows)[kept])
+        present = np.flatnonzero(operations)
+        place = to_positions(np.arange(2 * log.num_rows)[present])
         arrays: dict[str, pa.Array[Any]] = {
-            PART: pa.array(np.zeros(len(kept), dtype=np.int32)),
-            ROW: pa.array(np.arange(number + 1, number + 1 + len(kept))),
-            OPERATION: pa.array(operations[kept]),
-            WEIGHT: pa.array(np.ones(len(kept), dtype=np.int64)),
+            PART: pa.array(np.zeros(len(present), dtype=np.int32)),
+            ROW: pa.array(np.arange(number + 1, number + 1 + len(present))),
+            OPERATION: pa.array(operations[present]),
+            WEIGHT: pa.array(np.ones(len(present), dtype=np.int64)),
         }
         for name, column in self.columns:
             both = pa.concat_arrays([log.column(f"_old_{column}"), log.column(column)])

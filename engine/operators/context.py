@@ -52,7 +52,7 @@ class EpochContext:
     terms: int = 0
     schemas: Mapping[str, StructType] = field(default_factory=dict)
     empty: dict[Scan, DataFrame] = field(default_factory=dict)
-    given: Mapping[Scan, DataFrame] = field(default_factory=dict)
+    input_frames: Mapping[Scan, DataFrame] = field(default_factory=dict)
     placed: bool = False
     piece: tuple[Scan, tuple[int, int]] | None = None
     parameters: TableParameters | None = None

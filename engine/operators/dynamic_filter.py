@@ -111,8 +111,8 @@ def _mask(rows: pa.RecordBatch, at: str, limit: int, below: bool) -> pa.Array[An
         inside = np.full(len(numbers), below)
     else:
         inside = numbers < limit if below else numbers >= limit
-    kept: pa.Array[Any] = pa.array(inside & known)
-    return kept
+    mask: pa.Array[Any] = pa.array(inside & known)
+    return mask
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def batch(node: DynamicFilter, rows: DataFrame, context: EpochContext) -> DataFr
     """Return the rows that the filter takes at the context's epoch."""
     if any(bound.scan.table in context.schemas for bound in node.bounds):
         return rows.where("FALSE")  # a plan that is only analysed
-    return as_frame(_filter_by_bound(node, rows, context, kept=False))
+    return as_frame(_filter_by_bound(node, rows, context, reusable=False))
 
 
 def delta(node: DynamicFilter, change: Rows | None, context: EpochContext) -> Rows | None:
@@ -167,7 +167,7 @@ def delta(node: DynamicFilter, change: Rows | None, context: EpochContext) -> Ro
     ):  # what is closed is final, and its state may be gone: only the rows since then count
         return _read_moved_rows(node, context)
     if change is not None:
-        terms.append(_filter_by_bound(node, change, context, kept=True))
+        terms.append(_filter_by_bound(node, change, context, reusable=True))
     if context.piece is None and _may_move(node, context):
         terms.append(_read_moved_rows(node, context))
     context.terms += 2  # a row that has changed and that the bound passes is in both terms
@@ -181,15 +181,17 @@ def _may_move(node: DynamicFilter, context: EpochContext) -> bool:
 
 
 def _list_sources(
-    node: DynamicFilter, context: EpochContext, kept: bool
+    node: DynamicFilter, context: EpochContext, reusable: bool
 ) -> tuple[tuple[str, TableSource], ...]:
     names = dict.fromkeys(bound.scan.table for bound in node.bounds)
-    return tuple((name, context.find_source(name) if kept else context.pin_version(name)) for name in names)
+    return tuple(
+        (name, context.find_source(name) if reusable else context.pin_version(name)) for name in names
+    )
 
 
-def _filter_by_bound(node: DynamicFilter, rows: Rows, context: EpochContext, *, kept: bool) -> Flow:
+def _filter_by_bound(node: DynamicFilter, rows: Rows, context: EpochContext, *, reusable: bool) -> Flow:
     flow = Flow.of(rows)
-    body = FilterByBound(context.url, dict(context.options), node, _list_sources(node, context, kept))
+    body = FilterByBound(context.url, dict(context.options), node, _list_sources(node, context, reusable))
     return flow.then(body, flow.schema)
 
 
@@ -197,10 +199,10 @@ def _read_moved_rows(node: DynamicFilter, context: EpochContext) -> Flow:
     assert isinstance(node.input, Scan)
     version = context.tables[node.input.table]
     tasks = 1 if context.is_small else min(TIME_PARTS, count_partitions(context.rows_in, context.parallelism))
-    state, bounds = context.find_source(node.input.table), _list_sources(node, context, kept=True)
+    state, bounds = context.find_source(node.input.table), _list_sources(node, context, reusable=True)
     body = ReadMovedRows(context.url, dict(context.options), state, node, bounds, tasks, context.log_expired)
     fields = [version.schema.field(column).with_name(name) for name, column in node.input.items]
-    shown = derive_spark_schema(pa.schema([field.with_nullable(True) for field in fields]))
-    schema = StructType([*shown.fields, StructField(WEIGHT, LongType())])
+    spark_schema = derive_spark_schema(pa.schema([field.with_nullable(True) for field in fields]))
+    schema = StructType([*spark_schema.fields, StructField(WEIGHT, LongType())])
     base = make_task_frame(context.spark, tasks)
     return Flow(base, (body,), schema, single=tasks == 1, exact=context.exact)

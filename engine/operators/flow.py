@@ -133,9 +133,9 @@ class Share:
     parts: int
 
     def __call__(self, batches: Batches) -> Batches:
-        for given in batches:
-            for part in as_values(given.column(0)):
-                for batch in self.whole(iter([given.slice(0, 1)])):
+        for task_batch in batches:
+            for part in as_values(task_batch.column(0)):
+                for batch in self.whole(iter([task_batch.slice(0, 1)])):
                     vnodes = vnode_of(xxhash64([batch.column(name) for name in self.by]))
                     yield batch.filter(pa.array(vnodes * self.parts // VNODES == part))
 
@@ -152,10 +152,10 @@ class Union:
 
     def __call__(self, batches: Batches) -> Batches:
         same = self._count_common()
-        given = list(Chain(self.chains[0].bodies[:same])(batches))
+        shared = list(Chain(self.chains[0].bodies[:same])(batches))
         schema: pa.Schema | None = None
         for chain in self.chains:
-            for batch in Chain(chain.bodies[same:])(iter(given)):
+            for batch in Chain(chain.bodies[same:])(iter(shared)):
                 if schema is None:
                     fields = zip(self.names, batch.schema.types, strict=True)
                     schema = pa.schema([pa.field(name, kind) for name, kind in fields])

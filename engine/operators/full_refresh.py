@@ -23,11 +23,11 @@ from engine.sql.plan import OCCURRENCE, Recompute, Scan
 
 def batch(node: Recompute, inputs: list[DataFrame], context: EpochContext) -> DataFrame:
     """Return the rows of the query over whole inputs, of which it sees the visible columns."""
-    shown = {
+    visible = {
         f"t{n}": frame.select(*map(quote, list_visible(scan)))
         for n, (frame, scan) in enumerate(zip(inputs, node.inputs, strict=True))
     }
-    rows = context.spark.sql(node.text, None, **shown).toDF(*node.names)
+    rows = context.spark.sql(node.text, None, **visible).toDF(*node.names)
     return rows if node.numbered is None else rows.selectExpr("*", f"{node.numbered} AS {OCCURRENCE}")
 
 
@@ -48,7 +48,7 @@ def diff_rows(new: DataFrame, table: str, context: EpochContext, mine: Expr | No
     source = context.pin_version(table)
     body = ReadTable(context.url, dict(context.options), source, items, at="old", parts=parts)
     old = read_table(context.spark, body, version.schema)
-    kept = old.frame if mine is None else old.frame.where(render_spark_sql(mine))
+    old_rows = old.frame if mine is None else old.frame.where(render_spark_sql(mine))
     arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
-    change = arranged.union(kept.selectExpr("*", "-1L AS `_w`"))
+    change = arranged.union(old_rows.selectExpr("*", "-1L AS `_w`"))
     return change.coalesce(1) if context.is_small else change

@@ -253,9 +253,9 @@ def collect_changes(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list
     """Return what each task of a fragment's action has written, by the rows that they gave; their requests are counted."""
     decode = msgspec.msgpack.Decoder(tuple[SstInfo, ...]).decode
     changes = []
-    for ssts, requests, told, inserted, updated, deleted, again in rows:
+    for ssts, requests, encoded_load, inserted, updated, deleted, again in rows:
         counters.add_requests(msgspec.msgpack.decode(bytes(requests), type=dict[str, int]))
-        answered = len(ssts) + len(requests) + len(told)
-        load = msgspec.msgpack.decode(bytes(told), type=WriteLoad)
+        answered = len(ssts) + len(requests) + len(encoded_load)
+        load = msgspec.msgpack.decode(bytes(encoded_load), type=WriteLoad)
         changes.append(NetChange(decode(bytes(ssts)), inserted, updated, deleted, again, answered, load))
     return changes

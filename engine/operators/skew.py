@@ -15,7 +15,7 @@ from engine.operators.context import ROWS_PER_PARTITION
 
 SKEWED_ROWS = 2 * ROWS_PER_PARTITION
 """Rows of one key that are more than two tasks are meant to have."""
-_SHOWN = 100
+_MOST_CHARACTERS = 100
 """Characters of a key that are told."""
 
 
@@ -43,7 +43,9 @@ def measure_load(rows: pa.Table, table: Table) -> WriteLoad:
     heaviest = counted.column("hash").filter(pc.equal(counted.column("hash_count"), pa.scalar(most)))[0]
     (row,) = as_rows(rows.select(list(by)).filter(pc.equal(hashes.column("hash"), heaviest)).slice(0, 1))
     key = ", ".join(f"{name} = {value!r}" for name, value in row.items())
-    return WriteLoad(rows.num_rows, most, key if len(key) <= _SHOWN else f"{key[:_SHOWN]}…")
+    return WriteLoad(
+        rows.num_rows, most, key if len(key) <= _MOST_CHARACTERS else f"{key[:_MOST_CHARACTERS]}…"
+    )
 
 
 def describe_skew(table: str, loads: Iterable[WriteLoad]) -> str | None:

@@ -146,9 +146,11 @@ def delta(node: TemporalFilter, table: str, change: Rows | None, context: EpochC
     """Return the signed change of the filter's state `table`: of what has changed below, and of what the moment has passed."""
     terms: list[Rows] = []
     if change is not None:
-        kept = context.parameters is not None
+        reusable = context.parameters is not None
         terms.append(
-            _filter_by_moment(node, change, context.find_source(table) if kept else micros_of(context.new))
+            _filter_by_moment(
+                node, change, context.find_source(table) if reusable else micros_of(context.new)
+            )
         )
     if context.piece is None:
         terms.append(_read_crossed_bounds(node, table, context))
@@ -174,7 +176,7 @@ def _read_crossed_bounds(node: TemporalFilter, table: str, context: EpochContext
     version = context.tables[table]
     tasks = 1 if context.is_small else min(TIME_PARTS, count_partitions(context.rows_in, context.parallelism))
     body = ReadCrossedBounds(context.url, dict(context.options), context.find_source(table), node, tasks)
-    shown = derive_spark_schema(pa.schema([version.schema.field(name) for name in node.columns]))
-    schema = StructType([*shown.fields, StructField(WEIGHT, LongType())])
+    spark_schema = derive_spark_schema(pa.schema([version.schema.field(name) for name in node.columns]))
+    schema = StructType([*spark_schema.fields, StructField(WEIGHT, LongType())])
     base = make_task_frame(context.spark, tasks)
     return Flow(base, (body,), schema, single=tasks == 1, exact=context.exact)

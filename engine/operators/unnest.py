@@ -21,9 +21,9 @@ def unnest(node: Unnest, frame: Rows, *carried: str) -> Rows:
     """Return one row per element of the array with its position; `carried` names further columns to keep."""
     item, ordinal = quote(node.item), quote(node.ordinal)
     explode = "posexplode_outer" if node.outer else "posexplode"
-    kept = (quote(name) for name in (*node.input.columns, *carried))
+    columns = (quote(name) for name in (*node.input.columns, *carried))
     elements = f"{explode}({render_spark_sql(node.array)}) AS ({ordinal}, {item})"
-    rows = as_frame(frame).selectExpr(*kept, elements)
+    rows = as_frame(frame).selectExpr(*columns, elements)
     position: Expr = Column(node.ordinal)
     position = fill_template("coalesce(:position, 0)", position=position) if node.outer else position
     items = [(node.item, Column(node.item)), (node.ordinal, position), *as_columns(carried)]

@@ -66,7 +66,7 @@ class TaskResult:
     `rows_read` are the input rows of the partitions that it computed again. `skew` names a key that one task worked for alone.
     """
 
-    written: tuple[NetChange, ...]
+    changes: tuple[NetChange, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
     rows_read: int = 0
     skew: str | None = None

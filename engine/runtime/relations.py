@@ -48,8 +48,8 @@ def list_readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
 
 def locate_name(name: str, sql: str) -> tuple[int, int]:
     """Return line and column of the first place in a statement where a name stands."""
-    for written in (name, strip_schema(name)):  # with its schema, or called by its last name alone
-        found = re.search(rf"\b{re.escape(written)}\b", mask_literals(sql), re.IGNORECASE)
+    for spelling in (name, strip_schema(name)):  # with its schema, or called by its last name alone
+        found = re.search(rf"\b{re.escape(spelling)}\b", mask_literals(sql), re.IGNORECASE)
         if found is not None:
             return locate_character(sql, found.start())
     return 1, 1

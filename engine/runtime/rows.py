@@ -52,9 +52,9 @@ def match_column_names(relation: Relation, rows: pa.Table) -> pa.Table:
 
 def build_no_column_error(relation: Relation, names: Collection[str]) -> InvalidRow:
     """Return the error for rows with columns that a table lacks."""
-    told = ", ".join(dict.fromkeys(names))
+    listed = ", ".join(dict.fromkeys(names))
     known = ", ".join(list_visible_columns(relation))
-    return InvalidRow(f"table {relation.name} has no column {told}; its columns are {known}")
+    return InvalidRow(f"table {relation.name} has no column {listed}; its columns are {known}")
 
 
 def complete_rows(relation: Relation, rows: pa.Table, spark: Callable[[], SparkSession]) -> pa.Table:
@@ -66,7 +66,7 @@ def complete_rows(relation: Relation, rows: pa.Table, spark: Callable[[], SparkS
     refuse_generated(relation, rows.column_names)
     names = set(rows.column_names)
     now = datetime.datetime.now(datetime.UTC)
-    asked = []
+    defaulted = []
     for column in relation.columns:
         if column.default is None or column.name in names:
             continue
@@ -74,8 +74,8 @@ def complete_rows(relation: Relation, rows: pa.Table, spark: Callable[[], SparkS
             value = pa.scalar(compute_local_default(column, now), to_arrow(column.type))
             rows = rows.append_column(column.name, repeat_value(value, rows.num_rows))
         except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError):
-            asked.append(column)
-    rows = _compute_columns(relation, rows, asked, spark, lambda column: column.default)
+            defaulted.append(column)
+    rows = _compute_columns(relation, rows, defaulted, spark, lambda column: column.default)
     generated = [column for column in relation.columns if column.generated is not None]
     if generated:
         inputs = [c.name for c in relation.columns if c.generated is None and c.name != ROW_ID]
@@ -96,7 +96,7 @@ def complete_frame(relation: Relation, frame: DataFrame) -> DataFrame:
     Left-out columns without a default are null.
     """
     refuse_generated(relation, frame.columns)
-    given, known = set(frame.columns), {column.name for column in relation.columns}
+    present, known = set(frame.columns), {column.name for column in relation.columns}
     further = [quote(name) for name in frame.columns if name not in known]
     items, computed = [], []
     for column in relation.columns:
@@ -104,7 +104,7 @@ def complete_frame(relation: Relation, frame: DataFrame) -> DataFrame:
         if column.generated is not None:
             computed.append(f"CAST({column.generated} AS {column.type}) AS {name}")
             continue
-        value = name if column.name in given else column.default or "NULL"
+        value = name if column.name in present else column.default or "NULL"
         items.append(f"CAST({value} AS {column.type}) AS {name}")
         computed.append(name)
     return frame.selectExpr(*items, *further).selectExpr(*computed, *further)
@@ -120,10 +120,10 @@ def _compute_columns(
     if not columns:
         return rows
     place = f"{ADDED}place"
-    given = rows.append_column(place, pa.array(np.arange(rows.num_rows)))
+    placed = rows.append_column(place, pa.array(np.arange(rows.num_rows)))
     items = [f"CAST({text(c)} AS {c.type}) AS {quote(c.name)}" for c in columns]
     try:
-        found = create_frame(spark(), given).selectExpr(quote(place), *items).toArrow().sort_by(place)
+        found = create_frame(spark(), placed).selectExpr(quote(place), *items).toArrow().sort_by(place)
     except PySparkException as error:
         message = (error.getMessage() or str(error)).splitlines()[0]
         names = ", ".join(column.name for column in columns)
@@ -187,26 +187,26 @@ def _fit_texts(
     found = fit_texts(array, column)
     if len(found.long):
         raise build_too_long_error(relation, column, len(found.long), pc.min(found.long).as_py())
-    return found.kept if isinstance(found.kept, pa.ChunkedArray) else pa.chunked_array([found.kept])
+    return found.fitted if isinstance(found.fitted, pa.ChunkedArray) else pa.chunked_array([found.fitted])
 
 
 def _convert_documents(
     relation: Relation, column: RelationColumn, array: pa.ChunkedArray[Any]
 ) -> pa.ChunkedArray[Any]:
     """Return texts as a column of json or jsonb keeps them; raises InvalidRow for one that is no JSON."""
-    kept, wrong = normalize_documents(array, column)
+    documents, wrong = normalize_documents(array, column)
     if wrong:
         first = next(iter(wrong.values()))
         raise InvalidRow(
             f"column {column.name} of {relation.name} is {column.sql_type}: {first}; {len(wrong)} rows are no JSON"
         )
-    return pa.chunked_array([kept])
+    return pa.chunked_array([documents])
 
 
 def build_too_long_error(relation: Relation, column: RelationColumn, rows: int, least: str) -> InvalidRow:
     """Return the error for rows with texts that a VARCHAR(n) or CHAR(n) cannot keep, `least` the first of them in order."""
-    told = validate_length(least, column)
-    return InvalidRow(f"column {column.name} of {relation.name}: {told}; {rows} rows are too long")
+    reason = validate_length(least, column)
+    return InvalidRow(f"column {column.name} of {relation.name}: {reason}; {rows} rows are too long")
 
 
 def to_stored_names(relation: Relation, rows: pa.Table) -> pa.Table:
@@ -228,8 +228,8 @@ def convert_column(
     if is_unchanged(column.type, kind):
         return column.cast(kind) if pa.types.is_nested(kind) else column
     if (refused := find_refused_part(column.type, kind)) is not None:
-        path, given, wanted = refused
-        raise build_type_error(relation.name, name + path, given, wanted)
+        path, actual, expected = refused
+        raise build_type_error(relation.name, name + path, actual, expected)
     found = convert_to_type(column, kind)
     if found.unknown:
         raise InvalidRow(
@@ -239,16 +239,16 @@ def convert_column(
         first = found.faults[min(found.faults)]
         raise InvalidRow(
             f"{first.describe(name, relation.name)}; {len(found.faults)} rows do not fit: give values that "
-            f"{format_arrow_type(first.wanted)} has, or the column another type"
+            f"{format_arrow_type(first.target)} has, or the column another type"
         )
     return pa.chunked_array([found.values])
 
 
-def build_type_error(table: str, column: str, given: pa.DataType, wanted: pa.DataType) -> InvalidRow:
+def build_type_error(table: str, column: str, actual: pa.DataType, expected: pa.DataType) -> InvalidRow:
     """Return the error for rows whose column is of a type that its table's does not take, whatever the values."""
-    remedy = suggest_remedy(given, wanted) or "cast it before it is written"
+    remedy = suggest_remedy(actual, expected) or "cast it before it is written"
     return InvalidRow(
-        f"column {column} of {table} is {format_arrow_type(wanted)}, which takes no {format_arrow_type(given)}: {remedy}"
+        f"column {column} of {table} is {format_arrow_type(expected)}, which takes no {format_arrow_type(actual)}: {remedy}"
     )
 
 

@@ -202,11 +202,11 @@ class Catalog:
     def list_index_columns(self, index: Relation) -> tuple[RelationColumn, ...]:
         """Return the columns that an index of a user's shows: those that it is over, then the included ones, or all others."""
         base = self.relations[index.options["on"]]
-        shown = {column.storage_name: column for column in base.columns if not column.hidden}
+        visible = {column.storage_name: column for column in base.columns if not column.hidden}
         first = [column.storage_name for column in index.columns]
         included = index.options.get("include")
-        others = [name for name in shown if name not in first] if included is None else included.split(",")
-        return tuple(shown[name] for name in dict.fromkeys([*first, *others]) if name in shown)
+        others = [name for name in visible if name not in first] if included is None else included.split(",")
+        return tuple(visible[name] for name in dict.fromkeys([*first, *others]) if name in visible)
 
     def suggest_names(self, name: str) -> str:
         """Return a hint with names like `name`, or with how to see them all."""
@@ -266,10 +266,10 @@ def check_name(name: str, what: str, sql: str = "", line: int = 0, column: int =
             column=column,
             hint=f"a name has 1 to {MOST_CHARACTERS} characters, none of them a control character or a line's end",
         )
-    told = explain_reserved(name, what)
-    if told:
+    reason = explain_reserved(name, what)
+    if reason:
         raise SqlError(
-            told,
+            reason,
             sql=sql,
             line=line,
             column=column,

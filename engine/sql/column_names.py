@@ -49,12 +49,12 @@ class ColumnMatch:
 
     def describe_ambiguity(self) -> str:
         """Return the first name that fits twice, and by what: `id twice`, or `id as Id and as ID`."""
-        name, given = next(iter(self.twice.items()))
-        others = dict.fromkeys(given)
-        return f"{given[0]} twice" if len(others) == 1 else f"{name} as {' and as '.join(others)}"
+        name, spellings = next(iter(self.twice.items()))
+        others = dict.fromkeys(spellings)
+        return f"{spellings[0]} twice" if len(others) == 1 else f"{name} as {' and as '.join(others)}"
 
 
-def match_columns(wanted: Iterable[str], given: Sequence[str]) -> ColumnMatch:
+def match_columns(columns: Iterable[str], names: Sequence[str]) -> ColumnMatch:
     """Find each wanted column among given names: the same name, else the one that differs in case alone.
 
     >>> match_columns(["id", "v", "w"], ["ID", "v", "V", "W", "w", "x", "x"])
@@ -64,15 +64,15 @@ def match_columns(wanted: Iterable[str], given: Sequence[str]) -> ColumnMatch:
     """
     exact: dict[str, list[int]] = {}
     folded: dict[str, list[int]] = {}
-    for at, name in enumerate(given):
+    for at, name in enumerate(names):
         exact.setdefault(name, []).append(at)
         folded.setdefault(name.lower(), []).append(at)
     found: dict[str, int] = {}
     twice: dict[str, tuple[str, ...]] = {}
-    for name in wanted:
+    for name in columns:
         places = exact.get(name) or folded.get(name.lower(), [])
         if len(places) == 1:
             found[name] = places[0]
         elif places:
-            twice[name] = tuple(given[at] for at in places)
+            twice[name] = tuple(names[at] for at in places)
     return ColumnMatch(found, twice)

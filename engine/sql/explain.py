@@ -72,8 +72,8 @@ def _render_head(node: Node) -> str:
 def _render_dynamic(node: DynamicFilter) -> str:
     steps = (" ".join(f"{step.kind} {step.by}" for step in bound.steps) for bound in node.bounds)
     tables = (
-        f"{bound.scan.table}{f' {told}' if told else ''}"
-        for bound, told in zip(node.bounds, steps, strict=True)
+        f"{bound.scan.table}{f' {text}' if text else ''}"
+        for bound, text in zip(node.bounds, steps, strict=True)
     )
     return (
         f"{'WindowClose' if node.closes else 'DynamicFilter'} {node.at} {node.operator} {', '.join(tables)}"

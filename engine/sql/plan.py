@@ -303,8 +303,8 @@ class TemporalFilter(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        kept = tuple(column for column in self.input.columns if column != self.enter)
-        return (TIME_PART, TIME_AT, *kept, *(() if self.enter is None else (TIME_IN,)))
+        others = tuple(column for column in self.input.columns if column != self.enter)
+        return (TIME_PART, TIME_AT, *others, *(() if self.enter is None else (TIME_IN,)))
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -76,17 +76,17 @@ def qualify_tables(tree: exp.Expr, dialect: Dialect) -> None:
             continue
         if table.args.get("catalog") is not None:
             continue
-        written = [_read_name(part, dialect) for part in (schema, table.this)]
+        parts = [_read_name(part, dialect) for part in (schema, table.this)]
         table.set("db", None)
-        if written[0].lower() == own_schema(dialect):
+        if parts[0].lower() == own_schema(dialect):
             table.this.meta[_QUALIFIED] = True
             continue
         if alias is None and isinstance(table.parent, _PLACES):
             table.set("alias", exp.TableAlias(this=table.this.copy()))
-            called.add((written[0].lower(), written[1].lower()))
+            called.add((parts[0].lower(), parts[1].lower()))
         elif alias is None:
-            called.add((written[0].lower(), written[1].lower()))
-        name = exp.to_identifier(".".join(written), quoted=True)
+            called.add((parts[0].lower(), parts[1].lower()))
+        name = exp.to_identifier(".".join(parts), quoted=True)
         name.meta.update(schema.meta, **{_QUALIFIED: True})
         table.set("this", name)
     for column in list(tree.find_all(exp.Column)):

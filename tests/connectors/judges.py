@@ -202,7 +202,7 @@ def landed(folder: Path, case: Case) -> Landed:
     found = Landed([], [], deletes=False)
     status = (folder / case.name).stat()
     file = PendingFile(case.name, status.st_size, status.st_mtime_ns, place_path=case.name)
-    options = FileOptions(wanted=frozenset((*KINDS, "_op")))
+    options = FileOptions(columns=frozenset((*KINDS, "_op")))
     for batch in read_landing_file(LandingFolder(folder), file, options, ReadLimits(), lambda: TARGET, 0):
         found.told += [(bad.line, bad.reason) for bad in batch.bad]
         if batch.landed is not None:

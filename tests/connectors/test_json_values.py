@@ -144,7 +144,7 @@ def test_envelopes_of_debezium_are_changes() -> None:
 
 def test_rows_in_envelopes_have_the_names_of_columns_that_any_object_has() -> None:
     options = FileOptions(
-        envelope="debezium", wanted=frozenset({"id", "V", "j", CHANGE}), documents=frozenset({"j"})
+        envelope="debezium", columns=frozenset({"id", "V", "j", CHANGE}), documents=frozenset({"j"})
     )
     rows = ['{"ID": 1, "v": 2, "V": [1.50], "x": 0}', '{"Id": 3, "iD": 4}', '{"y": 1, "_op": "delete"}']
     rows += ['{"id": 5, "j": "{\\"a\\": 1.0}", "x": 1, "x": 2}']

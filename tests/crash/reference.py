@@ -26,9 +26,9 @@ from engine.sql.catalog import Catalog
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote, render_spark_sql
 from engine.sql.incremental.fragments import Fragment
-from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import StoredPartials
-from engine.sql.incremental.state_expiry import find_closing_filters
+from engine.sql.incremental.states.partials import GLOBAL_KEY
+from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,

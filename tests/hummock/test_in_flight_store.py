@@ -116,7 +116,7 @@ def test_many_commits_share_manifests(base: Hummock, ahead: InFlightStore, held:
 def test_a_barrier_waits_for_the_files_that_follow_it(
     base: Hummock, ahead: InFlightStore, held: HeldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.hummock.in_flight_store.HELD_SECONDS", 30.0)
+    monkeypatch.setattr("engine.hummock.in_flight_store.BARRIER_WAIT_SECONDS", 30.0)
     commit, before = written(ahead, 1, past(base, 1)[0]), base.version.number
     held.gate.clear()
     ahead.hand_over(Commit(catalog={"barrier/a": "1"}))
@@ -135,7 +135,7 @@ def test_a_barrier_that_nothing_follows_goes_by_itself(
     ahead.hand_over(Commit(catalog={"barrier/a": "1"}))
     newest = ahead.newest
     assert newest is None or newest.outcome.result(20)
-    monkeypatch.setattr("engine.hummock.in_flight_store.HELD_SECONDS", 3_600.0)
+    monkeypatch.setattr("engine.hummock.in_flight_store.BARRIER_WAIT_SECONDS", 3_600.0)
     ahead.hand_over(Commit(catalog={"barrier/b": "1"}))
     ahead.settle()  # for somebody waits
     assert {"barrier/a", "barrier/b"} <= set(base.version.catalog)

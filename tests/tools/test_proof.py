@@ -22,7 +22,7 @@ def test_what_passed_on_the_commit_is_not_run_again(tmp_path: Path, monkeypatch:
         ran.append(target)
         return Outcome(target, commit, int(target == "fuzz" and len(ran) < 3), 1.0, "done")
 
-    monkeypatch.setattr(proof, "KEPT", tmp_path / "proof.json")
+    monkeypatch.setattr(proof, "REPORT", tmp_path / "proof.json")
     monkeypatch.setattr(proof, "run_target", run)
     monkeypatch.setattr(proof, "find_commit", lambda: "abc")
     monkeypatch.setattr("sys.argv", ["proof", "long", "fuzz"])
@@ -33,7 +33,7 @@ def test_what_passed_on_the_commit_is_not_run_again(tmp_path: Path, monkeypatch:
 
 
 def test_the_outcome_is_what_the_target_ended_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof, "KEPT", tmp_path / "proof.json")
+    monkeypatch.setattr(proof, "REPORT", tmp_path / "proof.json")
     found = proof.run_target("there-is-no-such-target", "abc")
     assert found.status != 0 and "there-is-no-such-target" in found.last_line
     assert (tmp_path / "proof-there-is-no-such-target.log").is_file()

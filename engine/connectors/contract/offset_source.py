@@ -154,12 +154,12 @@ class OffsetSource(Source, Generic[Step]):
             self._record_split_error(split, table, error)
 
     def _record_split_error(self, split: str, table: TableVersion, error: str) -> None:
-        seen = find_offset(self.store, self.store.version, table, split)
-        if seen is None or seen.error == error:
+        before = find_offset(self.store, self.store.version, table, split)
+        if before is None or before.error == error:
             return
         row, unmoved = (
-            build_offset_row(table, split, replace(seen, error=error)),
-            self.require_offset(split, seen),
+            build_offset_row(table, split, replace(before, error=error)),
+            self.require_offset(split, before),
         )
         commit_once(self.store, lambda: self.store.ingest_batch({OFFSETS: [Put(row)]}, precondition=unmoved))
 
@@ -198,22 +198,22 @@ class _SplitPoll(Generic[Step]):
         if step is None:
             return False
         unread = table.table.options.passes and not (table.acks or table.pins)
-        taken = (
+        step_result = (
             source.skip_step(step, after) if unread else source.ingest_step(step, after, version, self._spark)
         )
-        self._commit_step(taken, after, version, table)
+        self._commit_step(step_result, after, version, table)
         self._ahead = ahead
         return True
 
     def _commit_step(
-        self, taken: StepResult, after: SourceOffset | None, version: Version, table: TableVersion
+        self, result: StepResult, after: SourceOffset | None, version: Version, table: TableVersion
     ) -> None:
         """Commit what a step brings with the offset behind it, under the condition that nobody has advanced in the meantime."""
-        then = SourceOffset(taken.offset, taken.note)
-        warnings = list(taken.warnings)
-        if taken.letters:
+        then = SourceOffset(result.offset, result.note)
+        warnings = list(result.warnings)
+        if result.letters:
             warnings.append(
-                f"{taken.aside} rows were set aside, see {DEAD_LETTER}: {taken.letters[0].reason}"
+                f"{result.aside} rows were set aside, see {DEAD_LETTER}: {result.letters[0].reason}"
             )
         checks = [
             require_same_tables({table.name: table}),
@@ -225,21 +225,21 @@ class _SplitPoll(Generic[Step]):
             upto, check = _plan_release(table)
             checks.append(check)
         intake = Intake(
-            {**taken.system, OFFSETS: [Put(build_offset_row(table, self._split, then))]},
-            [*checks, taken.precondition],
-            taken.operations,
-            taken.files,
-            taken.letters,
-            taken.watermarks,
+            {**result.system, OFFSETS: [Put(build_offset_row(table, self._split, then))]},
+            [*checks, result.precondition],
+            result.operations,
+            result.files,
+            result.letters,
+            result.watermarks,
             upto,
         )
         committed = commit_intake(self._store, version, table, intake)
         self._behind = then
         self.report = replace(
             self.report,
-            rows=self.report.rows + taken.rows,
-            dead_rows=self.report.dead_rows + taken.aside,
-            late_rows=self.report.late_rows + taken.late,
+            rows=self.report.rows + result.rows,
+            dead_rows=self.report.dead_rows + result.aside,
+            late_rows=self.report.late_rows + result.late,
             epoch=committed.epoch,
         ).add_warnings(warnings)
 

@@ -38,7 +38,7 @@ from engine.sql.typing.conversions import find_refused_part, is_unchanged
 from engine.sql.typing.types import to_arrow
 
 MOST_LETTERS = 1_000
-MOST_SHOWN = 1 << 30
+MOST_BYTES = 1 << 30
 """Bytes of rows that a query reads of a source in one process."""
 
 
@@ -125,16 +125,16 @@ class RowSource(OffsetSource[OffsetRange]):
 
     def read_rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table:
         """Return the rows that were taken up to an epoch; raises SourceError for more than this process should hold."""
-        held, size = [self.find_table(version).schema.empty_table()], 0
+        parts, size = [self.find_table(version).schema.empty_table()], 0
         for rows in self.replay_rows(version, epoch, lambda: session):
-            held.append(rows.select(held[0].column_names))
+            parts.append(rows.select(parts[0].column_names))
             size += rows.nbytes
-            if size > MOST_SHOWN:
+            if size > MOST_BYTES:
                 raise SourceError(
-                    f"source {self.relation.name} has more than {MOST_SHOWN >> 20} MiB of rows, which its connector gives to one "
+                    f"source {self.relation.name} has more than {MOST_BYTES >> 20} MiB of rows, which its connector gives to one "
                     "process: read a materialized view over it, or keep them by CREATE TABLE … WITH (connector = …)"
                 )
-        return pa.concat_tables(held)
+        return pa.concat_tables(parts)
 
     def write_runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
         """Write the rows that were taken up to an epoch, a run a stretch."""
@@ -159,7 +159,7 @@ class RowSource(OffsetSource[OffsetRange]):
             step.upto,
             operations=operations,
             system=arrivals.build_writes(),
-            rows=fitting.taken,
+            rows=fitting.ingested,
             late=arrivals.late,
             aside=len(fitting.letters),
             letters=fitting.letters[:MOST_LETTERS],
@@ -178,7 +178,7 @@ class _RowFitter:
     rows: pa.Table
     gone: np.ndarray
     letters: list[DeadLetter]
-    taken: int = 0
+    ingested: int = 0
     looks_up: bool = False
     """Whether what is written follows from what stands in the table."""
 
@@ -186,7 +186,7 @@ class _RowFitter:
         """Return what is to be written; what does not fit is among the letters."""
         relation, store = self.source.relation, self.source.store
         has_ids = ROW_ID in table.primary_key
-        given_ids = has_ids and ROW_ID in self.rows.column_names
+        brings_ids = has_ids and ROW_ID in self.rows.column_names
         key = [c.name for c in relation.columns if c.storage_name in table.primary_key]
         if self.gone.any() and has_ids:
             raise SourceError(
@@ -206,10 +206,10 @@ class _RowFitter:
             self._set_aside(again, explain_known_key(relation.name))
         puts, keys = select_newest_rows(assign_row_ids(store, typed), self.gone, tuple(table.primary_key))
         puts = arrivals.filter_late(puts)
-        self.taken = typed.num_rows - arrivals.late
+        self.ingested = typed.num_rows - arrivals.late
         found: list[Operation] = []
         if puts.num_rows:
-            found.append(Put(puts, new_keys=self.looks_up or (has_ids and not given_ids)))
+            found.append(Put(puts, new_keys=self.looks_up or (has_ids and not brings_ids)))
         if keys.num_rows:
             found.append(Delete(keys))
         return found

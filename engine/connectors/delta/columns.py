@@ -56,7 +56,7 @@ def resolve_columns(statement: CreateTable) -> CreateTable:
     place = parse_delta_place(statement.options["path"])
     log = DeltaLog(place)
     there = parse_schema(log.read_metadata(log.find_newest_version()).schema_string)
-    names = [given.name for given in there]
+    names = [delta_column.name for delta_column in there]
     hint = f"its columns are {', '.join(names)}"
     if statement.columns:
         places = match_columns([column.name for column in statement.columns], names).found
@@ -73,7 +73,7 @@ def resolve_columns(statement: CreateTable) -> CreateTable:
             raise _build_error(
                 statement, name, f"the Delta table at {place.display_name} has no column {name}", hint
             )
-    columns = tuple(_build_column(statement, given) for given in there)
+    columns = tuple(_build_column(statement, delta_column) for delta_column in there)
     key = tuple(columns[places[name]].name for name in statement.primary_key)
     listed = tuple(msgspec.structs.replace(column, nullable=column.name not in key) for column in columns)
     return replace(statement, columns=listed, primary_key=key)
@@ -90,31 +90,31 @@ def check_reading(statement: CreateTable, spark: Callable[[], SparkSession]) -> 
             session.read.format("delta").load(place.spark).limit(0).collect()
 
 
-def _build_column(statement: CreateTable, given: DeltaColumn) -> RelationColumn:
-    name = given.name.lower()
-    if given.type is None:
+def _build_column(statement: CreateTable, delta_column: DeltaColumn) -> RelationColumn:
+    name = delta_column.name.lower()
+    if delta_column.type is None:
         hint = f"list the columns that the table is to have: {TYPE_NAMES}"
         raise _build_error(
             statement,
             name,
-            f"column {given.name} of the Delta table is {given.given}, which is not offered",
+            f"column {delta_column.name} of the Delta table is {delta_column.delta_type}, which is not offered",
             hint,
         )
-    return RelationColumn(check_name(name, "column", statement.sql), given.type)
+    return RelationColumn(check_name(name, "column", statement.sql), delta_column.type)
 
 
-def _check_column(statement: CreateTable, column: RelationColumn, given: DeltaColumn) -> None:
-    taken = match_column(given, column.type)
-    if taken is None or taken.wider or column.length is not None or column.sql_type is not None:
-        if given.type is None:
+def _check_column(statement: CreateTable, column: RelationColumn, delta_column: DeltaColumn) -> None:
+    matched = match_column(delta_column, column.type)
+    if matched is None or matched.wider or column.length is not None or column.sql_type is not None:
+        if delta_column.type is None:
             hint = "leave the column out"
         else:
-            hint = f"write {column.name} {given.type.upper()}, and cast it in a view over the table"
-        shown = f"{column.type}" if column.sql_type is None else column.sql_type
-        shown = shown if column.length is None else f"a text of {column.length} characters at most"
-        message = f"column {column.name} is {shown} here and {given.given} in the Delta table"
+            hint = f"write {column.name} {delta_column.type.upper()}, and cast it in a view over the table"
+        own_type = f"{column.type}" if column.sql_type is None else column.sql_type
+        own_type = own_type if column.length is None else f"a text of {column.length} characters at most"
+        message = f"column {column.name} is {own_type} here and {delta_column.delta_type} in the Delta table"
         raise _build_error(statement, column.name, message, hint)
-    if not column.nullable and given.nullable and column.name not in statement.primary_key:
+    if not column.nullable and delta_column.nullable and column.name not in statement.primary_key:
         message = f"column {column.name} is NOT NULL here and may be null in the Delta table"
         raise _build_error(statement, column.name, message, "leave NOT NULL out")
 

@@ -92,13 +92,13 @@ def _try_source(store: Hummock, relation: Relation, spark: Spark) -> Iterator[st
         read_snapshot(session, relation, newest, place, columns).limit(1).toArrow()
     yield f"version {newest} can be read, {'with its change data feed' if metadata.has_feed else NO_FEED}"
     source = DeltaSource(store, relation)
-    standing = decode_offset(source.find_offset()) if relation.name in store.version.tables else None
-    if standing is None:
+    offset = decode_offset(source.find_offset()) if relation.name in store.version.tables else None
+    if offset is None:
         yield f"it would begin with the snapshot at version {newest}"
         return
-    check_pending(log, relation, standing.at, spark)
-    behind = f"{newest - standing.at.version} are pending" if source.list_pending() else "nothing is pending"
-    yield f"it goes on after version {standing.at.version}, {behind}"
+    check_pending(log, relation, offset.at, spark)
+    behind = f"{newest - offset.at.version} are pending" if source.list_pending() else "nothing is pending"
+    yield f"it goes on after version {offset.at.version}, {behind}"
 
 
 def _parse_place(statement: CreateTable) -> DeltaPlace:
@@ -106,5 +106,5 @@ def _parse_place(statement: CreateTable) -> DeltaPlace:
 
 
 def _describe_secrets() -> str:
-    told = (f"{name} is {'set' if os.environ.get(name) else 'not set'}" for name in SECRETS)
-    return ", ".join(told)
+    states = (f"{name} is {'set' if os.environ.get(name) else 'not set'}" for name in SECRETS)
+    return ", ".join(states)

@@ -51,8 +51,8 @@ def plan_splits(
         return None
     if not 0 < len(files) <= MOST_FILES:
         return None
-    wanted = [(column, columns[column.name]) for column in relation.columns if not column.hidden]
-    if len(wanted) != len(relation.columns):
+    visible = [(column, columns[column.name]) for column in relation.columns if not column.hidden]
+    if len(visible) != len(relation.columns):
         return None
     rows, splits = 0, list[FileSplit]()
     for file in files:
@@ -64,7 +64,7 @@ def plan_splits(
             footer = pq.read_metadata(path)
         except (OSError, pa.ArrowException):
             return None  # Spark tells what is the matter
-        if not _has_columns(footer, wanted):
+        if not _has_columns(footer, visible):
             return None
         rows += footer.num_rows
         splits += _split_file(path, footer)
@@ -83,20 +83,20 @@ def _split_file(path: str, footer: pq.FileMetaData) -> Iterator[FileSplit]:
         yield FileSplit(path, tuple(groups))
 
 
-def _has_columns(footer: pq.FileMetaData, wanted: Sequence[tuple[RelationColumn, str]]) -> bool:
+def _has_columns(footer: pq.FileMetaData, expected: Sequence[tuple[RelationColumn, str]]) -> bool:
     """Tell whether a file has these columns as they are, under their names."""
     said = footer.metadata or {}
     if any(word in said for word in _LEGACY) or not _is_proleptic(said.get(_WRITER)):
         return False
     schema = footer.schema.to_arrow_schema()
     physical = {footer.schema.column(at).path: footer.schema.column(at) for at in range(len(footer.schema))}
-    for column, name in wanted:
+    for column, name in expected:
         if schema.names.count(name) != 1:
             return False
-        kind, given = to_arrow(column.type), schema.field(name).type
+        kind, actual = to_arrow(column.type), schema.field(name).type
         if column.type == "timestamp" and name in physical and physical[name].physical_type == "INT96":
             continue
-        if given != kind:
+        if actual != kind:
             return False
     return True
 

@@ -82,12 +82,14 @@ def match_delta_columns(
 ) -> Mapping[str, MatchedColumn]:
     """Return how each column of a table is taken; raises SourceError for one that is missing or can't be taken."""
     there = parse_schema(metadata.schema_string)
-    shown = [column for column in relation.columns if not column.hidden]
-    places = match_columns([column.name for column in shown], [given.name for given in there]).found
+    visible = [column for column in relation.columns if not column.hidden]
+    places = match_columns(
+        [column.name for column in visible], [delta_column.name for delta_column in there]
+    ).found
     found = {}
-    for column in shown:
-        given = there[places[column.name]] if column.name in places else None
-        if given is None:
+    for column in visible:
+        delta_column = there[places[column.name]] if column.name in places else None
+        if delta_column is None:
             name = relation.name
             remedy = (
                 f"ALTER TABLE {name} DROP COLUMN {column.name}; or add it to the Delta table, and "
@@ -98,13 +100,13 @@ def match_delta_columns(
             raise SourceError(
                 f"{relation.kind} {name}: the Delta table at {place.display_name} has no column {column.name}: {remedy}"
             )
-        taken = match_column(given, column.type)
-        if taken is None:
+        matched = match_column(delta_column, column.type)
+        if matched is None:
             raise SourceError(
-                f"table {relation.name}: column {column.name} is {column.type} here and {given.given} in the Delta "
+                f"table {relation.name}: column {column.name} is {column.type} here and {delta_column.delta_type} in the Delta "
                 f"table at {place.display_name}: make a new table with that type"
             )
-        found[column.name] = taken
+        found[column.name] = matched
     return found
 
 
@@ -167,19 +169,19 @@ def render_columns(relation: Relation, columns: Mapping[str, MatchedColumn]) -> 
     """Return the columns of a table as Spark SQL over those of its Delta table; a source stops at a value without a place."""
     found = []
     for column in (one for one in relation.columns if not one.hidden):
-        taken = columns[column.name]
-        item = taken.item
-        if taken.unfit and relation.is_pass_through:
+        matched = columns[column.name]
+        item = matched.item
+        if matched.unfit and relation.is_pass_through:
             remedy = f": DROP SOURCE {relation.name} CASCADE, and create it and its views again"
-            told = f"concat({taken.reason}, {quote_text(remedy)})"
-            item = f"IF({taken.unfit}, CAST(raise_error({told}) AS {quote_type(taken.type)}), {item})"
+            message = f"concat({matched.reason}, {quote_text(remedy)})"
+            item = f"IF({matched.unfit}, CAST(raise_error({message}) AS {quote_type(matched.type)}), {item})"
         found.append(f"{item} AS {quote(column.name)}")
     return found
 
 
 def _render_reasons(relation: Relation, columns: Mapping[str, MatchedColumn], new: str) -> list[str]:
     """Return the column that tells why a row is set aside, where one may be; of a row that goes the key alone counts."""
-    if relation.is_pass_through or not any(taken.unfit for taken in columns.values()):
+    if relation.is_pass_through or not any(matched.unfit for matched in columns.values()):
         return []
     key = [column.name for column in relation.columns if column.storage_name in relation.primary_key]
     every, keys = (
@@ -190,10 +192,10 @@ def _render_reasons(relation: Relation, columns: Mapping[str, MatchedColumn], ne
 
 
 def _translate_error(error: PySparkException | Py4JError, relation: str, place: DeltaPlace) -> SourceError:
-    text, told = str(error), simplify_message(str(error).partition("\n: ")[2] or str(error))
+    text, reason = str(error), simplify_message(str(error).partition("\n: ")[2] or str(error))
     if isinstance(error, PySparkException):
         # not `getMessage`, which looks for Delta's own conditions among Spark's, and fails
-        text, told = f"{error.getCondition()} {text}", simplify_message(text)
+        text, reason = f"{error.getCondition()} {text}", simplify_message(text)
     if any(word in text for word in _NO_S3):
         return SourceError(
             f"table {relation}: this Spark has no file system s3a, by which it would read {place.display_name}: {_S3_NOW}"
@@ -205,6 +207,6 @@ def _translate_error(error: PySparkException | Py4JError, relation: str, place: 
     if any(word in text for word in _GONE):
         return HistoryGone(
             relation,
-            f"earlier versions of the Delta table at {place.display_name} can't be read any more ({told})",
+            f"earlier versions of the Delta table at {place.display_name} can't be read any more ({reason})",
         )
-    return SourceError(f"table {relation}: the Delta table at {place.display_name} can't be read: {told}")
+    return SourceError(f"table {relation}: the Delta table at {place.display_name} can't be read: {reason}")

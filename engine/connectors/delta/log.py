@@ -180,7 +180,7 @@ class DeltaLog:
             return None
         actions = self._decode_actions(entry_path(version), data)
         data_files = [f for a in actions for f in (a.add, a.remove) if f is not None and f.data_change]
-        told = [a.cdc for a in actions if a.cdc is not None]
+        cdc_files = [a.cdc for a in actions if a.cdc is not None]
         every = [f for a in actions for f in (a.add, a.remove, a.cdc) if f is not None]
         vectors = [f.deletion_vector for f in every if f.deletion_vector is not None]
         names = [f.path for f in every] + [v.path_or_inline_dv for v in vectors if v.storage_type == "p"]
@@ -188,11 +188,11 @@ class DeltaLog:
             version,
             _compute_digest(data),
             next((a.commit_info.operation or "" for a in actions if a.commit_info is not None), ""),
-            bool(data_files or told),
-            sum(file.size or 0 for file in told or data_files),
+            bool(data_files or cdc_files),
+            sum(file.size or 0 for file in cdc_files or data_files),
             self._find_metadata(entry_path(version), actions),
             tuple(name for name in names if name.startswith("/") or _SCHEME.match(name)),
-            tuple(file.path for file in told or data_files),
+            tuple(file.path for file in cdc_files or data_files),
         )
 
     def has_file(self, name: str) -> bool:
@@ -286,9 +286,9 @@ class DeltaLog:
         return said
 
     def _build_broken_error(self, name: str, why: Exception | str) -> SourceError:
-        told = " ".join(str(why).split())
+        reason = " ".join(str(why).split())
         return SourceError(
-            f"{name} of the Delta table at {self.place.display_name} can't be read ({told}): it was not "
+            f"{name} of the Delta table at {self.place.display_name} can't be read ({reason}): it was not "
             f"written to its end, or is "
             "damaged: restore it, or have its writer repair the table"
         )

@@ -18,9 +18,9 @@ class DeltaOffset:
     told: tuple[str, ...] = field(default=())
 
 
-def encode_offset(standing: DeltaOffset) -> str:
+def encode_offset(offset: DeltaOffset) -> str:
     """Return the text of an offset."""
-    return msgspec.json.encode(standing).decode()
+    return msgspec.json.encode(offset).decode()
 
 
 def decode_offset(offset: SourceOffset | None) -> DeltaOffset | None:

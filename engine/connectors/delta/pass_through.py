@@ -96,8 +96,8 @@ def _fold_by_key(relation: Relation, rows: DataFrame, net: str, fits: str) -> Da
         F.expr(f"max({_AT})").alias(_AT),
         F.expr(net).alias(_NET),
     )
-    shown = ", ".join(f"CAST({quote(name)} AS STRING)" for name in key)
-    told = f"concat('{TWICE}: ', concat_ws(', ', {shown}))"
+    key_texts = ", ".join(f"CAST({quote(name)} AS STRING)" for name in key)
+    message = f"concat('{TWICE}: ', concat_ws(', ', {key_texts}))"
     place = f"(({_AT} DIV 2) * 2 + CAST({_HAS} AS INT))"
     items = [quote(name) for name in key]
     items += [f"IF({_HAS}, {_LAST}.v{n}, NULL) AS {quote(c.name)}" for n, c in enumerate(values)]
@@ -107,6 +107,7 @@ def _fold_by_key(relation: Relation, rows: DataFrame, net: str, fits: str) -> Da
         for n, c in enumerate(values)
     ]
     items.append(
-        f"IF({render_key_condition(relation)} AND NOT ({fits}), CAST(raise_error({told}) AS BIGINT), {place}) AS {quote(PLACE)}"
+        f"IF({render_key_condition(relation)} AND NOT ({fits}), CAST(raise_error({message}) AS BIGINT), "
+        f"{place}) AS {quote(PLACE)}"
     )
     return grouped.where(f"{_HAD} OR {_HAS} OR NOT ({fits})").selectExpr(*items)

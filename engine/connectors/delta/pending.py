@@ -22,11 +22,11 @@ def check_pending(log: DeltaLog, relation: Relation, at: DeltaPosition, spark: S
             return
         left -= 1
         if not log.has_file(file):
-            told = (
+            reason = (
                 f"{file} of version {version} of the Delta table at {log.place.display_name} is gone (VACUUM "
                 f"deletes such files)"
             )
-            raise HistoryGone(relation.name, told)
+            raise HistoryGone(relation.name, reason)
 
 
 def _list_pending_files(

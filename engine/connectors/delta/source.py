@@ -78,14 +78,16 @@ class _LastLook:
     """What the last look at a log has found: for which version of the offsets, when, and the size and time of the entry."""
 
     offsets: int
-    standing: DeltaOffset | None
+    offset: DeltaOffset | None
     error: str
     looked: float = float("-inf")
     pending: str | None = None
     entry: tuple[int, float] | None = None
 
 
-_SEEN: weakref.WeakKeyDictionary[Hummock, dict[tuple[int, str], _LastLook]] = weakref.WeakKeyDictionary()
+_LAST_LOOKS: weakref.WeakKeyDictionary[Hummock, dict[tuple[int, str], _LastLook]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class DeltaSource(OffsetSource[DeltaStep]):
@@ -111,29 +113,29 @@ class DeltaSource(OffsetSource[DeltaStep]):
         table = self.find_table(self.store.version)
         records = self.store.version.tables.get(OFFSETS)
         at = 0 if records is None else records.committed_epoch
-        known = _SEEN.setdefault(self.store, {})
-        seen = known.get((table.table_id, self.place.spark))
-        if seen is None or seen.offsets != at:
+        known = _LAST_LOOKS.setdefault(self.store, {})
+        look = known.get((table.table_id, self.place.spark))
+        if look is None or look.offsets != at:
             offset = self.find_offset()
-            seen = _LastLook(at, decode_offset(offset), "" if offset is None else offset.error)
-            known[(table.table_id, self.place.spark)] = seen
+            look = _LastLook(at, decode_offset(offset), "" if offset is None else offset.error)
+            known[(table.table_id, self.place.spark)] = look
         now = time.monotonic()
-        if not self.place.is_remote or now - seen.looked >= LOOK_SECONDS:
-            seen.looked, seen.pending = now, self._find_pending(seen)
-        return seen
+        if not self.place.is_remote or now - look.looked >= LOOK_SECONDS:
+            look.looked, look.pending = now, self._find_pending(look)
+        return look
 
-    def _find_pending(self, seen: _LastLook) -> str | None:
-        if seen.standing is None:
+    def _find_pending(self, look: _LastLook) -> str | None:
+        if look.offset is None:
             return "snapshot"
-        at = seen.standing.at
+        at = look.offset.at
         if has_next(self.log, at):
             return f"after {at.version}"
         found = self.log.stat_entry(at.version)
         entry = None if found is None else (found.size, found.modified)
-        if entry is None or entry != seen.entry:
+        if entry is None or entry != look.entry:
             if self.log.compute_digest(at.version) != at.digest:
                 return f"not {at.version}"
-            seen.entry = entry
+            look.entry = entry
         return None
 
     def poll(self, spark: Spark = no_spark) -> SourceReport:
@@ -157,21 +159,21 @@ class DeltaSource(OffsetSource[DeltaStep]):
 
     def skip_step(self, step: DeltaStep, after: SourceOffset | None) -> StepResult:
         """Return the version behind a step that nobody follows."""
-        seen, metadata = decode_offset(after), step.then.metadata
+        offset, metadata = decode_offset(after), step.then.metadata
         columns = match_delta_columns(self.relation, metadata, self.place)
-        warnings, told = self._describe_missing(step, seen, columns.values())
+        warnings, reported = self._describe_missing(step, offset, columns.values())
         return StepResult(
-            encode_offset(DeltaOffset(step.then, told)),
+            encode_offset(DeltaOffset(step.then, reported)),
             warnings=warnings,
             note="" if metadata.has_feed else NO_FEED,
         )
 
     def read_rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table | DataFrame:
         """Return the Delta table as it was at the version that was taken last at an epoch."""
-        standing = decode_offset(self.find_offset_at(version, epoch))
-        if standing is None:
+        offset = decode_offset(self.find_offset_at(version, epoch))
+        if offset is None:
             return self.find_table(version).schema.empty_table()
-        at = standing.at
+        at = offset.at
         columns = match_delta_columns(self.relation, at.metadata, self.place)
         rows = read_snapshot(session, self.relation, at.version, self.place, columns)
         if self.place.is_confined:
@@ -180,10 +182,10 @@ class DeltaSource(OffsetSource[DeltaStep]):
 
     def write_runs_at(self, version: Version, epoch: int, spark: Spark) -> tuple[Run, ...]:
         """Write the same rows, by tasks of Spark."""
-        standing = decode_offset(self.find_offset_at(version, epoch))
-        if standing is None:
+        offset = decode_offset(self.find_offset_at(version, epoch))
+        if offset is None:
             return ()
-        at = standing.at
+        at = offset.at
         step = DeltaStep("snapshot", at.version, at.version, 0, at)
         try:
             done = self._write_pass_through(spark, step, None, version)
@@ -218,11 +220,11 @@ class DeltaSource(OffsetSource[DeltaStep]):
 
     def plan_steps(self, split: str, after: SourceOffset | None) -> Iterator[DeltaStep]:
         """Yield the steps up to the newest version."""
-        standing = decode_offset(after)
+        offset = decode_offset(after)
         step = (
             plan_snapshot(self.log, "snapshot")
-            if standing is None
-            else plan_next_step(self.log, self.relation.name, standing.at)
+            if offset is None
+            else plan_next_step(self.log, self.relation.name, offset.at)
         )
         while step is not None:
             yield step
@@ -232,17 +234,17 @@ class DeltaSource(OffsetSource[DeltaStep]):
         self, step: DeltaStep, after: SourceOffset | None, version: Version, spark: Spark
     ) -> StepResult:
         """Write the files of a step, and say what is to be known of it."""
-        seen, metadata = decode_offset(after), step.then.metadata
+        offset, metadata = decode_offset(after), step.then.metadata
         columns = match_delta_columns(self.relation, metadata, self.place)
-        step = self._adjust_step(step, seen, columns.values())
-        warnings, told = self._describe_missing(step, seen, columns.values())
+        step = self._adjust_step(step, offset, columns.values())
+        warnings, reported = self._describe_missing(step, offset, columns.values())
         note = "" if metadata.has_feed else NO_FEED
         if note and (after is None or after.note != note):
             warnings.append(note)
         if step.kind == "nothing":
             done = ChangeResult()
         elif self.relation.is_pass_through:
-            done = self._write_pass_through(spark, step, None if seen is None else seen.at, version)
+            done = self._write_pass_through(spark, step, None if offset is None else offset.at, version)
         else:
             done = self._write_rows(spark, step, version, columns)
         if done.twice and step.kind == "feed":
@@ -251,7 +253,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
             )
         compares = step.kind in ("snapshot", "difference") and not self.relation.is_pass_through
         return StepResult(
-            encode_offset(DeltaOffset(step.then, told)),
+            encode_offset(DeltaOffset(step.then, reported)),
             files=done.ssts,
             rows=done.puts + done.deletes,
             aside=done.aside,
@@ -262,14 +264,14 @@ class DeltaSource(OffsetSource[DeltaStep]):
         )
 
     def _adjust_step(
-        self, step: DeltaStep, seen: DeltaOffset | None, columns: Collection[MatchedColumn]
+        self, step: DeltaStep, offset: DeltaOffset | None, columns: Collection[MatchedColumn]
     ) -> DeltaStep:
         """Return a step as it is to be taken; raises HistoryGone if a name is another column's by now, which no feed tells."""
-        if seen is None or step.kind not in ("feed", "nothing"):
+        if offset is None or step.kind not in ("feed", "nothing"):
             return step
         metadata = step.then.metadata
-        taken = {column.name: column.type for column in columns}
-        others = find_renamed_columns(seen.at.metadata.schema_string, metadata.schema_string, taken)
+        types = {column.name: column.type for column in columns}
+        others = find_renamed_columns(offset.at.metadata.schema_string, metadata.schema_string, types)
         name = next(iter(others), None)
         if name is None:
             return step
@@ -347,18 +349,18 @@ class DeltaSource(OffsetSource[DeltaStep]):
         return found if found.num_rows <= SMALL_ROWS else None
 
     def _describe_missing(
-        self, step: DeltaStep, seen: DeltaOffset | None, columns: Collection[MatchedColumn]
+        self, step: DeltaStep, offset: DeltaOffset | None, columns: Collection[MatchedColumn]
     ) -> tuple[list[str], tuple[str, ...]]:
         """Return what to say of what the table lacks or has narrower, each once, and of which it is said by now."""
         there = {column.name: column for column in parse_schema(step.then.metadata.schema_string)}
-        taken = {column.name for column in columns}
-        name, passes = self.relation.name, self.relation.is_pass_through
-        anew = "a source that is created anew" if passes else "a table that is made anew"
+        matched = {column.name for column in columns}
+        name, pass_through = self.relation.name, self.relation.is_pass_through
+        anew = "a source that is created anew" if pass_through else "a table that is made anew"
         said: dict[str, str] = {}
-        for column in (one for one in there if one not in taken):
+        for column in (one for one in there if one not in matched):
             adds = f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} reads it from then on"
             said[column] = f"the Delta table has a new column {column}, which {name} lacks: " + (
-                f"{anew} has it" if passes else adds
+                f"{anew} has it" if pass_through else adds
             )
         for field in (field for column in columns for field in column.left):
             said[field] = f"the Delta table has a new field {field}, which {name} lacks: {anew} has it"
@@ -366,15 +368,15 @@ class DeltaSource(OffsetSource[DeltaStep]):
             path, _, kind = one.rpartition(" ")
             unfit = (
                 "the first value that does not fit stops it"
-                if passes
+                if pass_through
                 else "rows whose value does not fit are set aside"
             )
             said[one] = (
                 f"{path} of the Delta table is {kind} by now, and narrower in {name}: {unfit}; {anew} has its type"
             )
-        if seen is None:  # what the user has left out
+        if offset is None:  # what the user has left out
             return [], tuple(said)
-        return [text for what, text in said.items() if what not in seen.told], tuple(said)
+        return [text for what, text in said.items() if what not in offset.told], tuple(said)
 
 
 def _build_letters(step: DeltaStep, done: ChangeResult) -> list[DeadLetter]:

@@ -30,7 +30,7 @@ class DeltaColumn(NamedTuple):
     name: str
     type: str | None
     nullable: bool
-    given: str
+    delta_type: str
     kind: Any = None
     """Its type as the log has it."""
     physical_name: str = ""
@@ -58,7 +58,7 @@ def parse_schema(schema: str) -> tuple[DeltaColumn, ...]:
         ) from error
 
 
-def find_renamed_columns(before: str, after: str, taken: Mapping[str, str]) -> list[str]:
+def find_renamed_columns(before: str, after: str, types: Mapping[str, str]) -> list[str]:
     """Return the columns, of those that are taken, whose names, or those of fields in them, were others' in an earlier schema.
 
     `taken` gives the type as which each is taken: a field that it has not is of no matter.
@@ -70,10 +70,10 @@ def find_renamed_columns(before: str, after: str, taken: Mapping[str, str]) -> l
     return [
         column.name
         for column, was in found
-        if column.name in taken
+        if column.name in types
         and (
             column.physical_name != was.physical_name
-            or _has_renamed_field(was.kind, column.kind, taken[column.name])
+            or _has_renamed_field(was.kind, column.kind, types[column.name])
         )
     ]
 

@@ -25,7 +25,7 @@ from engine.sql.typing.types import (
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 """How many digits before the point a decimal has that Delta lets take the place of one."""
-_MOST_SHOWN = 200
+_MOST_CHARACTERS = 200
 
 
 class MatchedColumn(NamedTuple):
@@ -51,9 +51,12 @@ class MatchedColumn(NamedTuple):
         """Why a row is set aside, null where the value has its place."""
         if not self.unfit:
             return "NULL"
-        told = quote_text(f"column {self.name} of the Delta table is ")
-        shown = f"left(CAST({quote(self.name)} AS STRING), {_MOST_SHOWN})"
-        return f"CASE WHEN {self.unfit} THEN concat({told}, {shown}, {quote_text(f', which {self.type} does not hold')}) END"
+        prefix = quote_text(f"column {self.name} of the Delta table is ")
+        value_text = f"left(CAST({quote(self.name)} AS STRING), {_MOST_CHARACTERS})"
+        return (
+            f"CASE WHEN {self.unfit} THEN concat({prefix}, {value_text}, "
+            f"{quote_text(f', which {self.type} does not hold')}) END"
+        )
 
 
 class _MatchedPart(NamedTuple):
@@ -63,17 +66,17 @@ class _MatchedPart(NamedTuple):
     wider: tuple[str, ...] = ()
 
 
-def match_column(given: DeltaColumn, kind: str) -> MatchedColumn | None:
+def match_column(column: DeltaColumn, kind: str) -> MatchedColumn | None:
     """Return how a column is taken as a type, None if it can't be."""
-    part = _match_part(quote(given.name), kind, given.kind, given.name, 0)
-    return None if part is None else MatchedColumn(given.name, kind, *part)
+    part = _match_part(quote(column.name), kind, column.kind, column.name, 0)
+    return None if part is None else MatchedColumn(column.name, kind, *part)
 
 
-def _match_part(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
-    theirs = to_sql_type(given)
+def _match_part(value: str, kind: str, delta_type: Any, path: str, depth: int) -> _MatchedPart | None:
+    theirs = to_sql_type(delta_type)
     if theirs is not None and _normalize_type(theirs) == _normalize_type(kind):
         return _MatchedPart(value)
-    if isinstance(given, str):
+    if isinstance(delta_type, str):
         if theirs is None or not _is_wider(theirs, kind):
             return None
         narrow, wider = f"try_cast({value} AS {kind})", (f"{path} {theirs}",)
@@ -84,16 +87,16 @@ def _match_part(value: str, kind: str, given: Any, path: str, depth: int) -> _Ma
                 beyond = f"abs({value}) <> double('Infinity') AND abs({narrow}) = double('Infinity')"
                 return _MatchedPart(narrow, beyond, (), wider)
         return _MatchedPart(narrow, f"NOT (CAST({narrow} AS {theirs}) <=> {value})", (), wider)
-    nested = {"array": _match_array, "map": _match_map, "struct": _match_struct}.get(given["type"])
-    return None if nested is None else nested(value, kind, given, path, depth)
+    nested = {"array": _match_array, "map": _match_map, "struct": _match_struct}.get(delta_type["type"])
+    return None if nested is None else nested(value, kind, delta_type, path, depth)
 
 
-def _match_array(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
+def _match_array(value: str, kind: str, delta_type: Any, path: str, depth: int) -> _MatchedPart | None:
     element, one = element_type(kind), f"_e{depth}"
     part = (
         None
         if element is None
-        else _match_part(one, element, given["elementType"], f"{path}.element", depth + 1)
+        else _match_part(one, element, delta_type["elementType"], f"{path}.element", depth + 1)
     )
     if part is None:
         return None
@@ -101,27 +104,27 @@ def _match_array(value: str, kind: str, given: Any, path: str, depth: int) -> _M
     return part._replace(value=f"transform({value}, {one} -> {part.value})", unfit=unfit)
 
 
-def _match_map(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
+def _match_map(value: str, kind: str, delta_type: Any, path: str, depth: int) -> _MatchedPart | None:
     if not kind.startswith("map<"):
         return None
     kinds, ones = split_types(kind[4:-1]), (f"_k{depth}", f"_v{depth}")
-    key = _match_part(ones[0], kinds[0], given["keyType"], f"{path}.key", depth + 1)
-    held = _match_part(ones[1], kinds[1], given["valueType"], f"{path}.value", depth + 1)
-    if key is None or held is None:
+    key = _match_part(ones[0], kinds[0], delta_type["keyType"], f"{path}.key", depth + 1)
+    value_part = _match_part(ones[1], kinds[1], delta_type["valueType"], f"{path}.value", depth + 1)
+    if key is None or value_part is None:
         return None
     both = f"({ones[0]}, {ones[1]})"
-    whole = f"transform_values({value}, {both} -> {held.value})"
-    unfit = [f"exists(map_values({value}), {ones[1]} -> {held.unfit})" if held.unfit else ""]
+    whole = f"transform_values({value}, {both} -> {value_part.value})"
+    unfit = [f"exists(map_values({value}), {ones[1]} -> {value_part.unfit})" if value_part.unfit else ""]
     if key.value != ones[0]:
         whole = f"transform_keys({whole}, {both} -> {key.value})"
         unfit.append(f"exists(map_keys({value}), {ones[0]} -> {key.unfit})" if key.unfit else "")
-    return _MatchedPart(whole, _render_any(*unfit), key.left + held.left, key.wider + held.wider)
+    return _MatchedPart(whole, _render_any(*unfit), key.left + value_part.left, key.wider + value_part.wider)
 
 
-def _match_struct(value: str, kind: str, given: Any, path: str, depth: int) -> _MatchedPart | None:
-    items, unfit, left, wider, taken = list[str](), list[str](), list[str](), list[str](), set[str]()
+def _match_struct(value: str, kind: str, delta_type: Any, path: str, depth: int) -> _MatchedPart | None:
+    items, unfit, left, wider, matched = list[str](), list[str](), list[str](), list[str](), set[str]()
     for name, inner in _list_fields(kind):
-        field = find_field(given, name)
+        field = find_field(delta_type, name)
         part = (
             None
             if field is None
@@ -129,12 +132,12 @@ def _match_struct(value: str, kind: str, given: Any, path: str, depth: int) -> _
         )
         if field is None or part is None:
             return None
-        taken.add(field["name"])
+        matched.add(field["name"])
         items.append(f"{quote_text(name)}, {part.value}")
         unfit.append(part.unfit)
         left += part.left
         wider += part.wider
-    left += [f"{path}.{field['name']}" for field in given["fields"] if field["name"] not in taken]
+    left += [f"{path}.{field['name']}" for field in delta_type["fields"] if field["name"] not in matched]
     if not items:
         return None
     whole = f"IF({value} IS NULL, NULL, named_struct({', '.join(items)}))"

@@ -126,11 +126,11 @@ class CsvDialect:
         ends = np.flatnonzero(
             np.isin(np.frombuffer(plain, np.uint8), np.frombuffer(self.delimiter_byte + b"\n", np.uint8))
         )
-        kept, start = [], 0
+        parts, start = [], 0
         for end in ends.tolist():
-            kept += [b"" if text[start:end] in escaped else text[start:end], text[end : end + 1]]
+            parts += [b"" if text[start:end] in escaped else text[start:end], text[end : end + 1]]
             start = end + 1
-        return b"".join(kept)
+        return b"".join(parts)
 
     def restore_delimiters(
         self, column: pa.Array[pa.StringScalar] | pa.ChunkedArray[pa.StringScalar], delimiter: str
@@ -153,7 +153,7 @@ class FoldedBlocks:
     def __init__(self, text: TextBlocks, dialect: CsvDialect) -> None:
         self._text, self._dialect = text, dialect
         self._delimiter = dialect.delimiter.encode() if dialect.is_multibyte else b""
-        self._held = b""  # it may be the beginning of a delimiter, or an escape: no line ends in it
+        self._pending = b""  # it may be the beginning of a delimiter, or an escape: no line ends in it
 
     @property
     def breaks(self) -> np.ndarray:
@@ -165,10 +165,10 @@ class FoldedBlocks:
         if not self._delimiter:
             return self._text.read_block()
         while block := self._text.read_block():
-            data, self._held = self._fold(self._held + block.replace(FOLDED, NOT_FOLDED))
+            data, self._pending = self._fold(self._pending + block.replace(FOLDED, NOT_FOLDED))
             if data:
                 return data
-        data, self._held = self._held, b""
+        data, self._pending = self._pending, b""
         return data
 
     def _fold(self, data: bytes) -> tuple[bytes, bytes]:

@@ -34,7 +34,7 @@ class _CsvLayout:
     """What every batch of a file has in common."""
 
     names: tuple[str, ...]
-    wanted: tuple[int, ...]
+    requested: tuple[int, ...]
     options: FileOptions
     limits: ReadLimits
     dialect: CsvDialect
@@ -52,7 +52,7 @@ def read_csv(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int
     dialect = CsvDialect.of_options(options)
     text = FoldedBlocks(TextBlocks(file, limits.block, limits.row), dialect)
     layout, data, breaks, line = _read_layout(text, dialect, options, limits)
-    begun = False
+    started = False
     while True:
         block = text.read_block()
         final = not block
@@ -60,9 +60,11 @@ def read_csv(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int
         breaks = breaks if final else np.concatenate([breaks, text.breaks])
         found = _find_records(data, len(layout.names), dialect, limits, final=final)
         passed, skip = min(skip, len(found)), max(skip - len(found), 0)
-        if len(found) > passed or (final and not begun):  # a header alone may be a row of a file without one
+        if len(found) > passed or (
+            final and not started
+        ):  # a header alone may be a row of a file without one
             yield _read_batch(data, found.skip_first(passed), breaks, line, layout)
-            begun = True
+            started = True
         lines = data.count(b"\n", 0, found.used)
         line, breaks, data = line + lines, breaks[lines:], data[found.used :]
         if final:
@@ -89,9 +91,9 @@ def _read_layout(
     """Return the layout, the text behind the header, what its lines end with, and the number of its first line."""
     data, breaks = b"", text.breaks
     if options.fields is not None:
-        wanted = options.locate_columns(options.fields, "the fields' names have")
+        requested = options.locate_columns(options.fields, "the fields' names have")
         return (
-            _CsvLayout(options.fields, tuple(wanted), options, limits, dialect, headed=False),
+            _CsvLayout(options.fields, tuple(requested), options, limits, dialect, headed=False),
             data,
             breaks,
             1,
@@ -109,9 +111,9 @@ def _read_layout(
     names = _parse_header(data[start:end], line + 1, dialect, options) if found.fields[0] > 0 else None
     if names is None or end - start > limits.row:
         raise MalformedFile(f"line {line + 1}, the header, can't be read")
-    wanted = options.locate_columns(names, "the header names")
+    requested = options.locate_columns(names, "the header names")
     lines = data.count(b"\n", 0, end + 1)
-    layout = _CsvLayout(tuple(names), tuple(wanted), options, limits, dialect, headed=True)
+    layout = _CsvLayout(tuple(names), tuple(requested), options, limits, dialect, headed=True)
     return layout, data[end + 1 :], breaks[lines:], 1 + lines
 
 
@@ -144,8 +146,8 @@ def _read_batch(
 
     bad = np.ones(len(found), dtype=bool)
     bad[good] = False
-    told = tuple(_list_bad_lines(data, found, np.flatnonzero(bad), refused, line, layout))
-    return FileRows(columns, len(good), locate_row, told, layout.names, len(found))
+    bad_lines = tuple(_list_bad_lines(data, found, np.flatnonzero(bad), refused, line, layout))
+    return FileRows(columns, len(good), locate_row, bad_lines, layout.names, len(found))
 
 
 def _restore_line_breaks(
@@ -232,10 +234,10 @@ def _parse_halves(
 def _parse_columns(data: bytes, found: CsvRecords, good: np.ndarray, layout: _CsvLayout) -> dict[str, Column]:
     """Return the columns that are asked for as texts; raises ArrowInvalid if a record can't be read."""
     raw_names = [f"c{index}" for index in range(len(layout.names))]
-    wanted = layout.wanted
+    requested = layout.requested
     text = _join_records(data, found, good)
-    if not wanted or not text:
-        return {layout.names[at]: pa.nulls(len(good), pa.string()) for at in wanted}
+    if not requested or not text:
+        return {layout.names[at]: pa.nulls(len(good), pa.string()) for at in requested}
     dialect, nulls = layout.dialect, layout.options.nulls
     text, delimiter = dialect.prepare_for_arrow(text, nulls)
     table = pacsv.read_csv(
@@ -249,8 +251,8 @@ def _parse_columns(data: bytes, found: CsvRecords, good: np.ndarray, layout: _Cs
             ignore_empty_lines=False,
         ),
         convert_options=pacsv.ConvertOptions(
-            column_types={raw_names[at]: pa.string() for at in wanted},
-            include_columns=[raw_names[at] for at in wanted],
+            column_types={raw_names[at]: pa.string() for at in requested},
+            include_columns=[raw_names[at] for at in requested],
             null_values=dialect.select_nulls(nulls),
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
@@ -259,7 +261,7 @@ def _parse_columns(data: bytes, found: CsvRecords, good: np.ndarray, layout: _Cs
     if table.num_rows != len(good):
         raise pa.ArrowInvalid(f"{table.num_rows} rows were found in {len(good)} records")
     columns = (dialect.restore_delimiters(column, delimiter) for column in table.columns)
-    return {layout.names[at]: column for at, column in zip(wanted, columns, strict=True)}
+    return {layout.names[at]: column for at, column in zip(requested, columns, strict=True)}
 
 
 def _join_records(data: bytes, found: CsvRecords, good: np.ndarray) -> bytes:

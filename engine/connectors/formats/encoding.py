@@ -40,21 +40,21 @@ class _Utf8File(RewindableFile):
     """Decodes as much as it is asked for."""
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
-        self._encoding, self._held, self._ended = encoding, b"", False
+        self._encoding, self._pending, self._ended = encoding, b"", False
         super().__init__(file)
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # what BufferedReader gives
-        while not self._held and not self._ended:
+        while not self._pending and not self._ended:
             block = self._file.read(_BUFFER)
             self._ended = not block
             text = self._decoder.decode(block, final=self._ended)
-            self._held = text.encode("utf-8", "surrogateescape")
-        size = min(len(buffer), len(self._held))
-        buffer[:size] = self._held[:size]
-        self._held = self._held[size:]
+            self._pending = text.encode("utf-8", "surrogateescape")
+        size = min(len(buffer), len(self._pending))
+        buffer[:size] = self._pending[:size]
+        self._pending = self._pending[size:]
         self._at += size
         return size
 
     def _rewind(self) -> None:
         self._decoder = codecs.getincrementaldecoder(self._encoding)("tideline.no_text")
-        self._held, self._ended = b"", False
+        self._pending, self._ended = b"", False

@@ -86,7 +86,7 @@ class FileOptions:
     format: str | None = None
     nulls: tuple[str, ...] = ("",)
     delimiter: str = ""
-    wanted: frozenset[str] | None = None
+    columns: frozenset[str] | None = None
     documents: frozenset[str] = frozenset()
     row_groups: tuple[int, ...] | None = None
     quote: str = '"'
@@ -102,8 +102,8 @@ class FileOptions:
 
         `what` names them in that error: "the header names".
         """
-        wanted = dict.fromkeys(name for name in names if name) if self.wanted is None else self.wanted
-        found = match_columns(wanted, names)
+        columns = dict.fromkeys(name for name in names if name) if self.columns is None else self.columns
+        found = match_columns(columns, names)
         if found.twice:
             raise MalformedFile(f"{what} {found.describe_ambiguity()}")
         return found.places

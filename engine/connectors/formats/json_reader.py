@@ -73,17 +73,17 @@ def _choose_item_reader(
     """Return what reads the values of a file, None if they stand one a line."""
     if options.json == "lines":
         return None
-    text, begun = TextBlocks(file, limits.block), b""
-    while b"\n" not in begun and len(begun) <= limits.row and (block := text.read_block()):
-        begun = (begun + block).lstrip()
+    text, start = TextBlocks(file, limits.block), b""
+    while b"\n" not in start and len(start) <= limits.row and (block := text.read_block()):
+        start = (start + block).lstrip()
     file.seek(0)
-    if begun.startswith(b"["):
+    if start.startswith(b"["):
         return _read_array_items
-    if options.json == "values" or begun.startswith(_SEPARATOR.encode()):
+    if options.json == "values" or start.startswith(_SEPARATOR.encode()):
         return _read_value_items
     return (
         _read_value_items
-        if begun.startswith(b"{") and _is_multiline(begun) and _is_value_sequence(file, limits)
+        if start.startswith(b"{") and _is_multiline(start) and _is_value_sequence(file, limits)
         else None
     )
 
@@ -111,14 +111,14 @@ def _is_value_sequence(file: BinaryIO, limits: ReadLimits) -> bool:
 
 
 def _take_batch(items: Iterator[_JsonItem], size: int) -> list[_JsonItem]:
-    taken: list[_JsonItem] = []
+    batch: list[_JsonItem] = []
     length = 0
     for item in islice(items, ITEMS_AT_ONCE):
-        taken.append(item)
+        batch.append(item)
         length += len(item.raw)
         if length >= size:
             break
-    return taken
+    return batch
 
 
 def _read_lines(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -> Iterator[FileRows]:
@@ -231,10 +231,10 @@ class _JsonCursor:
         self._skip_spaces()
         found = self._text[self._at : self._at + 1]
         if found != sign:
-            wanted = f'"{sign}"' if sign else "the end"
-            told = f'"{found}"' if found else "the end"
+            expected = f'"{sign}"' if sign else "the end"
+            actual = f'"{found}"' if found else "the end"
             raise MalformedFile(
-                f"not {self._called}: {wanted} is expected, {told} found (line {self._count_line()})"
+                f"not {self._called}: {expected} is expected, {actual} found (line {self._count_line()})"
             )
         self._at += len(sign)
 
@@ -247,13 +247,13 @@ class _JsonCursor:
 
     def _extend_value(self) -> bool:
         """Read on within a value, at least as much as there is of it, so that reading it again costs no more than twice."""
-        held = len(self._text) - self._at
-        if held > self._limits.row:
+        available = len(self._text) - self._at
+        if available > self._limits.row:
             raise MalformedFile(
                 f"a value of the file is longer than {format_bytes(self._limits.row)}, a share of {SETTING}"
             )
         grown = False
-        while len(self._text) - self._at < max(2 * held, 1) and self._read_more():
+        while len(self._text) - self._at < max(2 * available, 1) and self._read_more():
             grown = True
         return grown
 
@@ -266,8 +266,8 @@ class _JsonCursor:
             text = self._decode.decode(block, final=self._ended)
         except UnicodeDecodeError as error:
             line = self._line + self._text.count("\n") + block.count(b"\n", 0, error.start)
-            told = f"the file is not UTF-8: line {line} holds no UTF-8; {OTHER_ENCODING}"
-            raise MalformedFile(told) from None
+            message = f"the file is not UTF-8: line {line} holds no UTF-8; {OTHER_ENCODING}"
+            raise MalformedFile(message) from None
         self._line += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :] + text, 0
         return not self._ended
@@ -320,7 +320,7 @@ class _KeyMatcher:
     """
 
     def __init__(self, options: FileOptions) -> None:
-        self._wanted, self.envelope, self.order = options.wanted, options.envelope, options.order
+        self._columns, self.envelope, self.order = options.columns, options.envelope, options.order
         self.documents = options.documents if options.envelope is None else frozenset[str]()
         self._known: dict[tuple[str, ...], ColumnMatch] = {}
 
@@ -328,23 +328,25 @@ class _KeyMatcher:
         """Return where the columns that are asked for stand among an object's names."""
         found = self._known.get(names)
         if found is None:
-            wanted = dict.fromkeys(names) if self._wanted is None else self._wanted
+            columns = dict.fromkeys(names) if self._columns is None else self._columns
             if len(self._known) >= _MOST_SHAPES:
                 self._known.clear()
-            found = self._known[names] = match_columns(wanted, names)
+            found = self._known[names] = match_columns(columns, names)
         return found
 
 
-def _read_row(item: _JsonItem, keys: _KeyMatcher, seen: dict[str, None]) -> dict[str, Any] | str | None:
+def _read_row(item: _JsonItem, keys: _KeyMatcher, unknown: dict[str, None]) -> dict[str, Any] | str | None:
     """Return the columns of an item, or why it has none; None if it says nothing."""
     if keys.envelope is None:
-        return item.value if isinstance(item.value, str) else _read_columns(item.value, item.raw, keys, seen)
+        return (
+            item.value if isinstance(item.value, str) else _read_columns(item.value, item.raw, keys, unknown)
+        )
     if item.value == _NO_OBJECT and _decode_text(_DECODER, item.raw) is None:
         return None  # a tombstone: the deletion came before it
     change = item.value if isinstance(item.value, str) else parse_change(item.value)
     if not isinstance(change, DebeziumChange):
         return change
-    row = _read_columns(change.row, item.raw, keys, seen)
+    row = _read_columns(change.row, item.raw, keys, unknown)
     if isinstance(row, str):
         return row
     order = {} if keys.order is None else {SEQUENCE: change.at(keys.order)}
@@ -352,7 +354,7 @@ def _read_row(item: _JsonItem, keys: _KeyMatcher, seen: dict[str, None]) -> dict
 
 
 def _read_columns(
-    item: dict[str, Any], raw: bytes | str, keys: _KeyMatcher, seen: dict[str, None]
+    item: dict[str, Any], raw: bytes | str, keys: _KeyMatcher, unknown: dict[str, None]
 ) -> dict[str, Any] | str:
     """Return an object's values by their columns, lists and objects as texts, or why it can't be stored.
 
@@ -377,9 +379,9 @@ def _read_columns(
         return _TOO_DEEP
     except UnicodeEncodeError:
         return _HALF_PAIR
-    if len(row) < len(names) and len(seen) < _MOST_NAMES:
-        taken = set(found.places)
-        seen.update((name, None) for at, name in enumerate(names) if at not in taken)
+    if len(row) < len(names) and len(unknown) < _MOST_NAMES:
+        matched = set(found.places)
+        unknown.update((name, None) for at, name in enumerate(names) if at not in matched)
     return row
 
 

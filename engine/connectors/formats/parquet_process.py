@@ -51,8 +51,8 @@ class _ParquetWorker:
             receive(self.socket)
         except (EOFError, OSError):
             status = self.stop()  # what keeps it from starting is no file's fault
-            told = f"the process that reads Parquet does not start ({status})"
-            raise OSError(errno.EAGAIN, told) from None
+            reason = f"the process that reads Parquet does not start ({status})"
+            raise OSError(errno.EAGAIN, reason) from None
 
     def stop(self) -> int:
         """End the process; returns with what it ended."""
@@ -73,8 +73,8 @@ def read_in_process(
     worker = _get_worker(limits.memory)
     ended = False
     try:
-        wanted = None if options.wanted is None else sorted(options.wanted)
-        request = json.dumps({"wanted": wanted, "memory": limits.memory, "skip": skip}) + "\n"
+        columns = None if options.columns is None else sorted(options.columns)
+        request = json.dumps({"wanted": columns, "memory": limits.memory, "skip": skip}) + "\n"
         data = request.encode()
         sent = socket.send_fds(worker.socket, [data], [file.fileno()])
         worker.socket.sendall(data[sent:])
@@ -105,14 +105,14 @@ def _get_worker(memory: int) -> _ParquetWorker:
 
 
 def _decode_rows(data: bytes) -> FileRows:
-    batch, told, bad = decode_rows(data)
+    batch, metadata, bad = decode_rows(data)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     numbers = columns.pop(ROW)
 
     def locate_row(index: int) -> tuple[int, str]:
         return numbers[index].as_py(), format_raw(format_row(columns, index))
 
-    return FileRows(columns, batch.num_rows, locate_row, bad, tuple(told["names"]), told["records"])
+    return FileRows(columns, batch.num_rows, locate_row, bad, tuple(metadata["names"]), metadata["records"])
 
 
 def _explain_exit(status: int) -> str:

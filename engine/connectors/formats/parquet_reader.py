@@ -49,9 +49,9 @@ def read_parquet(
 def _read_groups(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int) -> Iterator[FileRows]:
     opened = _open_parquet(file, [])
     schema = opened.schema_arrow
-    wanted = [schema.names[at] for at in options.locate_columns(schema.names, "the file has a column")]
-    _check_size(opened.metadata, schema, set(wanted), file, limits)
-    handles = _GroupHandles(file, opened, wanted)
+    columns = [schema.names[at] for at in options.locate_columns(schema.names, "the file has a column")]
+    _check_size(opened.metadata, schema, set(columns), file, limits)
+    handles = _GroupHandles(file, opened, columns)
     row = decoded = 0
     stored = max(opened.metadata.serialized_size, _measure_length(file))
     for group in range(opened.metadata.num_row_groups):
@@ -72,8 +72,8 @@ def _read_groups(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip:
         if row != end:
             raise MalformedFile(_explain_shortfall(handles, group, rows, rows - (end - row)))
     if row != opened.metadata.num_rows:
-        told = f"the file has {opened.metadata.num_rows} rows by its footer, but its row groups have {row}"
-        raise MalformedFile(f"{told}: it is damaged")
+        reason = f"the file has {opened.metadata.num_rows} rows by its footer, but its row groups have {row}"
+        raise MalformedFile(f"{reason}: it is damaged")
 
 
 def _open_parquet(file: BinaryIO, dictionaries: Sequence[str], unit: str = "us") -> pq.ParquetFile:
@@ -90,9 +90,9 @@ def _open_parquet(file: BinaryIO, dictionaries: Sequence[str], unit: str = "us")
 class _GroupHandles:
     """A file opened as each of its row groups is to be read."""
 
-    def __init__(self, file: BinaryIO, plain: pq.ParquetFile, wanted: list[str]) -> None:
-        self.plain, self.wanted = plain, wanted
-        self._file, self._names = file, frozenset(wanted)
+    def __init__(self, file: BinaryIO, plain: pq.ParquetFile, columns: list[str]) -> None:
+        self.plain, self.columns = plain, columns
+        self._file, self._names = file, frozenset(columns)
         self._opened: dict[tuple[str, ...], pq.ParquetFile] = {(): plain}
 
     def with_texts(self, encodings: Mapping[str, set[str]]) -> pq.ParquetFile:
@@ -109,7 +109,7 @@ class _GroupHandles:
 
     def find_encodings(self, group: int) -> dict[str, set[str]]:
         """Return how each wanted column is encoded in a group, all that it is made of together."""
-        found: dict[str, set[str]] = {name: set() for name in self.wanted}
+        found: dict[str, set[str]] = {name: set() for name in self.columns}
         for name, column in _list_chunks(self.plain.metadata.row_group(group), self._names):
             found[name] |= set(column.encodings)
         return found
@@ -138,9 +138,9 @@ def _list_chunks(
 
 def _explain_shortfall(handles: _GroupHandles, group: int, rows: int, read: int) -> str:
     """Say that a row group holds other than the footer says, and which columns it is."""
-    chunks = _list_chunks(handles.plain.metadata.row_group(group), frozenset(handles.wanted))
+    chunks = _list_chunks(handles.plain.metadata.row_group(group), frozenset(handles.columns))
     nested = {
-        name for name in handles.wanted if pa.types.is_nested(handles.plain.schema_arrow.field(name).type)
+        name for name in handles.columns if pa.types.is_nested(handles.plain.schema_arrow.field(name).type)
     }
     short = {name: one.num_values for name, one in chunks if name not in nested and one.num_values != rows}
     which = "".join(f"; column {format_raw(name)} holds {count} values" for name, count in short.items())
@@ -155,14 +155,14 @@ def _measure_length(file: BinaryIO) -> int:
 
 
 def _check_size(
-    metadata: pq.FileMetaData, schema: pa.Schema, wanted: set[str], file: BinaryIO, limits: ReadLimits
+    metadata: pq.FileMetaData, schema: pa.Schema, columns: set[str], file: BinaryIO, limits: ReadLimits
 ) -> None:
     """Refuse a column of a row group that is too large to be read, and a file that is far smaller than its rows."""
-    widths = {name: _estimate_width(schema.field(name).type) for name in wanted}
+    widths = {name: _estimate_width(schema.field(name).type) for name in columns}
     decoded = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        for name, column in _list_chunks(group, wanted):
+        for name, column in _list_chunks(group, columns):
             nested = pa.types.is_nested(schema.field(name).type)
             size = max(column.total_uncompressed_size, column.num_values * _LEVEL_BYTES if nested else 0)
             if size > limits.column_chunk:
@@ -190,7 +190,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _read_batches(handles: _GroupHandles, group: int, row: int) -> Iterator[pa.RecordBatch]:
     """Yield the wanted columns of a row group; a file without any of them has batches without columns."""
-    if not handles.wanted:
+    if not handles.columns:
         rows = handles.plain.metadata.row_group(group).num_rows
         for start in range(0, rows, ROWS_AT_ONCE):
             yield pa.record_batch([pa.nulls(min(ROWS_AT_ONCE, rows - start))], names=[_NO_COLUMN])
@@ -199,7 +199,7 @@ def _read_batches(handles: _GroupHandles, group: int, row: int) -> Iterator[pa.R
     at_once = _ROWS_OF_PREFIXES if any(_PREFIXED in used for used in encodings.values()) else ROWS_AT_ONCE
     try:
         opened = handles.with_texts(encodings)
-        batches = opened.iter_batches(at_once, row_groups=[group], columns=handles.wanted)
+        batches = opened.iter_batches(at_once, row_groups=[group], columns=handles.columns)
         yield from _mark_far_times(batches, handles.read_seconds(group))
     except _REFUSED as error:
         raise MalformedFile(
@@ -222,13 +222,13 @@ def _mark_far_times(
             continue
         far: dict[int, str] = {}
         for name in exact.schema.names:
-            held = one_chunk(exact.column(name).slice(0, batch.num_rows))
-            far |= dict.fromkeys(_find_unequal(batch.column(name), held), name)
+            stored = one_chunk(exact.column(name).slice(0, batch.num_rows))
+            far |= dict.fromkeys(_find_unequal(batch.column(name), stored), name)
         exact = exact.slice(batch.num_rows)
-        told = make_nulls(batch.num_rows, pa.string())
+        reasons = make_nulls(batch.num_rows, pa.string())
         if far:
-            told = pa.array([far.get(at) for at in range(batch.num_rows)], pa.string())
-        yield batch.append_column(_FAR, told)
+            reasons = pa.array([far.get(at) for at in range(batch.num_rows)], pa.string())
+        yield batch.append_column(_FAR, reasons)
 
 
 def _find_unequal(times: pa.Array[Any], seconds: pa.Array[Any]) -> list[int]:
@@ -305,8 +305,8 @@ def _measure_rows(batch: pa.RecordBatch) -> np.ndarray:
             lengths: pa.Int32Array = pc.binary_length(texts)  # type: ignore[call-overload]  # the stubs lose what a cast gives
             sizes += lengths.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False)
         elif _is_text(column.type) or column.type in (pa.large_string(), pa.large_binary()):
-            written: pa.Array[Any] = pc.binary_length(column)  # type: ignore[call-overload]  # the stubs know no mixture
-            sizes += written.fill_null(0).to_numpy(zero_copy_only=False)
+            text_lengths: pa.Array[Any] = pc.binary_length(column)  # type: ignore[call-overload]  # the stubs know no mixture
+            sizes += text_lengths.fill_null(0).to_numpy(zero_copy_only=False)
         elif pa.types.is_nested(column.type) or pa.types.is_string_view(column.type):
             sizes += column.nbytes // max(batch.num_rows, 1)
         else:
@@ -323,8 +323,8 @@ def _build_rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> File
             continue
         if name == _FAR:
             for index in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
-                told = f"column {format_raw(column[index].as_py())}: the time is beyond all that a TIMESTAMP holds"
-                wrong.setdefault(index, told)
+                reason = f"column {format_raw(column[index].as_py())}: the time is beyond all that a TIMESTAMP holds"
+                wrong.setdefault(index, reason)
             continue
         plain = _expand_dictionary(column)
         for index in _find_invalid(plain):

@@ -26,7 +26,7 @@ from engine.hummock.rows.ordering import one_chunk
 
 ROW = "\0row"
 """The column of a batch that holds the numbers of its rows in the file."""
-TOLD = b"tideline"
+METADATA_KEY = b"tideline"
 READY = b"ready"
 _LENGTH = struct.Struct("<Q")
 _LARGEST_REQUEST = 1 << 20
@@ -36,7 +36,7 @@ def encode_rows(rows: FileRows) -> bytes:
     """Return rows and what was set aside with them as one Arrow stream."""
     numbers = [rows.locate_row(index)[0] for index in range(rows.rows)] if rows.lines is None else rows.lines
     columns: dict[str, Column] = {**rows.columns, ROW: pa.array(numbers, pa.int64())}
-    told = {
+    metadata = {
         "bad": [[bad.line, bad.reason, bad.raw] for bad in rows.bad],
         "names": rows.names,
         "records": rows.records,
@@ -44,7 +44,7 @@ def encode_rows(rows: FileRows) -> bytes:
     schema = pa.schema([pa.field(name, column.type) for name, column in columns.items()])
     batch = pa.record_batch(
         [one_chunk(column) for column in columns.values()],
-        schema=schema.with_metadata({TOLD: json.dumps(told).encode()}),
+        schema=schema.with_metadata({METADATA_KEY: json.dumps(metadata).encode()}),
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -55,8 +55,8 @@ def encode_rows(rows: FileRows) -> bytes:
 def decode_rows(data: bytes) -> tuple[pa.RecordBatch, dict[str, Any], tuple[BadLine, ...]]:
     """Return what `encoded` wrote: the batch, what is told of it, and what was set aside."""
     batch = pa.ipc.open_stream(data).read_next_batch()
-    told = json.loads(batch.schema.metadata[TOLD])
-    return batch, told, tuple(BadLine(*bad) for bad in told["bad"])
+    metadata = json.loads(batch.schema.metadata[METADATA_KEY])
+    return batch, metadata, tuple(BadLine(*bad) for bad in metadata["bad"])
 
 
 def send(connection: socket.socket, data: bytes) -> None:
@@ -82,7 +82,7 @@ def _receive_exactly(connection: socket.socket, length: int) -> bytes:
 
 
 def _answer_request(request: dict[str, Any], number: int) -> Iterator[bytes]:
-    options = FileOptions(wanted=None if request["wanted"] is None else frozenset(request["wanted"]))
+    options = FileOptions(columns=None if request["wanted"] is None else frozenset(request["wanted"]))
     try:
         with os.fdopen(number, "rb") as file:
             for rows in read_parquet(file, options, ReadLimits(request["memory"]), request["skip"]):

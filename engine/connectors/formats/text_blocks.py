@@ -29,18 +29,18 @@ class TextBlocks:
 
     def __init__(self, file: BinaryIO, block: int, longest: int | None = None) -> None:
         self._file, self._block, self._longest = file, max(block, 4), longest
-        self._held = b""  # a carriage return whose newline may come with the next block
+        self._pending = b""  # a carriage return whose newline may come with the next block
         self._line = 0  # the length of the line that the last block ended in
-        self._begun = self._ended = False
+        self._started = self._ended = False
         self.breaks = np.zeros(0, np.uint8)
 
     def read_block(self) -> bytes:
         """Return the next block, b"" at the end; the last one ends with a newline. Raises MalformedFile for UTF-16 and UTF-32."""
         while not self._ended:
-            data = self._held + self._read_raw()
-            self._held = b""
+            data = self._pending + self._read_raw()
+            self._pending = b""
             if data.endswith(b"\r") and not self._ended:
-                data, self._held = data[:-1], b"\r"
+                data, self._pending = data[:-1], b"\r"
             self.breaks = _find_breaks(data)
             if b"\r" in data:
                 data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -55,12 +55,12 @@ class TextBlocks:
     def _read_raw(self) -> bytes:
         data = self._file.read(self._block)
         self._ended = not data
-        if self._begun:
+        if self._started:
             return data
-        self._begun = True
+        self._started = True
         if (wide := _wide_encoding(data)) is not None:
-            told = f"the file is {wide.upper()[:6]}: give its table the option encoding = '{wide}', or write it as UTF-8"
-            raise MalformedFile(told)
+            message = f"the file is {wide.upper()[:6]}: give its table the option encoding = '{wide}', or write it as UTF-8"
+            raise MalformedFile(message)
         return data.removeprefix(codecs.BOM_UTF8)
 
     def _trim_long_line(self, data: bytes) -> bytes:

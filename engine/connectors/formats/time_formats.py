@@ -98,10 +98,12 @@ def validate_format(text: str, of: Of) -> str | None:
     parts = [part for part in found if part != "%"]
     if len(set(parts)) < len(parts):
         return "it has a part twice"
-    told = set(parts)
-    if of == "time" and not told & {"H", "I"}:
+    named = set(parts)
+    if of == "time" and not named & {"H", "I"}:
         return f"it has to tell the hour, as {AS_SHOWN[of]}"
-    if of != "time" and (len({"Y", "y"} & told) != 1 or len({"m", "b", "B"} & told) != 1 or "d" not in parts):
+    if of != "time" and (
+        len({"Y", "y"} & named) != 1 or len({"m", "b", "B"} & named) != 1 or "d" not in parts
+    ):
         return f"it must have the year, the month and the day once, as {AS_SHOWN[of]}"
     if len({"H", "I"} & set(parts)) == 2 or ("I" in parts) != ("p" in parts):
         return "hours are %H, or %I with %p"
@@ -205,6 +207,6 @@ def _pad_two(digits: pa.Array[Any]) -> pa.Array[Any]:
     return two
 
 
-def _join_parts(parts: list[pa.Array[Any]], between: str) -> pa.Array[Any]:
+def _join_parts(parts: list[pa.Array[Any]], separator: str) -> pa.Array[Any]:
     join: Callable[..., pa.Array[Any]] = pc.binary_join_element_wise
-    return join(*parts, between)
+    return join(*parts, separator)

@@ -33,7 +33,7 @@ class BucketWatch:
         self.table_id, self.place = table_id, place
         self._table, self._options = table, options
         self._records = FileRecordCache(table, table_id)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._waiting: dict[str, FoundFile] = {}
         self._doubted: set[str] = set()
         self._names, self._last = 0, ""
@@ -44,7 +44,7 @@ class BucketWatch:
 
         Without `fresh` what the last look has found will do, if it was a second ago.
         """
-        with self._turn:
+        with self._lock:
             if fresh or time.monotonic() - self._looked >= LOOK_SECONDS:
                 try:
                     self._list_bucket()

@@ -68,7 +68,7 @@ class LandingCommits:
 
     def begin(self, file: PendingFile) -> None:
         """Expect the record that the file was found with."""
-        self.records[file.path] = file.taken
+        self.records[file.path] = file.record
 
     def commit(self, parts: Sequence[LandingPart]) -> set[str]:
         """Commit parts of files; returns the paths of those that another poller has taken first, of which nothing was.
@@ -124,9 +124,9 @@ class LandingCommits:
         ssts, of_empty = write(table)
         for number in load.committable:
             file, bad = load.files[number], load.list_bad_lines(number)
-            seen = (file.size, file.mtime_ns, file.size, file.mtime_ns)
+            stamps = (file.size, file.mtime_ns, file.size, file.mtime_ns)
             counts = (load.count_rows(number), len(bad), None, file.etag or None)
-            records[file.path] = FileRecord(self.table, file.path, table.table_id, *seen, *counts)
+            records[file.path] = FileRecord(self.table, file.path, table.table_id, *stamps, *counts)
             dead += [DeadLetter(file.path, one.line, one.reason, one.raw) for one in bad]
             warnings += _build_file_warnings(file, load.list_unknown_columns(number), bad)
         intake = Intake(
@@ -155,8 +155,8 @@ class LandingCommits:
         """Commit each file for itself; the one whose rows the store refuses is set aside."""
         paths = list(dict.fromkeys(part.file.path for part in parts))
         if len(paths) == 1:
-            told = BadLine(0, f"its rows can't be stored: {error}", "")
-            return self.commit([LandingPart(parts[0].file, FileBatch(None, (told,), 0, last=True))])
+            bad_line = BadLine(0, f"its rows can't be stored: {error}", "")
+            return self.commit([LandingPart(parts[0].file, FileBatch(None, (bad_line,), 0, last=True))])
         lost: set[str] = set()
         for path in paths:
             lost |= self.commit([part for part in parts if part.file.path == path])
@@ -243,19 +243,19 @@ class LandingCommits:
         rows = sum(part.batch.landed.rows.num_rows for part in parts if part.batch.landed is not None)
         if before is not None:
             rows, dead = rows + before.rows, dead + before.dead_rows
-        position = None if last.last else last.taken
-        seen = (size, time_ns, size, time_ns)
-        return FileRecord(self.table, file.path, table_id, *seen, rows, dead, position, etag)
+        position = None if last.last else last.position
+        stamps = (size, time_ns, size, time_ns)
+        return FileRecord(self.table, file.path, table_id, *stamps, rows, dead, position, etag)
 
     def _require_ours(self, paths: list[str], before: Version) -> Precondition:
         """The commit stands only if none of the files was recorded, and an APPEND ONLY table not written, since then."""
-        table, seen = before.tables[self.table], before.tables[FILES].committed_epoch
+        table, base_epoch = before.tables[self.table], before.tables[FILES].committed_epoch
         keys = pa.table({"source": [self.table] * len(paths), "path": paths})
         expected = {path: self.records[path] for path in paths}
 
         def find_taken(version: Version) -> str | None:
             records = version.tables[FILES]
-            if records.committed_epoch == seen:
+            if records.committed_epoch == base_epoch:
                 return None
             _, found = self.store.reader.lookup(records, keys, records.committed_epoch)
             for row in found.to_pylist():
@@ -294,13 +294,13 @@ def _set_aside(part: LandingPart, table: str, again: np.ndarray) -> LandingPart:
     for index in landed.lines[again].tolist():
         line, raw = landed.locate_row(index)
         bad.append(BadLine(line, reason, raw))
-    kept = replace(
+    remaining = replace(
         landed,
         rows=landed.rows.filter(pa.array(~again)),
         deletes=landed.deletes[~again],
         lines=landed.lines[~again],
     )
-    return replace(part, batch=replace(part.batch, landed=kept, bad=(*part.batch.bad, *bad)))
+    return replace(part, batch=replace(part.batch, landed=remaining, bad=(*part.batch.bad, *bad)))
 
 
 def _concatenated(parts: Sequence[Values]) -> pa.ChunkedArray[Any]:

@@ -79,8 +79,8 @@ class LandingConnector(Connector):
         if table is None:
             yield "it would begin with the first file"
         else:
-            taken = read_file_records(store, relation.name, table.table_id).num_rows
-            yield f"{taken} files are taken and known again"
+            recorded = read_file_records(store, relation.name, table.table_id).num_rows
+            yield f"{recorded} files are taken and known again"
 
 
 def _try_folder(table: str, folder: Path, kinds: FileOptions) -> Iterator[str]:

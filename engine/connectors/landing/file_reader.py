@@ -38,9 +38,9 @@ class FileNotReady(Exception):
     `told` says why, where somebody should know. A place that does not answer is `silent`: what lies behind the file waits, too.
     """
 
-    def __init__(self, told: str | None = None, *, silent: bool = False) -> None:
-        super().__init__(told)
-        self.told, self.silent = told, silent
+    def __init__(self, reason: str | None = None, *, silent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.silent = reason, silent
 
     @classmethod
     def from_storage_error(cls, error: StorageError) -> FileNotReady:
@@ -58,7 +58,7 @@ class FileBatch:
 
     landed: LandedRows | None
     bad: tuple[BadLine, ...]
-    taken: int
+    position: int
     last: bool = False
     refused: bool = False
 
@@ -75,7 +75,7 @@ def read_landing_file(
 
     Raises NotNow, and what `target` raises; everything else that goes wrong with the file is told in the last batch.
     """
-    taken, path = skip, found.place_path
+    position, path = skip, found.place_path
     reason: str | None = None
     refused = False
     handed_on = options.row_groups is None and detect_format(path, options) == "parquet"
@@ -89,8 +89,8 @@ def read_landing_file(
             batches = _read_batches(text, path, options.adapt_to_file(path), limits, skip)
             while (rows := next(batches, None)) is not None:
                 landed = _land_rows(replace(rows, folders=folders), target(), path)
-                taken += rows.records
-                yield FileBatch(landed, landed.bad, taken)
+                position += rows.records
+                yield FileBatch(landed, landed.bad, position)
     except MalformedFile as error:
         reason = str(error)
     except PathNotAllowed as error:
@@ -104,7 +104,7 @@ def read_landing_file(
             raise FileNotReady(f"the file can't be read now: {error.strerror}") from None
         reason, refused = f"the file can't be read: {error.strerror or error}", True
     bad = () if reason is None else (BadLine(0, reason, ""),)
-    yield FileBatch(None, bad, taken, last=True, refused=refused)
+    yield FileBatch(None, bad, position, last=True, refused=refused)
 
 
 def _read_batches(

@@ -130,8 +130,8 @@ class FolderWatch:
             raise build_unreadable_error(self._table, self._folder, error)
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
             self._folders[prefix] = _FolderListing(-1, False)  # tried again the next time
-            told = f"the folder {encode_path(prefix)} can't be read: {error.strerror}"
-            self.warnings = (*self.warnings, told)
+            warning = f"the folder {encode_path(prefix)} can't be read: {error.strerror}"
+            self.warnings = (*self.warnings, warning)
 
 
 Watch = FolderWatch | BucketWatch

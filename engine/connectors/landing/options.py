@@ -78,8 +78,8 @@ def validate_format_options(options: Mapping[str, str]) -> StatementProblem | No
     for name in options:
         kinds = own.get(name, FORMATS)
         if form is not None and form not in kinds:
-            told = f"{name} is of {' and '.join(map(str.upper, kinds))}, and format = '{form}' takes no such files"
-            return StatementProblem(name, told, f"leave {name} or format out")
+            problem = f"{name} is of {' and '.join(map(str.upper, kinds))}, and format = '{form}' takes no such files"
+            return StatementProblem(name, problem, f"leave {name} or format out")
     return None
 
 
@@ -186,10 +186,10 @@ def _validate_text(options: Mapping[str, str]) -> StatementProblem | None:
         if options.get(name, known[0]) not in known:
             return StatementProblem(name, f'{name} "{options[name]}" is unknown', f"use {' or '.join(known)}")
     for name, of in FORMAT_OPTIONS.items():
-        told = validate_format(options[name], of) if name in options else None
-        if told is not None:
+        problem = validate_format(options[name], of) if name in options else None
+        if problem is not None:
             hint = f"use the words of strptime, as '{AS_SHOWN[of]}'"
-            return StatementProblem(name, f"{name} = {options[name]!r} can't be used: {told}", hint)
+            return StatementProblem(name, f"{name} = {options[name]!r} can't be used: {problem}", hint)
     return None
 
 
@@ -218,8 +218,8 @@ def _validate_operation(options: Mapping[str, str]) -> StatementProblem | None:
             return StatementProblem(name, f"{name} names no word", f"write {name} = 'D' or leave it out")
     both = frozenset.intersection(*words.values()) if len(words) == 2 else frozenset[str]()
     if both:
-        told = f"{', '.join(sorted(both))} cannot be of rows that come and of rows that go"
-        return StatementProblem("delete_words", told, "write each word once, case does not count")
+        problem = f"{', '.join(sorted(both))} cannot be of rows that come and of rows that go"
+        return StatementProblem("delete_words", problem, "write each word once, case does not count")
     return None
 
 
@@ -228,20 +228,20 @@ _NO_DELIMITER = "\r\n\0"
 
 
 def _parse_delimiter(options: Mapping[str, str]) -> str:
-    given = options.get("delimiter", "")
-    if given.lower() in _TAB:
+    text = options.get("delimiter", "")
+    if text.lower() in _TAB:
         return "\t"
-    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda code: chr(int(code[1], 16)), given)
+    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda code: chr(int(code[1], 16)), text)
 
 
 def _parse_nulls(options: Mapping[str, str]) -> list[str]:
-    given = options.get("null", "")
-    return _split_list(given) or [given][: len(given)]
+    text = options.get("null", "")
+    return _split_list(text) or [text][: len(text)]
 
 
 def _parse_escape(options: Mapping[str, str]) -> str:
-    given = options.get("escape", "")
-    return "" if given == options.get("quote", '"') else given  # then it is what doubling is
+    text = options.get("escape", "")
+    return "" if text == options.get("quote", '"') else text  # then it is what doubling is
 
 
 def _parse_encoding(options: Mapping[str, str]) -> str | None:

@@ -32,8 +32,8 @@ def parse_folder_values(path: str) -> dict[str, str | None]:
         name, sign, value = folder.partition("=")
         if not sign or not name:
             continue
-        name, given = _decode_value(name, folder), None if value == NULL else _decode_value(value, folder)
-        if found.setdefault(name, given) != given:
+        name, decoded = _decode_value(name, folder), None if value == NULL else _decode_value(value, folder)
+        if found.setdefault(name, decoded) != decoded:
             raise MalformedFile(f"its folders name two values of {format_raw(name)}")
     return found
 
@@ -68,20 +68,20 @@ def convert_folder_values(
             if len(converted.bad):
                 converted = convert_to_type(text, column.type)
             if len(converted.bad):
-                told = f"{match}={folders[match]}"
+                folder_name = f"{match}={folders[match]}"
                 raise MalformedFile(
-                    f"the folder {format_raw(told)} names no value that column {column.name} can have"
+                    f"the folder {format_raw(folder_name)} names no value that column {column.name} can have"
                 )
             found[column.name] = FolderValue(match, converted.values[0])
     return found
 
 
-def find_mismatches(values: Column, given: pa.Scalar[Any]) -> np.ndarray:
+def find_mismatches(values: Column, folder_value: pa.Scalar[Any]) -> np.ndarray:
     """Return the rows in which a column of a file has another value than the folder's name."""
-    if not given.is_valid:
+    if not folder_value.is_valid:
         return np.flatnonzero(to_mask(values.is_valid()))
     try:
-        same = to_mask(pc.equal(values, given))
+        same = to_mask(pc.equal(values, folder_value))
     except pa.ArrowNotImplementedError:  # of nested types
-        same = np.array([value == given for value in values], dtype=bool)
+        same = np.array([value == folder_value for value in values], dtype=bool)
     return np.flatnonzero(~same)

@@ -28,7 +28,7 @@ class PendingFile:
     path: str
     size: int
     mtime_ns: int
-    taken: FileRecord | None = None
+    record: FileRecord | None = None
     place_path: str = ""
     fault: str | None = None
     etag: str = ""
@@ -41,7 +41,7 @@ class PendingFile:
     @property
     def has_changed(self) -> bool:
         """Whether the file is another one than its record tells of."""
-        return self.taken is not None and not is_same(self.taken, self)
+        return self.record is not None and not is_same(self.record, self)
 
 
 def is_same(record: FileRecord, file: FoundFile | PendingFile) -> bool:
@@ -54,7 +54,7 @@ class FileRecordCache:
 
     def __init__(self, table: str, table_id: int) -> None:
         self._table, self._table_id = table, table_id
-        self._asked: tuple[int | None, dict[str, FileRecord | None]] = (None, {})
+        self._known: tuple[int | None, dict[str, FileRecord | None]] = (None, {})
 
     def select_pending(self, store: Hummock, found: Sequence[FoundFile]) -> Iterator[PendingFile]:
         """Yield the files whose record is missing or says something else; all others wait for nothing any more."""
@@ -73,11 +73,11 @@ class FileRecordCache:
         version = store.version
         table = version.tables.get(FILES)
         epoch = None if table is None else table.committed_epoch
-        known = self._asked[1] if self._asked[0] == epoch else {}
-        asked = [path for path in paths if path not in known]
-        found = find_file_records(store, version, self._table, self._table_id, asked)
+        known = self._known[1] if self._known[0] == epoch else {}
+        unknown = [path for path in paths if path not in known]
+        found = find_file_records(store, version, self._table, self._table_id, unknown)
         records = {path: known[path] if path in known else found.get(path) for path in paths}
-        self._asked = (epoch, records)
+        self._known = (epoch, records)
         return records
 
     def _find_changed(self, store: Hummock, found: Sequence[FoundFile]) -> np.ndarray:
@@ -91,10 +91,10 @@ class FileRecordCache:
         sizes = np.fromiter((file.size for file in found), np.int64, len(found))
         times = np.fromiter((file.mtime_ns for file in found), np.int64, len(found))
         tags = np.array([file.etag for file in found], dtype=object)
-        seen = np.array([tag or "" for tag in as_values(records.column("seen_etag"))], dtype=object)[at]
+        recorded = np.array([tag or "" for tag in as_values(records.column("seen_etag"))], dtype=object)[at]
         same_time = records.column("seen_mtime_ns").take(at).to_numpy() == times
         same: np.ndarray = (records.column("seen_size").take(at).to_numpy() == sizes) & (
-            (seen == tags) & (same_time | (tags != ""))
+            (recorded == tags) & (same_time | (tags != ""))
         )
         unlike: np.ndarray = ~(known & same)
         return unlike

@@ -26,7 +26,7 @@ from engine.sql.typing.text_lengths import fit_texts, validate_length
 OPERATION = "_op"
 UPSERT_WORDS = frozenset({"insert", "upsert", "update", "i", "u", "c", "+i", "+u"})
 DELETE_WORDS = frozenset({"delete", "d", "-d"})
-LONGEST_SHOWN_VALUE = 60
+LONGEST_VALUE = 60
 MOST_UNKNOWN = 20
 
 
@@ -67,13 +67,13 @@ class LandingTarget:
     append_only: bool = False
     defaults: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
     limited: Mapping[str, RelationColumn] = field(default_factory=dict)
-    shown: Mapping[str, str] = field(default_factory=dict)
+    visible_names: Mapping[str, str] = field(default_factory=dict)
     options: RowOptions = field(default_factory=RowOptions)
     sequence: SequenceColumn | None = None
 
     def find_file_column(self, column: str) -> str:
         """Return the name that files have for a column of the store."""
-        return self.shown.get(column, column)
+        return self.visible_names.get(column, column)
 
     @cached_property
     def columns_to_read(self) -> frozenset[str]:
@@ -132,17 +132,17 @@ class _RowFindings:
 def land_rows(file: FileRows, target: LandingTarget) -> LandedRows:
     """Type some rows of a file; raises MalformedFile if it lacks a column of the key, or has none of the table's."""
     matching = _match_columns(file, target, _convert_folder_values(file, target))
-    told = _RowFindings()
-    reasons = told.reasons
+    findings = _RowFindings()
+    reasons = findings.reasons
     _check_common(file, target, matching, reasons)
     operation = matching.found.get(target.options.operation) if target.has_operations else None
     deletes = _find_deletes(file, operation, target, reasons)
     arrays = []
     for column in target.schema:
-        arrays.append(_build_column(file, matching, column, target, deletes, told))
+        arrays.append(_build_column(file, matching, column, target, deletes, findings))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
     sequence = target.sequence
-    sequences = None if sequence is None else _sequences(file, matching, target, sequence, arrays, told)
+    sequences = None if sequence is None else _sequences(file, matching, target, sequence, arrays, findings)
     bad = list(file.bad)
     for index in sorted(reasons):
         line, raw = file.locate_row(index)
@@ -153,7 +153,7 @@ def land_rows(file: FileRows, target: LandingTarget) -> LandedRows:
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
         sequences = None if sequences is None else sequences.filter(pa.array(keep))
-    left_out = (*_list_unknown_columns(file, matching), *told.unknown)[:MOST_UNKNOWN]
+    left_out = (*_list_unknown_columns(file, matching), *findings.unknown)[:MOST_UNKNOWN]
     place = file.locate_row if target.append_only else None
     return LandedRows(rows, deletes, lines, tuple(bad), left_out, place, sequences)
 
@@ -162,13 +162,15 @@ class _ColumnMatch(NamedTuple):
     """The file's column, or what the name of a folder gives, for the columns of the table by their names in files."""
 
     found: Mapping[str, str]
-    given: Mapping[str, FolderValue]
+    folder_values: Mapping[str, FolderValue]
 
 
 def _convert_folder_values(file: FileRows, target: LandingTarget) -> dict[str, FolderValue]:
     if target.has_operations and any(map(target.is_operation, file.folders)):
-        told = f"a folder's name gives {target.options.operation}: an operation belongs to the rows of a file"
-        raise MalformedFile(told)
+        reason = (
+            f"a folder's name gives {target.options.operation}: an operation belongs to the rows of a file"
+        )
+        raise MalformedFile(reason)
     columns = (column for column in target.schema if column.name != ROW_ID)
     named = (column.with_name(target.find_file_column(column.name)) for column in columns)
     return convert_folder_values(file.folders, named, target.options.formats)
@@ -181,17 +183,19 @@ def _check_common(
     a row of nulls.
     """
     columns = [target.find_file_column(name) for name in target.schema.names if name != ROW_ID]
-    if matching.given.keys() >= set(columns):
+    if matching.folder_values.keys() >= set(columns):
         return
-    told = f"has no column of {target.name}, which has {', '.join(columns[:40])}"
+    reason = f"has no column of {target.name}, which has {', '.join(columns[:40])}"
     is_foreign = matching.found.keys().isdisjoint(columns)
     if is_foreign and not file.by_row and (file.rows or not file.bad):
-        raise MalformedFile(f"the file {told}; it has {', '.join(file.names[:40]) or 'none'}")
+        raise MalformedFile(f"the file {reason}; it has {', '.join(file.names[:40]) or 'none'}")
     for index in () if file.foreign is None else file.foreign.tolist():
-        reasons[index] = f"the row {told}"
+        reasons[index] = f"the row {reason}"
 
 
-def _match_columns(file: FileRows, target: LandingTarget, given: Mapping[str, FolderValue]) -> _ColumnMatch:
+def _match_columns(
+    file: FileRows, target: LandingTarget, folder_values: Mapping[str, FolderValue]
+) -> _ColumnMatch:
     """Return the file's column of each column of the table, and of the operation."""
     names = tuple(file.columns)
     match = match_columns(target.columns_to_read, names)
@@ -199,18 +203,18 @@ def _match_columns(file: FileRows, target: LandingTarget, given: Mapping[str, Fo
         raise MalformedFile(f"the file names {match.describe_ambiguity()}")
     found = {name: names[at] for name, at in match.found.items()}
     key = [target.find_file_column(name) for name in target.primary_key if name != ROW_ID]
-    missing = [name for name in key if name not in found and name not in given]
+    missing = [name for name in key if name not in found and name not in folder_values]
     if missing and not file.by_row and (file.rows or not file.bad):
         raise MalformedFile(
             f"the file has no column {', '.join(missing)}, the key of {target.name}; "
             f"it has {', '.join(file.names[:40]) or 'none'}"
         )
-    return _ColumnMatch(found, given)
+    return _ColumnMatch(found, folder_values)
 
 
 def _list_unknown_columns(file: FileRows, matching: _ColumnMatch) -> tuple[str, ...]:
     known = set(matching.found.values())
-    folders = {one.name for one in matching.given.values()}
+    folders = {one.name for one in matching.folder_values.values()}
     unknown = [f"{name} (of a folder)" for name in file.folders if name not in folders]
     unknown += [name for name in file.names if name and name not in known]
     return tuple(unknown)[:MOST_UNKNOWN]
@@ -221,15 +225,15 @@ def _find_deletes(
 ) -> np.ndarray:
     """Return which rows are deletes by a column of the file; an operation that nobody knows is a reason."""
     deletes, options = np.zeros(file.rows, dtype=bool), target.options
-    wanted = options.operation
+    operation = options.operation
     if name is None:
         if options.operation_required and not file.by_row and file.rows:
             raise MalformedFile(
-                f"the file has no column {wanted}, which operation names; it has {', '.join(file.names[:40]) or 'none'}"
+                f"the file has no column {operation}, which operation names; it has {', '.join(file.names[:40]) or 'none'}"
             )
         if options.operation_required:
             reasons.update(
-                dict.fromkeys(range(file.rows), f"column {wanted}, which operation names, has no value")
+                dict.fromkeys(range(file.rows), f"column {operation}, which operation names, has no value")
             )
         return deletes
     words = convert_to_type(file.columns[name], pa.string()).values
@@ -238,8 +242,8 @@ def _find_deletes(
     for code, word in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
         if word in options.deletes and ROW_ID in target.primary_key:
-            told = f"table {target.name} has no PRIMARY KEY: nothing says which row to delete"
-            reasons.update(dict.fromkeys(rows.tolist(), told))
+            reason = f"table {target.name} has no PRIMARY KEY: nothing says which row to delete"
+            reasons.update(dict.fromkeys(rows.tolist(), reason))
         elif word in options.deletes and not target.append_only:
             deletes[rows] = True
         elif word in options.deletes:
@@ -247,11 +251,11 @@ def _find_deletes(
                 dict.fromkeys(rows.tolist(), f"table {target.name} is APPEND ONLY: no row is deleted")
             )
         elif (word or options.operation_required) and word not in options.upserts:
-            told = f'column {wanted}: "{(word or "")[:LONGEST_SHOWN_VALUE]}" is none of {_format_known_words(options)}'
-            reasons.update(dict.fromkeys(rows.tolist(), told))
+            reason = f'column {operation}: "{(word or "")[:LONGEST_VALUE]}" is none of {_format_known_words(options)}'
+            reasons.update(dict.fromkeys(rows.tolist(), reason))
     if options.operation_required:
         lacking = np.flatnonzero(codes == -1).tolist()
-        reasons.update(dict.fromkeys(lacking, f"column {wanted}, which operation names, has no value"))
+        reasons.update(dict.fromkeys(lacking, f"column {operation}, which operation names, has no value"))
     return deletes
 
 
@@ -267,14 +271,14 @@ def _build_column(
     column: pa.Field[Any],
     target: LandingTarget,
     deletes: np.ndarray,
-    told: _RowFindings,
+    findings: _RowFindings,
 ) -> pa.Array[Any]:
     """Return one typed column; a delete needs nothing but a valid key, and a sequence where the table has one."""
-    reasons = told.reasons
-    name, shown = column.name, target.find_file_column(column.name)
-    source, folder = matching.found.get(shown), matching.given.get(shown)
+    reasons = findings.reasons
+    name, visible_name = column.name, target.find_file_column(column.name)
+    source, folder = matching.found.get(visible_name), matching.folder_values.get(visible_name)
     in_key = name in target.primary_key
-    is_needed = in_key or (target.sequence is not None and shown == target.sequence.column)
+    is_needed = in_key or (target.sequence is not None and visible_name == target.sequence.column)
     if source is None:
         if name == ROW_ID:
             return make_nulls(file.rows, column.type)  # they get their ids when they are committed
@@ -287,7 +291,7 @@ def _build_column(
     else:
         converted = _convert_column(file, source, column, target)
         values = converted.values
-        told.unknown += [f"{source}.{part}" for part in converted.unknown]
+        findings.unknown += [f"{source}.{part}" for part in converted.unknown]
         fill = target.defaults.get(name) if folder is None else folder.value
         if fill is not None and len(absent := file.absent.get(source, ())):
             lacks = np.zeros(file.rows, dtype=bool)
@@ -295,28 +299,28 @@ def _build_column(
             values = choose_values(pa.array(lacks, pa.bool_()), fill, values)
         for index, fault in sorted(converted.faults.items()):
             if is_needed or not deletes[index]:
-                reasons.setdefault(index, fault.describe(shown))
+                reasons.setdefault(index, fault.describe(visible_name))
         for index, why in () if folder is None else _find_folder_mismatches(file, source, values, folder):
             if is_needed or not deletes[index]:
-                reasons.setdefault(index, f"column {shown}: {why}")
+                reasons.setdefault(index, f"column {visible_name}: {why}")
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = normalize_documents(values, limited)
         for index, why in wrong.items():
             if is_needed or not deletes[index]:
-                reasons.setdefault(index, f"column {shown} is {limited.sql_type}: {why}")
+                reasons.setdefault(index, f"column {visible_name} is {limited.sql_type}: {why}")
     elif limited is not None:
-        given = values
-        found = fit_texts(given, limited)
-        values = one_chunk(found.kept)
+        texts = values
+        found = fit_texts(texts, limited)
+        values = one_chunk(found.fitted)
         for index in as_values(found.places):
             if is_needed or not deletes[index]:
-                long = validate_length(given[index].as_py(), limited)
-                reasons.setdefault(index, f"column {shown}: {long}")
+                long = validate_length(texts[index].as_py(), limited)
+                reasons.setdefault(index, f"column {visible_name}: {long}")
     if name in target.required:
         for index, why in _find_missing_values(values, in_key=in_key):
             if is_needed or not deletes[index]:
-                reasons.setdefault(index, f"column {shown}: {why}")
+                reasons.setdefault(index, f"column {visible_name}: {why}")
     return values
 
 
@@ -326,11 +330,11 @@ def _sequences(
     target: LandingTarget,
     sequence: SequenceColumn,
     arrays: Sequence[Values],
-    told: _RowFindings,
+    findings: _RowFindings,
 ) -> Values:
     """Return what orders the rows; one that has no such value has no place among the changes of its key."""
     source, shown = matching.found.get(sequence.column), sequence.shown
-    if source is None and sequence.column not in matching.given and not file.by_row and file.rows:
+    if source is None and sequence.column not in matching.folder_values and not file.by_row and file.rows:
         names = ", ".join(file.names[:40]) or "none"
         raise MalformedFile(f"the file has no column {shown}, which sequence names; it has {names}")
     columns = [target.find_file_column(name) for name in target.schema.names]
@@ -342,11 +346,11 @@ def _sequences(
         converted = _convert_column(file, source, pa.field(sequence.column, sequence.kind), target)
         values = converted.values
         for index, fault in sorted(converted.faults.items()):
-            told.reasons.setdefault(
+            findings.reasons.setdefault(
                 index, f"{fault.describe(shown)}; a sequence of another type is a column of the table"
             )
     for index in np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False)).tolist():
-        told.reasons.setdefault(index, f"column {shown}, which sequence names, has no value")
+        findings.reasons.setdefault(index, f"column {shown}, which sequence names, has no value")
     return values
 
 

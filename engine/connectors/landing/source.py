@@ -231,8 +231,8 @@ class LandingSource(Source):
             gathered.drop(file)
             gathered.ended = late.silent
             self._get_watch().recheck(file.place_path)
-            if late.told:
-                commits.report = commits.report.add_warnings([f"{file.path}: {late.told}"])
+            if late.reason:
+                commits.report = commits.report.add_warnings([f"{file.path}: {late.reason}"])
         return gathered
 
     def _ingest_by_tasks(
@@ -251,8 +251,8 @@ class LandingSource(Source):
             self._recheck_files(load)
             commits.commit_load(load, lambda table: write_load(load, self.store, session, relation, table))
         except (SqlError, InvalidRow, PySparkException) as error:
-            told = f"tasks could not read the files, so this process does: {simplify_message(str(error))}"
-            commits.report = commits.report.add_warnings([told])
+            warning = f"tasks could not read the files, so this process does: {simplify_message(str(error))}"
+            commits.report = commits.report.add_warnings([warning])
             return tuple(files)
         for number, why in load.late.items():
             watched.recheck(files[number].place_path)
@@ -271,7 +271,7 @@ class LandingSource(Source):
                 if late.silent:
                     load.leave(number)
                 else:
-                    load.late[number] = late.told or load.late.get(number, "")
+                    load.late[number] = late.reason or load.late.get(number, "")
             else:
                 if load.late.get(number) == "":
                     load.leave(number)
@@ -296,7 +296,7 @@ class LandingSource(Source):
 
     def _read_parts(self, file: PendingFile) -> Iterator[LandingPart]:
         """Yield what is to be committed of a file, the last part at the end."""
-        taken = file.taken
+        record = file.record
         if file.has_changed:
             bad = () if _is_reported(file) else (BadLine(CHANGED_FILE_LINE, _describe_change(file), ""),)
             yield LandingPart(file, FileBatch(None, bad, 0, last=True), changed=True)
@@ -304,7 +304,7 @@ class LandingSource(Source):
         if file.fault is not None:
             yield LandingPart(file, FileBatch(None, (BadLine(0, file.fault, ""),), 0, last=True))
             return
-        position = 0 if taken is None else taken.position or 0
+        position = 0 if record is None else record.position or 0
         options = self._build_file_options()
         place = self._get_watch().place
         for batch in read_landing_file(place, file, options, self.limits, self._build_target, position):
@@ -330,7 +330,7 @@ class LandingSource(Source):
 
     def _build_file_options(self) -> FileOptions:
         target = self._build_target()
-        return replace(self._options, wanted=target.columns_to_read, documents=target.documents)
+        return replace(self._options, columns=target.columns_to_read, documents=target.documents)
 
     def _build_target(self) -> LandingTarget:
         table = self._find_table()
@@ -344,33 +344,42 @@ class LandingSource(Source):
         }
         key, append_only = tuple(table.primary_key), self._append_only
         columns = () if self._relation is None else self._relation.columns
-        shown = {column.storage_name: column.name for column in columns}
+        visible_names = {column.storage_name: column.name for column in columns}
         sequence = find_sequence(self._relation, self.store.version)
         limited, rows = self._limited, self._rows
         return LandingTarget(
-            self.table, table.schema, key, required, append_only, defaults, limited, shown, rows, sequence
+            self.table,
+            table.schema,
+            key,
+            required,
+            append_only,
+            defaults,
+            limited,
+            visible_names,
+            rows,
+            sequence,
         )
 
 
 def _is_reported(file: PendingFile) -> bool:
     """Tell whether a file was found changed before, and has the same size since then: it may only be touched now and then."""
-    taken = file.taken
-    assert taken is not None
-    told_before = taken.position is None and (taken.size, taken.mtime_ns) != (
-        taken.seen_size,
-        taken.seen_mtime_ns,
+    record = file.record
+    assert record is not None
+    was_reported = record.position is None and (record.size, record.mtime_ns) != (
+        record.seen_size,
+        record.seen_mtime_ns,
     )
-    return told_before and taken.seen_size == file.size
+    return was_reported and record.seen_size == file.size
 
 
 def _describe_change(file: PendingFile) -> str:
-    assert file.taken is not None
-    sizes = f"({file.taken.seen_size} bytes then, {file.size} now)"
-    if file.taken.position is not None:
+    assert file.record is not None
+    sizes = f"({file.record.seen_size} bytes then, {file.size} now)"
+    if file.record.position is not None:
         return (
-            f"the file was changed while it was taken {sizes}: its first {file.taken.position} records stand, the rest is not "
+            f"the file was changed while it was taken {sizes}: its first {file.record.position} records stand, the rest is not "
             "taken: land it under a new name"
         )
-    if file.taken.seen_size == file.size:
+    if file.record.seen_size == file.size:
         sizes = f"({file.size} bytes then and now, but another {'tag' if file.etag else 'time'})"
     return f"the file was changed after it was taken {sizes} and is not taken again: land the change under a new name"

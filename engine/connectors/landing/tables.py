@@ -98,8 +98,8 @@ def find_file_records(
 
 def parse_record(row: Mapping[str, Any]) -> FileRecord:
     """Return a row of the files table as a record."""
-    given: dict[str, Any] = {name: row.get(name) for name in FILES_SCHEMA.names}
-    return FileRecord(**given)
+    fields: dict[str, Any] = {name: row.get(name) for name in FILES_SCHEMA.names}
+    return FileRecord(**fields)
 
 
 def read_file_records(store: Hummock, source: str, table_id: int) -> pa.Table:

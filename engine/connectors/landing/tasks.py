@@ -135,8 +135,10 @@ class ReadShares:
         options = replace(reading.options, row_groups=part.groups)
         read = read_landing_file(reading.place, file, options, reading.limits, lambda: reading.target, 0)
         try:
-            seen = reading.place.look_at(file.place_path)
-            if seen is None or seen.stamp != file.stamp:  # on this machine there is none, or another one
+            current = reading.place.look_at(file.place_path)
+            if (
+                current is None or current.stamp != file.stamp
+            ):  # on this machine there is none, or another one
                 raise FileNotReady
             for batch in read:
                 if batch.refused:  # to this machine
@@ -145,14 +147,14 @@ class ReadShares:
                     done.rows += batch.landed.rows.num_rows
                     done.unknown = tuple(dict.fromkeys((*done.unknown, *batch.landed.unknown)))
                     spill.add_rows(part.file, batch.landed)
-                told = [(bad.line, format_raw(bad.reason), format_raw(bad.raw)) for bad in batch.bad]
-                most_bad -= _count_bytes(told)
+                bad_lines = [(bad.line, format_raw(bad.reason), format_raw(bad.raw)) for bad in batch.bad]
+                most_bad -= _count_bytes(bad_lines)
                 if most_bad < 0:
                     done.bad, done.overflows = [], True
                     break
-                done.bad += told
+                done.bad += bad_lines
         except FileNotReady as late:
-            done.late = "" if late.silent else late.told or ""
+            done.late = "" if late.silent else late.reason or ""
         return done
 
 
@@ -165,8 +167,8 @@ class _SpillWriter:
 
     def __init__(self, reader: Reader, share: int) -> None:
         self._reader, self._share = reader, share
-        self._held: list[pa.Table] = []
-        self._size = self._written = 0
+        self._buffered: list[pa.Table] = []
+        self._size = self._spilled_rows = 0
         self._files: list[SstInfo] = []
 
     def add_rows(self, file: int, landed: LandedRows) -> None:
@@ -177,7 +179,7 @@ class _SpillWriter:
         names = [name for name in rows.column_names if name != ROW_ID]
         numbers = repeat_value(pa.scalar(file, pa.int32()), rows.num_rows)
         whole = rows.select(names).append_column(FILE, numbers)
-        self._held.append(whole.append_column(GONE, pa.array(landed.deletes)))
+        self._buffered.append(whole.append_column(GONE, pa.array(landed.deletes)))
         self._size += rows.nbytes
         if self._size > SPILL_BYTES:
             self._write_spill()
@@ -188,11 +190,11 @@ class _SpillWriter:
         return tuple(self._files)
 
     def _write_spill(self) -> None:
-        if self._held:
-            rows = pa.concat_tables(self._held)
-            self._files += write_spill(self._reader, rows, self._share, self._written)
-            self._written += rows.num_rows
-        self._held, self._size = [], 0
+        if self._buffered:
+            rows = pa.concat_tables(self._buffered)
+            self._files += write_spill(self._reader, rows, self._share, self._spilled_rows)
+            self._spilled_rows += rows.num_rows
+        self._buffered, self._size = [], 0
 
 
 @dataclass
@@ -266,7 +268,7 @@ def plan_runs(pending: Sequence[PendingFile]) -> Iterator[FileRun]:
     least = read_task_threshold()
     start = size = 0
     for at, file in enumerate(pending):
-        own = file.taken is not None or file.fault is not None
+        own = file.record is not None or file.fault is not None
         full = size + file.size > COMMIT_BYTES or at - start >= COMMIT_FILES
         if at > start and (own or full):
             yield FileRun(pending[start:at], size >= least)
@@ -310,14 +312,14 @@ def _split_file(reading: FileReadPlan, number: int, file: PendingFile) -> Iterat
     if len(sizes) <= 1:
         yield FilePart(number), file.size
         return
-    held, size = list[int](), 0
+    share, size = list[int](), 0
     for group, length in enumerate(sizes):
-        if held and size + length > SHARE_BYTES:
-            yield FilePart(number, tuple(held)), size
-            held, size = [], 0
-        held.append(group)
+        if share and size + length > SHARE_BYTES:
+            yield FilePart(number, tuple(share)), size
+            share, size = [], 0
+        share.append(group)
         size += length
-    yield FilePart(number, tuple(held)), size
+    yield FilePart(number, tuple(share)), size
 
 
 def read_by_tasks(
@@ -338,9 +340,9 @@ def read_by_tasks(
         tuple(files), parts, SpilledRows(schema, tuple(file for one in found for file in one.files))
     )
     for number, some in parts.items():
-        told = [part.late for part in some if part.late is not None]
-        if told:
-            load.late[number] = told[0]
+        late = [part.late for part in some if part.late is not None]
+        if late:
+            load.late[number] = late[0]
         if any(part.overflows for part in some) or load.is_torn(number):
             load.leave(number)
     return load

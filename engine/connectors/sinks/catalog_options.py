@@ -18,13 +18,13 @@ from engine.sql.statements.ddl.sink_statements import CreateSink
 
 def resolve_options(statement: CreateSink, append_only: bool) -> dict[str, str]:
     """Return the options of a new sink as the catalog keeps them; `append_only` says what its view is. Raises SqlError."""
-    given = statement.options
-    name = given.get("connector", "table" if statement.into else "")
+    options = statement.options
+    name = options.get("connector", "table" if statement.into else "")
     if (name != INTO.name) if statement.into else (name not in SINKS.list_plugins()):
         named = [f"connector = '{one}'" for one in SINKS.list_plugins()]
         offered = " or ".join(SINKS.list_plugins())
         hint = f"{' or '.join(named)} with its options, or INTO a table without connector"
-        misspelt = next((one for one in given if not name and _find_near(one, ("connector",), 0.8)), "")
+        misspelt = next((one for one in options if not name and _find_near(one, ("connector",), 0.8)), "")
         if misspelt:
             raise build_option_error(
                 statement, misspelt, f"a sink has no option {misspelt}", "did you mean connector?"
@@ -32,12 +32,12 @@ def resolve_options(statement: CreateSink, append_only: bool) -> dict[str, str]:
         raise build_option_error(statement, "connector", f"the connector of a sink is {offered}", hint)
     connector = INTO if statement.into else SINKS.find(name)
     known = {**COMMON_OPTIONS, **connector.options}
-    for option in given:
+    for option in options:
         if option not in known:
             near = _find_near(option, tuple(known))
             hint = f"did you mean {near}?" if near else f"options are {', '.join(known)}"
             raise build_option_error(statement, option, f"a sink has no option {option}", hint)
-    kind = given.get("type", TYPES[1] if append_only else TYPES[0]).lower()
+    kind = options.get("type", TYPES[1] if append_only else TYPES[0]).lower()
     if kind not in TYPES:
         hint = f"write type = '{TYPES[0]}' or type = '{TYPES[1]}'"
         raise build_option_error(

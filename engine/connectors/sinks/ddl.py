@@ -151,12 +151,12 @@ def _build_alteration(version: Version, relation: Relation, action: SinkAction) 
     )
 
 
-def _require_unaltered(seen: Version, relation: Relation) -> Precondition:
+def _require_unaltered(base: Version, relation: Relation) -> Precondition:
     message = f"sink {relation.name} was changed by another process at the same time; try again"
     return require_all(
-        require_same_computed(seen, find_sink_source(relation), message),
-        RELATIONS.require_same(seen, relation.name, message),
-        SINKS.require_same(seen, relation.name, message),
+        require_same_computed(base, find_sink_source(relation), message),
+        RELATIONS.require_same(base, relation.name, message),
+        SINKS.require_same(base, relation.name, message),
     )
 
 
@@ -188,15 +188,15 @@ def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: D
             f"{_format_source(source)} changes and deletes rows, an append-only sink cannot deliver that"
         )
         raise _build_error(statement, statement.source, message, hint)
-    shown = [
+    columns = [
         RelationColumn(c.name, c.type, stored=c.storage_name, sql_type=c.sql_type)
         for c in source.columns
         if not c.hidden
     ]
-    shown = _rename_columns(statement, shown)
-    key = tuple(c.name for c in shown if c.storage_name in source.primary_key)
+    columns = _rename_columns(statement, columns)
+    key = tuple(c.name for c in columns if c.storage_name in source.primary_key)
     if upsert and len(key) < len(source.primary_key) and not is_one_row(source.name, stored.fragments):
-        hidden = ", ".join(k for k in source.primary_key if k not in {c.storage_name for c in shown})
+        hidden = ", ".join(k for k in source.primary_key if k not in {c.storage_name for c in columns})
         hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
         message = (
             f"the key of {_format_source(source)} ({hidden}) is not among its columns, so nobody could apply "
@@ -206,16 +206,20 @@ def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: D
     depends_on: tuple[str, ...] = (source.name,)
     if statement.into is not None:
         target = _find_relation(stored.catalog, statement, statement.into, "table")
-        _check_target(stored, statement, source, target, shown, key)
+        _check_target(stored, statement, source, target, columns, key)
         options["into"] = target.name
         depends_on = (source.name, target.name)
     elif SinkOptions.of(options).has_operations:
-        _check_reserved_names(statement, source, shown)
-        shown = [RelationColumn(OPERATION, "string", False), *shown, RelationColumn(EPOCH, "bigint", False)]
+        _check_reserved_names(statement, source, columns)
+        columns = [
+            RelationColumn(OPERATION, "string", False),
+            *columns,
+            RelationColumn(EPOCH, "bigint", False),
+        ]
     return Relation(
         name=statement.name,
         kind=KIND,
-        columns=tuple(shown),
+        columns=tuple(columns),
         primary_key=key,
         sql=statement.sql,
         dialect=dialect,
@@ -224,15 +228,15 @@ def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: D
     )
 
 
-def _rename_columns(statement: CreateSink, shown: list[RelationColumn]) -> list[RelationColumn]:
+def _rename_columns(statement: CreateSink, columns: list[RelationColumn]) -> list[RelationColumn]:
     """Return a view's columns under the names that a list after the table's name gives them."""
     if not statement.columns:
-        return shown
-    if len(statement.columns) != len(shown):
-        message = f"{len(statement.columns)} columns for the {len(shown)} of the rows"
-        hint = f"they are {', '.join(column.name for column in shown)}"
+        return columns
+    if len(statement.columns) != len(columns):
+        message = f"{len(statement.columns)} columns for the {len(columns)} of the rows"
+        hint = f"they are {', '.join(column.name for column in columns)}"
         raise _build_error(statement, statement.columns[0], message, hint)
-    pairs = zip(shown, statement.columns, strict=True)
+    pairs = zip(columns, statement.columns, strict=True)
     return [msgspec.structs.replace(column, name=name) for column, name in pairs]
 
 
@@ -241,7 +245,7 @@ def _check_target(
     statement: CreateSink,
     source: Relation,
     target: Relation,
-    shown: list[RelationColumn],
+    columns: list[RelationColumn],
     key: tuple[str, ...],
 ) -> None:
     """Raise SqlError if the rows of a view cannot be kept in a table."""
@@ -268,7 +272,7 @@ def _check_target(
         message = f"table {target.name} keeps the first row of a key (ON CONFLICT DO NOTHING), and the sink updates rows"
         hint = "make the table without it; or type = 'append-only' with force_append_only = true: deletions are left out"
         raise build_error(message, hint)
-    _check_columns(statement, source, target, shown)
+    _check_columns(statement, source, target, columns)
     _check_key_clash(stored, statement, source, target, key)
     _check_ttl(statement, target)
     if target.name == source.name or source.name in _list_dependents(stored, target.name):
@@ -279,7 +283,7 @@ def _check_target(
 
 
 def _check_columns(
-    statement: CreateSink, source: Relation, target: Relation, shown: list[RelationColumn]
+    statement: CreateSink, source: Relation, target: Relation, columns: list[RelationColumn]
 ) -> None:
     """Raise SqlError if the columns of a view are not those that a table asks for."""
 
@@ -287,7 +291,7 @@ def _check_columns(
         return _build_error(statement, statement.into or "", message, hint)
 
     known = {column.name: column for column in target.columns if not column.hidden}
-    for column in shown:
+    for column in columns:
         mine = known.get(column.name)
         if mine is None:
             hint = f"columns of {target.name} are {', '.join(known)}; select just those in the view"
@@ -304,7 +308,7 @@ def _check_columns(
             message = f"column {column.name} is {column.type} in {_format_source(source)} and {mine.type} in {target.name}"
             raise build_error(message, f"CAST it to {mine.type} in the view")
     for name, mine in known.items():
-        if name in {column.name for column in shown} or mine.generated is not None:
+        if name in {column.name for column in columns} or mine.generated is not None:
             continue
         if not mine.nullable or mine.default is not None or mine.storage_name in target.primary_key:
             what = "a key column" if mine.storage_name in target.primary_key else "NOT NULL or has a DEFAULT"
@@ -363,11 +367,11 @@ def _list_dependents(stored: StoredCatalog, name: str) -> Collection[str]:
     return found
 
 
-def _check_reserved_names(statement: CreateSink, source: Relation, shown: list[RelationColumn]) -> None:
-    taken = {OPERATION, EPOCH} & {column.name for column in shown}
-    if taken:
+def _check_reserved_names(statement: CreateSink, source: Relation, columns: list[RelationColumn]) -> None:
+    clashing = {OPERATION, EPOCH} & {column.name for column in columns}
+    if clashing:
         message = (
-            f"{_format_source(source)} has a column {', '.join(taken)}, the name that an upsert sink needs"
+            f"{_format_source(source)} has a column {', '.join(clashing)}, the name that an upsert sink needs"
         )
         raise _build_error(statement, statement.source, message, "name the column otherwise in the view")
 
@@ -397,16 +401,16 @@ def _build_error(statement: CreateSink, name: str, message: str, hint: str) -> S
     return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
 
-def _require_current(relation: Relation, seen: Version) -> Precondition:
+def _require_current(relation: Relation, base: Version) -> Precondition:
     source = find_sink_source(relation)
     needed = (
         RELATIONS.require_same(
-            seen, name, f"{name}, which the sink {relation.name} needs, was changed at the same time"
+            base, name, f"{name}, which the sink {relation.name} needs, was changed at the same time"
         )
         for name in relation.depends_on
     )
     return require_all(
         require_absent_relation(relation.name),
         *needed,
-        require_same_computed(seen, source, f"{source} was computed at the same time; try again"),
+        require_same_computed(base, source, f"{source} was computed at the same time; try again"),
     )

@@ -220,25 +220,25 @@ class Delivery:
         part = build_start(version, self.relation, table, self.options.snapshot)
         self._store.commit(add_precondition(part, self._require_unchanged(version, table)))
 
-    def _require_unchanged(self, seen: Version, table: TableVersion) -> Precondition:
+    def _require_unchanged(self, base: Version, table: TableVersion) -> Precondition:
         name = self.relation.name
         changed = f"sink {name} or what it reads was changed at the same time"
         return require_all(
             require_same_table(table, changed),
-            SINKS.require_same(seen, name, changed),
-            RELATIONS.require_same(seen, name, f"sink {name} was dropped at the same time"),
+            SINKS.require_same(base, name, changed),
+            RELATIONS.require_same(base, name, f"sink {name} was dropped at the same time"),
         )
 
-    def _deliver_ranges(self, reader: SinkLogStore, seen: Version, table: TableVersion) -> bool:
+    def _deliver_ranges(self, reader: SinkLogStore, base: Version, table: TableVersion) -> bool:
         """Deliver some ranges and acknowledge them in one commit; False if there are none."""
-        state = read_sink_state(seen, self.relation.name)
+        state = read_sink_state(base, self.relation.name)
         target = self._get_target(state.start)
         some = itertools.islice(reader.list_ranges(table, each_epoch=target.each_epoch), RANGES_PER_COMMIT)
         upto: int | None = None
         done: list[DeliveryResult] = []
         for waiting in some:
             if target.promises and not is_promised(state, waiting):
-                self._promise(reader, seen, table, waiting)
+                self._promise(reader, base, table, waiting)
                 return True
             part = limit_to_promise(state, waiting) if target.promises else waiting
             channel = self._channels.get(reader.consumer)
@@ -251,30 +251,30 @@ class Delivery:
                 break
         if upto is None:
             return False
-        self._acknowledge(reader, seen, table, upto, done)
+        self._acknowledge(reader, base, table, upto, done)
         reader.record_acknowledgement()
         self._done = _sum_results([self._done, *done])
         return True
 
-    def _promise(self, reader: SinkLogStore, seen: Version, table: TableVersion, part: LogRange) -> None:
+    def _promise(self, reader: SinkLogStore, base: Version, table: TableVersion, part: LogRange) -> None:
         """Commit the bounds of the range that is delivered next, so that who repeats it repeats just that."""
-        state = with_promise(read_sink_state(seen, self.relation.name), part, seen.epoch)
-        check = require_all(self._require_unchanged(seen, table), reader.require_unmoved(table))
+        state = with_promise(read_sink_state(base, self.relation.name), part, base.epoch)
+        check = require_all(self._require_unchanged(base, table), reader.require_unmoved(table))
         self._store.commit(Commit(catalog=encode_sink_state(self.relation.name, state), precondition=check))
 
     def _acknowledge(
         self,
         reader: SinkLogStore,
-        seen: Version,
+        base: Version,
         table: TableVersion,
         upto: int,
         done: Sequence[DeliveryResult],
     ) -> None:
         ack = reader.truncate(table, upto)
-        stands = Commit(
-            precondition=require_all(self._require_unchanged(seen, table), reader.require_unmoved(table))
+        guard = Commit(
+            precondition=require_all(self._require_unchanged(base, table), reader.require_unmoved(table))
         )
-        self._store.commit(merge_commits(stands, ack, *(one.commit for one in done)))
+        self._store.commit(merge_commits(guard, ack, *(one.commit for one in done)))
 
     def _release_channel(self, reader: SinkLogStore) -> None:
         channel = self._channels.pop(reader.consumer, None)
@@ -300,12 +300,12 @@ class Delivery:
         if self.error is None and at.phase != "paused":
             return
         why = "it was paused" if self.error is None else f"the last error: {self.error}"
-        told = (
+        reason = (
             f"sink {self.relation.name} has not delivered for more than {self.options.retention_seconds:.0f} s, its retention, "
             f"and the changes that it lacks were released ({why}); {self._suggest_remedy()}"
         )
         acks, pins = release_holds(self.relation)
-        state = msgspec.structs.replace(read_sink_state(version, self.relation.name), lapsed=told)
+        state = msgspec.structs.replace(read_sink_state(version, self.relation.name), lapsed=reason)
         table = version.tables[find_sink_source(self.relation)]
         checks = [
             self._require_unchanged(version, table),
@@ -314,7 +314,7 @@ class Delivery:
         entry = encode_sink_state(self.relation.name, state)
         lapse = Commit(acks=acks, pins=pins, catalog=entry, precondition=require_all(*checks))
         if commit_once(self._store, lambda: self._store.commit(lapse)) is not None:
-            self.error = told
+            self.error = reason
         # else it was changed, or delivered, at the same time: the next failure looks again
 
     def _suggest_remedy(self) -> str:

@@ -61,14 +61,14 @@ class SinkDriver:
         Without `eager` a sink that failed is left alone until its time to be tried again has come.
         """
         version = version or self.store.refresh()
-        wanted = [
+        sinks = [
             r for r in list_sinks(load_catalog(version)) if sources is None or find_sink_source(r) in sources
         ]
         gone = set(self._deliveries) - {relation.name for relation in list_sinks(load_catalog(version))}
         for name in gone:
             self._retire(name)
         due = []
-        for relation in wanted:
+        for relation in sinks:
             delivery = self._deliveries.get(relation.name)
             if delivery is None or delivery.relation != relation:
                 self._retire(relation.name)
@@ -84,16 +84,16 @@ class SinkDriver:
         _share_logs(version, due)
         for delivery in due:
             self._running[delivery.relation.name] = self._get_threads().submit(delivery.run)
-        names = {relation.name for relation in wanted} - self._slow
+        names = {relation.name for relation in sinks} - self._slow
         started = [running for name, running in self._running.items() if name in names]
         wait(started, self.wait_seconds if wait_seconds is None else wait_seconds)
-        for relation in wanted:
+        for relation in sinks:
             if self._is_running(relation.name):
                 self._slow.add(relation.name)
             else:
                 self._slow.discard(relation.name)
         now = self.store.version
-        return tuple(self._report(relation.name, now) for relation in wanted)
+        return tuple(self._report(relation.name, now) for relation in sinks)
 
     def collect_errors(self) -> dict[str, str]:
         """Return the last error of each sink that fails."""

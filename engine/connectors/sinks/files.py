@@ -157,8 +157,8 @@ def as_file_name(name: str) -> str:
     encoded = text.encode()
     if len(encoded) <= MOST_BYTES:
         return text
-    kept = encoded[: MOST_BYTES - 34].decode(errors="ignore").rstrip("%")
-    return f"{kept}=={hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    stem = encoded[: MOST_BYTES - 34].decode(errors="ignore").rstrip("%")
+    return f"{stem}=={hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def build_file_name(sink: str, part: LogRange, group: VnodeGroup, number: int, suffix: str) -> str:

@@ -58,11 +58,11 @@ class TableSink:
         arrivals = ArrivingRows(self._store, version, target)
         rows = 0
         for change in portion.changes:
-            shown = _rename_columns(change, self._columns)
+            renamed = _rename_columns(change, self._columns)
             if self.options.upsert:
-                gone = shown.old.filter(pa.array(_mark_departures(shown, key)))
+                gone = renamed.old.filter(pa.array(_mark_departures(renamed, key)))
                 buffer.add(Delete(to_stored_names(target, convert_rows(target, gone.select(key), key))))
-            new = shown.rows.filter(pa.array(np.asarray(shown.operations != DELETE)))
+            new = renamed.rows.filter(pa.array(np.asarray(renamed.operations != DELETE)))
             whole = convert_rows(target, new, [column.name for column in target.columns])
             put = assign_row_ids(self._store, to_stored_names(target, whole))
             buffer.add(

@@ -31,31 +31,31 @@ def find_lease(version: Version, table: str) -> Lease | None:
 def list_leases(version: Version) -> dict[str, Lease]:
     """Return the claims by table, also those that are over."""
     tables = [key.removeprefix(LEASE_PREFIX) for key in version.catalog if key.startswith(LEASE_PREFIX)]
-    return {table: claim for table in tables if (claim := find_lease(version, table)) is not None}
+    return {table: lease for table in tables if (lease := find_lease(version, table)) is not None}
 
 
 def is_free(version: Version, table: str, worker: str, now: float) -> bool:
     """Tell whether a worker may take a table: nobody else holds it."""
-    claim = find_lease(version, table)
-    return claim is None or claim.worker == worker or _is_expired(claim, now)
+    lease = find_lease(version, table)
+    return lease is None or lease.worker == worker or _is_expired(lease, now)
 
 
 def expire_leases(version: Version, now: float) -> dict[str, str | None]:
     """Return the catalog entries that take away the claims that are over: their workers have died, or the table is gone."""
     return {
-        LEASE_PREFIX + table: None for table, claim in list_leases(version).items() if _is_expired(claim, now)
+        LEASE_PREFIX + table: None for table, lease in list_leases(version).items() if _is_expired(lease, now)
     }
 
 
-def _is_expired(claim: Lease, now: float) -> bool:
+def _is_expired(lease: Lease, now: float) -> bool:
     """Whether a claim has ended; one that ends later than any claim does was made by a wrong clock and holds nobody up."""
-    return not 0 < claim.expires - now <= LEASE_SECONDS + AGREE_SECONDS
+    return not 0 < lease.expires - now <= LEASE_SECONDS + AGREE_SECONDS
 
 
 def grant_lease(table: str, worker: str, now: float) -> dict[str, str | None]:
     """Return the catalog entry of a claim that begins, or goes on, now."""
-    claim = Lease(worker, now + LEASE_SECONDS)
-    return {LEASE_PREFIX + table: msgspec.json.encode(claim).decode()}
+    lease = Lease(worker, now + LEASE_SECONDS)
+    return {LEASE_PREFIX + table: msgspec.json.encode(lease).decode()}
 
 
 def release_lease(table: str) -> dict[str, str | None]:

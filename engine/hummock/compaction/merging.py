@@ -141,8 +141,8 @@ def _count_files(parts: int, rows: int, file_rows: int) -> int:
 
 
 def _flush_files(reader: Reader, table: Table, gathered: list[pa.Table]) -> Iterator[SstInfo]:
-    cut = [piece.combine_chunks() for piece in split_pieces(pa.concat_tables(gathered))]
-    for rows, sst in zip(cut, reader.write_pieces(cut), strict=True):
+    pieces = [piece.combine_chunks() for piece in split_pieces(pa.concat_tables(gathered))]
+    for rows, sst in zip(pieces, reader.write_pieces(pieces), strict=True):
         yield _measure_expiry(table, rows, sst)
 
 

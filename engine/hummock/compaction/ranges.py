@@ -41,8 +41,8 @@ def split_merge(merge: Merge, at_once: int) -> list[HashRange]:
     most = 2 * max(map(count_run_rows, merge.runs), default=0) // merge.file_rows
     vnodes = list_group_bounds(VNODES)
     starts = [0, *_choose_cuts(_weigh_vnodes(merge), min(count, most)), VNODES]
-    cut = [(vnodes[a][0], vnodes[b - 1][1]) for a, b in itertools.pairwise(starts)]
-    return cut or [WHOLE]
+    ranges = [(vnodes[a][0], vnodes[b - 1][1]) for a, b in itertools.pairwise(starts)]
+    return ranges or [WHOLE]
 
 
 def _weigh_vnodes(merge: Merge) -> np.ndarray:
@@ -60,6 +60,6 @@ def _choose_cuts(weights: np.ndarray, count: int) -> list[int]:
     if count < 2:
         return []
     reached = np.cumsum(weights)
-    wanted = reached[-1] * np.arange(1, count) / count
-    cuts = np.unique(np.searchsorted(reached, wanted) + 1)
-    return [int(at) for at in cuts if reached[at - 1] < reached[-1]]
+    targets = reached[-1] * np.arange(1, count) / count
+    starts = np.unique(np.searchsorted(reached, targets) + 1)
+    return [int(at) for at in starts if reached[at - 1] < reached[-1]]

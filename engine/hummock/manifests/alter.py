@@ -14,15 +14,15 @@ from engine.errors import InvalidRow
 from engine.hummock.version import Table, TableOptions
 
 
-def replace_options(given: Mapping[str, Any], before: TableOptions = TableOptions()) -> TableOptions:
+def replace_options(changes: Mapping[str, Any], before: TableOptions = TableOptions()) -> TableOptions:
     """Return options with those of `given` replaced; raises InvalidRow for a name that is none."""
     known = {field.name for field in msgspec.structs.fields(TableOptions)} - {"dropped"}
-    unknown = sorted(set(given) - known)
+    unknown = sorted(set(changes) - known)
     if unknown:
         raise InvalidRow(
             f"{', '.join(unknown)} is no option of a table; there are {', '.join(sorted(known))}"
         )
-    return msgspec.structs.replace(before, **given)
+    return msgspec.structs.replace(before, **changes)
 
 
 def apply_alter(
@@ -58,5 +58,5 @@ def apply_alter(
         raise InvalidRow(
             f"table {table.name}: {changed.watermark_column} carries the watermark: it cannot go"
         )
-    kept = [field for field in table.schema if field.name not in drop]
-    return dataclasses.replace(table, schema=pa.schema([*kept, *add]), options=changed)
+    remaining = [field for field in table.schema if field.name not in drop]
+    return dataclasses.replace(table, schema=pa.schema([*remaining, *add]), options=changed)

@@ -44,7 +44,7 @@ RETAINED_SECONDS = 600.0
 UNWATCHED_SECONDS = 300.0
 TOGETHER = 64
 """How many commits of threads share a manifest at most."""
-MADE_KEPT = 4096
+MOST_MADE = 4096
 TAIL_BYTES = 1 << 16
 PAUSE_SECONDS = 0.5
 MOST_RIVALS = 16
@@ -132,17 +132,17 @@ class ManifestChain:
         A commit that another thread makes meanwhile brings the news as well.
         """
         with self._lock:
-            asked = self._clock.monotonic()
-            if seconds and asked - self.known_at < seconds:
+            requested_at = self._clock.monotonic()
+            if seconds and requested_at - self.known_at < seconds:
                 return self._version
-            unwatched = asked - self.known_at > UNWATCHED_SECONDS
+            unwatched = requested_at - self.known_at > UNWATCHED_SECONDS
             version, read = self._manifests.follow(self._version)
             if unwatched and self._manifests.read_boundary() > version.number:
                 self._open()  # what followed was collected while nobody looked
                 return self._version
             if read:
                 self._remember(read[-1], map(bytes, read[-1].tail))
-            self._version, self.known_at = version, asked
+            self._version, self.known_at = version, requested_at
             return self._version
 
     def commit(self, commit: Commit) -> Version:
@@ -230,7 +230,7 @@ class ManifestChain:
         spent, passed = self._counters.count_unreported(), self._counters.count_unreported_bytes()
         deltas[0] = msgspec.structs.replace(deltas[0], requests=pack_requests(spent), passed=passed)
         data = self._encode(deltas, version)
-        seen = base
+        visible = base
         unanswered = {ticket: ticket.unanswered for ticket in placed.values()}
         for ticket in placed.values():
             ticket.unanswered = version.number
@@ -244,10 +244,10 @@ class ManifestChain:
             self._counters.mark_reported(spent)
             self._counters.mark_bytes_reported(passed)
         for delta in created:
-            seen = apply_delta(seen, delta)
+            visible = apply_delta(visible, delta)
             won = placed.pop(delta.commit_id, None)
             if won is not None:  # else it was told of an error when an answer was missing
-                won.mark_committed(seen)
+                won.mark_committed(visible)
                 self._counters.count_commit(won.commit)
         if self._answered or self._version.number >= version.number:  # taken: nothing can arrive late
             for ticket in placed.values():
@@ -287,7 +287,7 @@ class ManifestChain:
             return ()
         for delta in deltas:
             self.made[delta.commit_id] = version.number
-        while len(self.made) > MADE_KEPT:
+        while len(self.made) > MOST_MADE:
             self.made.popitem(last=False)
         self._version = version
         self._remember(Manifest(deltas[0], more=tuple(deltas[1:])), self._tail)
@@ -362,8 +362,8 @@ class ManifestChain:
             self._store.put(BOUNDARY_PATH, str(upto).encode())
 
     def _open(self) -> None:
-        version, manifest, asked = self._manifests.open()
+        version, manifest, requested_at = self._manifests.open()
         self._tail = []
         if manifest is not None:
             self._remember(manifest, map(bytes, manifest.tail))
-        self._version, self.known_at = version, asked
+        self._version, self.known_at = version, requested_at

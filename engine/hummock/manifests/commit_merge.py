@@ -18,9 +18,9 @@ def merge_commits(*parts: Commit) -> Commit:
     """
     whole: dict[str, Any] = {}
     for name in (field.name for field in dataclasses.fields(Commit)):
-        asked = [value for value in (getattr(part, name) for part in parts) if value is not None]
-        if asked:
-            whole[name] = _merge_field(name, asked)
+        values = [value for value in (getattr(part, name) for part in parts) if value is not None]
+        if values:
+            whole[name] = _merge_field(name, values)
     return Commit(**whole)
 
 

@@ -24,7 +24,7 @@ from engine.hummock.version import (
     Version,
 )
 
-GARBAGE_KEPT_MS = 24 * 3600 * 1000
+GARBAGE_RETENTION_MS = 24 * 3600 * 1000
 
 
 class TableSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -185,8 +185,8 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         watermarks = (*watermarks, (committed, delta.watermarks[name]))
     if name in delta.compactions:
         new = delta.compactions[name]
-        kept = generations[:-1] if generations[-1].upto == new.upto else generations
-        generations = (*kept, Generation(new.upto, new.runs))
+        retained = generations[:-1] if generations[-1].upto == new.upto else generations
+        generations = (*retained, Generation(new.upto, new.runs))
     if name in delta.truncate:
         if table.table.options.passes:
             pinned = bool(_merge_holds(table.pins, delta.pins.get(name)))
@@ -234,11 +234,11 @@ def _merge_holds(before: Mapping[str, int], changes: Mapping[str, int | None] | 
 
 
 def _filter_holds(
-    wanted: Mapping[str, Mapping[str, int | None]], base: Version, created: Container[str]
+    holds: Mapping[str, Mapping[str, int | None]], base: Version, created: Container[str]
 ) -> dict[str, dict[str, int | None]]:
     return {
         table: dict(consumers)
-        for table, consumers in wanted.items()
+        for table, consumers in holds.items()
         if table in base.tables or table in created or any(epoch is not None for epoch in consumers.values())
     }
 
@@ -246,8 +246,8 @@ def _filter_holds(
 def _update_garbage(base: Version, delta: Delta, gone: set[str]) -> tuple[tuple[int, str], ...]:
     if not gone and delta.horizon_ms <= base.horizon_ms and not base.garbage:
         return base.garbage
-    oldest = max(delta.horizon_ms, (delta.epoch >> COUNTER_BITS) - GARBAGE_KEPT_MS)
-    kept = base.garbage
-    if kept and kept[0][0] >> COUNTER_BITS < oldest:
-        kept = tuple(entry for entry in kept if entry[0] >> COUNTER_BITS >= oldest)
-    return (*kept, *((delta.epoch, path) for path in sorted(gone))) if gone else kept
+    oldest = max(delta.horizon_ms, (delta.epoch >> COUNTER_BITS) - GARBAGE_RETENTION_MS)
+    retained = base.garbage
+    if retained and retained[0][0] >> COUNTER_BITS < oldest:
+        retained = tuple(entry for entry in retained if entry[0] >> COUNTER_BITS >= oldest)
+    return (*retained, *((delta.epoch, path) for path in sorted(gone))) if gone else retained

@@ -85,8 +85,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def list_deltas_since(self, number: int) -> list[Delta]:
         """Return the deltas from version `number` to this manifest's; it must reach back that far."""
-        taken = self.tail[number - self.reaches_back_to :] if number < self.number - 1 else ()
-        return [delta for raw in taken for delta in _DECODE_DELTAS(raw)] + list(self.deltas)
+        newer = self.tail[number - self.reaches_back_to :] if number < self.number - 1 else ()
+        return [delta for raw in newer for delta in _DECODE_DELTAS(raw)] + list(self.deltas)
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
@@ -139,8 +139,10 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
 
 def check_checkpoint(version: Version, manifest: Manifest) -> None:
     """Check that the whole version in a manifest is the one that it is to lead to; raises ClaimBroken."""
-    held = None if manifest.checkpoint is None else restore_version(manifest.checkpoint, manifest.deltas[-1])
-    if held != version:
+    restored = (
+        None if manifest.checkpoint is None else restore_version(manifest.checkpoint, manifest.deltas[-1])
+    )
+    if restored != version:
         raise build_assumption_error(
             CHECKPOINT, f"{manifest_path(version.number)} would hold another version than it leads to"
         )
@@ -174,18 +176,18 @@ def build_checkpoint(version: Version) -> VersionCheckpoint:
 def restore_version(checkpoint: VersionCheckpoint, delta: Delta) -> Version:
     """Return the version that a checkpoint holds; `delta` gives its number and epoch."""
     tables = {
-        written.spec.name: TableVersion(
-            written.spec.to_table(),
-            written.spec.table_id,
-            written.committed_epoch,
-            tuple(LogEntry(entry.epoch, entry.runs[0]) for entry in written.log),
-            tuple(Generation(entry.epoch, entry.runs) for entry in written.generations),
-            written.acks,
-            written.pins,
-            written.watermarks,
-            written.quiet,
+        stored.spec.name: TableVersion(
+            stored.spec.to_table(),
+            stored.spec.table_id,
+            stored.committed_epoch,
+            tuple(LogEntry(entry.epoch, entry.runs[0]) for entry in stored.log),
+            tuple(Generation(entry.epoch, entry.runs) for entry in stored.generations),
+            stored.acks,
+            stored.pins,
+            stored.watermarks,
+            stored.quiet,
         )
-        for written in checkpoint.tables
+        for stored in checkpoint.tables
     }
     return Version(
         delta.number,

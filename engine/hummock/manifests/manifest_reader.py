@@ -93,7 +93,7 @@ class ManifestReader:
         Two small GETs, one LIST of what follows the hint, the newest manifest, its checkpoint, and one GET that misses.
         """
         for _ in range(OPEN_ATTEMPTS):
-            asked = self._clock.monotonic()
+            requested_at = self._clock.monotonic()
             boundary = self.read_boundary()
             low = self._find_newest_listed(boundary)
             manifest = self.get(low) if low else None
@@ -103,8 +103,8 @@ class ManifestReader:
             if version is None:
                 continue
             version, read = self.follow(version)
-            if self._clock.monotonic() - asked < OPEN_SECONDS or self.read_boundary() <= boundary:
-                return version, read[-1] if read else manifest, asked
+            if self._clock.monotonic() - requested_at < OPEN_SECONDS or self.read_boundary() <= boundary:
+                return version, read[-1] if read else manifest, requested_at
         raise CorruptObject(
             f"the manifests after {manifest_path(self.read_boundary())} are incomplete: restore them from a copy of the store"
         )

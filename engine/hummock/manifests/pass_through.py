@@ -58,9 +58,9 @@ def truncate(
     labels = (*(entry.epoch for entry in log), *quiet, generations[0].upto)
     floor = max((label for label in labels if label <= upto), default=generations[0].upto)
     floor = max(floor, generations[0].upto)
-    kept = tuple(one for one in generations if pinned and one.runs and one.upto >= floor)
-    first = () if kept and kept[0].upto == floor else (Generation(floor, ()),)
-    return tuple(entry for entry in log if entry.epoch > floor), (*first, *kept)
+    retained = tuple(one for one in generations if pinned and one.runs and one.upto >= floor)
+    first = () if retained and retained[0].upto == floor else (Generation(floor, ()),)
+    return tuple(entry for entry in log if entry.epoch > floor), (*first, *retained)
 
 
 class OldestChanges:
@@ -72,13 +72,13 @@ class OldestChanges:
 
     def take(self, count: int) -> pa.Table:
         """Return the next `count` rows."""
-        held = [] if self._rest is None else [self._rest]
-        there = sum(part.num_rows for part in held)
+        parts = [] if self._rest is None else [self._rest]
+        there = sum(part.num_rows for part in parts)
         while there < count:
             part = next(self._parts)
-            held.append(part)
+            parts.append(part)
             there += part.num_rows
-        whole = pa.concat_tables(held)
+        whole = pa.concat_tables(parts)
         self._rest = whole.slice(count)
         return whole.slice(0, count)
 

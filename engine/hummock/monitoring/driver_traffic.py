@@ -25,7 +25,7 @@ class Traffic:
     bytes: int = 0
 
 
-_under_way: ContextVar[Traffic | None] = ContextVar("driver_traffic", default=None)
+_current_traffic: ContextVar[Traffic | None] = ContextVar("driver_traffic", default=None)
 
 
 @contextmanager
@@ -35,16 +35,16 @@ def track_traffic(counters: Counters, what: str) -> Iterator[Traffic]:
     What passes for a piece of work within another one is counted for the inner one alone.
     """
     traffic = Traffic(counters, what)
-    before = _under_way.set(traffic)
+    before = _current_traffic.set(traffic)
     try:
         yield traffic
     finally:
-        _under_way.reset(before)
+        _current_traffic.reset(before)
 
 
 def track_bytes(size: int) -> None:
     """Count bytes for the work that is under way in this thread."""
-    if (traffic := _under_way.get()) is not None:
+    if (traffic := _current_traffic.get()) is not None:
         traffic.bytes += size
         traffic.counters.add_driver_bytes(traffic.what, size)
 

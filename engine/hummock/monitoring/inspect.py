@@ -226,14 +226,14 @@ def describe_sst(store: ObjectStore, version: Version, path: str) -> RenderableT
     parts: list[RenderableType] = [Text(f"{path}, {_format_bytes(info.size)}", "bold")]
     if not places:
         parts.append(Text("No table of this version refers to it."))
-    seen: set[int] = set()
+    offsets: set[int] = set()
     for where, sst in places or [("", whole)]:
         if where:
             parts.append(
                 Text(f"{where}: {sst.rows:,} rows from byte {sst.offset:,}, checksum {sst.checksum:016x}")
             )
-        if sst.offset not in seen:
-            seen.add(sst.offset)
+        if sst.offset not in offsets:
+            offsets.add(sst.offset)
             parts.append(_render_sst(store, sst))
     return Group(*parts)
 
@@ -311,10 +311,10 @@ def _build_pairs(*rows: tuple[str, str]) -> Grid:
     return grid
 
 
-def _format_holds(wanted: dict[str, dict[str, int | None]]) -> str:
+def _format_holds(holds: dict[str, dict[str, int | None]]) -> str:
     found = [
         f"{table}.{name} {'removed' if epoch is None else epoch}"
-        for table, names in wanted.items()
+        for table, names in holds.items()
         for name, epoch in names.items()
     ]
     return ", ".join(found) or "none"

@@ -72,8 +72,8 @@ class CountingObjectStore:
 
     def now(self) -> float | None:
         """Return the store's own time, or None; also of one that was written before stores told it."""
-        told = getattr(self.inner, "now", None)
-        return None if told is None else told()
+        read_time = getattr(self.inner, "now", None)
+        return None if read_time is None else read_time()
 
 
 class _Request:

@@ -120,13 +120,13 @@ class S3ObjectStore:
         """
         bucket, key = self.bucket, self.prefix + path
         try:
-            begun = self._client.create_multipart_upload(Bucket=bucket, Key=key)
+            upload = self._client.create_multipart_upload(Bucket=bucket, Key=key)
         except (ClientError, BotoCoreError) as error:
             if isinstance(error, ClientError) and _error_code(error) in _NOT_OFFERED:
                 return
             raise self._build_error(path, "written", error) from error
         with contextlib.suppress(ClientError, BotoCoreError):
-            self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=begun["UploadId"])
+            self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
 
     def get(self, path: str) -> bytes | None:
         """Return an object's bytes, or None."""

@@ -77,15 +77,15 @@ def read_net_changes(
         keep_tombstones=True,
         expiry=expiry,
     )
-    shown = list(columns) or list(primary_key[:1])  # a table without columns would lose its row count
+    old_columns = list(columns) or list(primary_key[:1])  # a table without columns would lose its row count
     inserts = hides_nothing and all(sst.new_keys for entry in entries for sst in entry.ssts)
     for rows in parts:
         if inserts:
-            none = build_answer_schema(table.table, shown).empty_table()
+            none = build_answer_schema(table.table, old_columns).empty_table()
             yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
             continue
-        wanted = prepare_keys(table.table, rows.select(list(primary_key)), null_safe=True)
-        index, old = find_rows(files, table.table, before, wanted, shown, expired_before)
+        lookup_keys = prepare_keys(table.table, rows.select(list(primary_key)), null_safe=True)
+        index, old = find_rows(files, table.table, before, lookup_keys, old_columns, expired_before)
         changed = _drop_no_ops(rows, index, old, columns)
         if changed.rows.num_rows:
             yield changed
@@ -99,7 +99,7 @@ def _read_pass_through(
     hash_range: HashRange | None,
 ) -> Iterator[NetChanges]:
     """Yield the net changes of a table that keeps no rows: a key's newest row, and the old one that its oldest change tells."""
-    told, key = has_old_rows(table), table.primary_key
+    has_old, key = has_old_rows(table), table.primary_key
     needed = list(dict.fromkeys([HASH, *key, OP, *columns]))
 
     def read_parts(newest_first: Sequence[LogEntry], names: list[str]) -> Iterator[pa.Table]:
@@ -109,14 +109,14 @@ def _read_pass_through(
         )
 
     before = [HASH, *key, OP, *(name for name in map(old_column, columns) if name in table.schema.names)]
-    oldest = OldestChanges(read_parts(entries, [*before, WAS])) if told else None
-    shown = list(columns) or list(key[:1])
+    oldest = OldestChanges(read_parts(entries, [*before, WAS])) if has_old else None
+    old_columns = list(columns) or list(key[:1])
     for rows in read_parts(entries[::-1], needed):
         if oldest is None:
-            none = build_answer_schema(table.table, shown).empty_table()
+            none = build_answer_schema(table.table, old_columns).empty_table()
             yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
             continue
-        index, old = select_old_rows(oldest.take(rows.num_rows), rows, shown)
+        index, old = select_old_rows(oldest.take(rows.num_rows), rows, old_columns)
         changed = _drop_no_ops(rows, index, old, columns)
         if changed.rows.num_rows:
             yield changed

@@ -49,7 +49,7 @@ def find_first_rows(
     files: FileSet,
     table: Table,
     runs: Sequence[Run],
-    wanted: LookupKeys,
+    lookup_keys: LookupKeys,
     columns: Sequence[str],
     *,
     last: bool = False,
@@ -61,19 +61,19 @@ def find_first_rows(
     follows the keys, the files and the deletions at the end that is read, not the rows of a key. Of bounds only rows within them
     count. Raises InvalidRow for other columns.
     """
-    if len(wanted.leading) != wanted.table.num_columns:
+    if len(lookup_keys.leading) != lookup_keys.table.num_columns:
         by = ", ".join(table.primary_key)
         raise InvalidRow(f"table {table.name}: the first row is found by leading columns of the key {by}")
-    opened, spans = _find_spans(files, runs, wanted)
-    rest = [name for name in table.primary_key if name not in wanted.leading]
-    open_, step = np.ones(wanted.table.num_rows, dtype=bool), STEP
+    opened, spans = _find_spans(files, runs, lookup_keys)
+    rest = [name for name in table.primary_key if name not in lookup_keys.leading]
+    open_, step = np.ones(lookup_keys.table.num_rows, dtype=bool), STEP
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     while spans and open_.any():
-        taken = _read_ends(spans, open_, step, last)
-        if not len(taken.key):
+        ends = _read_ends(spans, open_, step, last)
+        if not len(ends.key):
             break
-        best, goes_on = _choose_best(table, opened, taken, rest, last)
-        found.append((taken.key[best], taken.source[best], taken.place[best]))
+        best, goes_on = _choose_best(table, opened, ends, rest, last)
+        found.append((ends.key[best], ends.source[best], ends.place[best]))
         open_ = np.zeros_like(open_)
         open_[goes_on] = True
         step *= STEP
@@ -85,16 +85,18 @@ def find_first_rows(
     return key[order], rows.select(list(columns)).cast(build_answer_schema(table, columns))
 
 
-def _find_spans(files: FileSet, runs: Sequence[Run], wanted: LookupKeys) -> tuple[list[Opened], list[_Span]]:
+def _find_spans(
+    files: FileSet, runs: Sequence[Run], lookup_keys: LookupKeys
+) -> tuple[list[Opened], list[_Span]]:
     opened: list[Opened] = []
     spans: list[_Span] = []
-    order = wanted.asking[np.argsort(wanted.hashes[wanted.asking])]
+    order = lookup_keys.asking[np.argsort(lookup_keys.hashes[lookup_keys.asking])]
     ssts, ahead = list_newest_first(runs) if len(order) else [], LookAhead(files)
     for at, sst in enumerate(ssts):
-        file = open_for_keys(ahead, ssts, at, wanted, order)
+        file = open_for_keys(ahead, ssts, at, lookup_keys, order)
         if file is None:
             continue
-        key, low, high = locate_keys(file, wanted, order, wide=0)
+        key, low, high = locate_keys(file, lookup_keys, order, wide=0)
         some = high > low
         if some.any():
             opened.append((sst, file))
@@ -119,17 +121,17 @@ def _read_ends(spans: list[_Span], open_: np.ndarray, step: int, last: bool) -> 
 
 
 def _choose_best(
-    table: Table, opened: list[Opened], taken: _EndRows, rest: list[str], last: bool
+    table: Table, opened: list[Opened], ends: _EndRows, rest: list[str], last: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (of each key that is settled the row, the keys for which more has to be read).
 
     A row counts if it stands no farther than every edge of its key: beyond an edge the file may hold rows not yet read.
     """
-    order = argsort_stable(taken.key)
+    order = argsort_stable(ends.key)
     if rest:
-        rows = take_rows(opened, taken.source, taken.place, rest, table.schema)
-        order = sort_indices(rows, leading=taken.key)
-    key = taken.key[order]
+        rows = take_rows(opened, ends.source, ends.place, rest, table.schema)
+        order = sort_indices(rows, leading=ends.key)
+    key = ends.key[order]
     new_key = first = np.concatenate([[True], key[1:] != key[:-1]])
     if rest:  # without more columns in the key all rows of a key are the same one, the newest first
         first = np.concatenate([[True], ~equal_to_previous(rows.take(pa.array(order)))]) | new_key
@@ -139,17 +141,17 @@ def _choose_best(
     sign = -1 if last else 1
     rank = sign * place_in_order
     beyond = np.iinfo(np.int64).max
-    edges = np.minimum.reduceat(np.where(taken.edge[order], rank, beyond), starts)
-    deleted = _mark_deleted(opened, taken)[order]
+    edges = np.minimum.reduceat(np.where(ends.edge[order], rank, beyond), starts)
+    deleted = _mark_deleted(opened, ends)[order]
     good = first & ~deleted & (rank <= edges[group])
     ranks = np.minimum.reduceat(np.where(good, rank, beyond), starts)
     best = np.flatnonzero(good & (rank == ranks[group]))
     return order[best], key[starts][(ranks == beyond) & (edges != beyond)]
 
 
-def _mark_deleted(opened: list[Opened], taken: _EndRows) -> np.ndarray:
-    deleted = np.zeros(len(taken.key), dtype=bool)
+def _mark_deleted(opened: list[Opened], ends: _EndRows) -> np.ndarray:
+    deleted = np.zeros(len(ends.key), dtype=bool)
     for source, (_, file) in enumerate(opened):
-        mine = taken.source == source
-        deleted[mine] = file.operations[taken.place[mine]] != 0
+        mine = ends.source == source
+        deleted[mine] = file.operations[ends.place[mine]] != 0
     return deleted

@@ -48,8 +48,8 @@ def _locate_bounds(
 ) -> np.ndarray:
     """Return where the bound of each key would stand, `otherwise` where it is null."""
     kind = stored.schema.field(0).type
-    asked = one_chunk(normalize_key(bounds.cast(kind))).take(pa.array(key))
-    wanted = pa.table([asked], names=stored.column_names)
+    bound_values = one_chunk(normalize_key(bounds.cast(kind))).take(pa.array(key))
+    sought = pa.table([bound_values], names=stored.column_names)
     low, high = within
-    places = bisect_keys(stored, wanted, low, np.maximum(low, high), right=right)
-    return np.where(asked.is_null().to_numpy(zero_copy_only=False), otherwise, places)
+    places = bisect_keys(stored, sought, low, np.maximum(low, high), right=right)
+    return np.where(bound_values.is_null().to_numpy(zero_copy_only=False), otherwise, places)

@@ -50,7 +50,7 @@ class LookupKeys:
     filtered: tuple[str, ...]
     whole_key: bool
     leading: tuple[str, ...] = ()
-    between: KeyRange | None = None
+    key_range: KeyRange | None = None
     most: int | None = None
     """So many matches are looked for at once; more raise TooManyMatches, unless one key alone has them."""
 
@@ -70,10 +70,10 @@ class TooManyMatches(Exception):
 
 
 def find_in_parts(
-    wanted: LookupKeys, find: Callable[[LookupKeys], tuple[np.ndarray, pa.Table]]
+    lookup_keys: LookupKeys, find: Callable[[LookupKeys], tuple[np.ndarray, pa.Table]]
 ) -> Iterator[tuple[np.ndarray, pa.Table]]:
     """Yield what `find_rows` returns in parts of MOST_MATCHES rows or so, each of other keys: memory does not follow matches."""
-    left = [replace(wanted, most=MOST_MATCHES)]
+    left = [replace(lookup_keys, most=MOST_MATCHES)]
     while left:
         some = left.pop()
         try:
@@ -87,7 +87,7 @@ def find_rows(
     files: FileSet,
     table: Table,
     runs: Sequence[Run],
-    wanted: LookupKeys,
+    lookup_keys: LookupKeys,
     columns: Sequence[str],
     expiry: RowExpiry | None = None,
 ) -> tuple[np.ndarray, pa.Table]:
@@ -98,39 +98,41 @@ def find_rows(
     """
     opened: list[Opened] = []
     found: list[Candidates] = []
-    order, searched, matches = _choose_search_order(wanted), 0, 0
-    ssts, ahead = list_newest_first(runs), LookAhead(files, FIRST_FILES if wanted.whole_key else FETCHES)
+    order, searched, matches = _choose_search_order(lookup_keys), 0, 0
+    ssts, ahead = list_newest_first(runs), LookAhead(files, FIRST_FILES if lookup_keys.whole_key else FETCHES)
     for at, sst in enumerate(ssts):
         if not len(order):
             break
-        file = open_for_keys(ahead, ssts, at, wanted, order)
+        file = open_for_keys(ahead, ssts, at, lookup_keys, order)
         if file is None:
             continue
         searched += 1
-        key, place = _search(file, wanted, order)
+        key, place = _search(file, lookup_keys, order)
         matches += len(key)
-        if wanted.most is not None and matches > wanted.most and len(wanted.asking) > 1:
+        if lookup_keys.most is not None and matches > lookup_keys.most and len(lookup_keys.asking) > 1:
             raise TooManyMatches
         if not len(key):
             continue
         opened.append((sst, file))
         found.append(Candidates(key, np.full(len(key), len(opened) - 1), place, file.operations[place] != 0))
-        if wanted.whole_key:
-            settled = np.zeros(len(wanted.hashes), dtype=bool)
+        if lookup_keys.whole_key:
+            settled = np.zeros(len(lookup_keys.hashes), dtype=bool)
             settled[key] = True
             order = order[~settled[order]]
     files.counters.add("lookups")
     files.counters.add("files_searched", searched)
     if not found:
         return np.empty(0, dtype=np.int64), build_answer_schema(table, columns).empty_table()
-    return _build_answer(table, wanted, opened, _keep_newest(table, wanted, opened, found), columns, expiry)
+    return _build_answer(
+        table, lookup_keys, opened, _keep_newest(table, lookup_keys, opened, found), columns, expiry
+    )
 
 
 def open_for_keys(
-    ahead: LookAhead, ssts: Sequence[SstInfo], at: int, wanted: LookupKeys, order: np.ndarray
+    ahead: LookAhead, ssts: Sequence[SstInfo], at: int, lookup_keys: LookupKeys, order: np.ndarray
 ) -> SortedFile | None:
     """Return one of the files of a search, with those that follow on their way; None where no key of `order` can stand in it."""
-    first, last = wanted.hashes[order[0]], wanted.hashes[order[-1]]
+    first, last = lookup_keys.hashes[order[0]], lookup_keys.hashes[order[-1]]
 
     def is_reached(sst: SstInfo) -> bool:
         return bool(sst.min_hash <= last and sst.max_hash >= first)
@@ -138,25 +140,29 @@ def open_for_keys(
     if not is_reached(ssts[at]):
         return None
     following = filter(is_reached, itertools.islice(ssts, at + 1, None))
-    values = functools.cache(functools.partial(_list_search_values, wanted, order))
+    values = functools.cache(functools.partial(_list_search_values, lookup_keys, order))
     return ahead.open(
-        ssts[at], following, SearchValues(wanted.searched[0] if wanted.searched else HASH, values)
+        ssts[at], following, SearchValues(lookup_keys.searched[0] if lookup_keys.searched else HASH, values)
     )
 
 
-def _choose_search_order(wanted: LookupKeys) -> np.ndarray:
+def _choose_search_order(lookup_keys: LookupKeys) -> np.ndarray:
     """The keys in the order in which files hold them, as far as that is cheap: a sorted search stays in the cache."""
-    asking = wanted.asking
-    lead = as_numbers(wanted.table.column(wanted.searched[0])) if wanted.searched else wanted.hashes
+    asking = lookup_keys.asking
+    lead = (
+        as_numbers(lookup_keys.table.column(lookup_keys.searched[0]))
+        if lookup_keys.searched
+        else lookup_keys.hashes
+    )
     return asking if lead is None else asking[np.argsort(lead[asking])]
 
 
-def _list_search_values(wanted: LookupKeys, order: np.ndarray) -> SortedValues | None:
+def _list_search_values(lookup_keys: LookupKeys, order: np.ndarray) -> SortedValues | None:
     """The sorted values that row groups are found by; None if they have no order that Python and Parquet share."""
-    if not wanted.searched:
-        hashes: np.ndarray = wanted.hashes[order]
+    if not lookup_keys.searched:
+        hashes: np.ndarray = lookup_keys.hashes[order]
         return hashes
-    column = wanted.table.column(wanted.searched[0])
+    column = lookup_keys.table.column(lookup_keys.searched[0])
     if pa.types.is_integer(column.type) and not column.null_count:
         return np.sort(column.to_numpy()[order])
     if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
@@ -165,7 +171,7 @@ def _list_search_values(wanted: LookupKeys, order: np.ndarray) -> SortedValues |
 
 
 def prepare_keys(
-    table: Table, keys: pa.Table, null_safe: bool, between: KeyRange | None = None
+    table: Table, keys: pa.Table, null_safe: bool, key_range: KeyRange | None = None
 ) -> LookupKeys:
     """Return `keys` typed, hashed, and split into columns to search, to verify in the file, and to filter by
     at the end.
@@ -196,7 +202,7 @@ def prepare_keys(
         raise InvalidRow(f"table {table.name} is searched by {by}: the keys lack {', '.join(missing)}")
     verified = tuple(name for name in table.primary_key if name in arrays)
     leads = set(arrays) == set(table.primary_key[: len(arrays)])
-    if between is not None and not (leads and between.column in table.primary_key[len(arrays) :][:1]):
+    if key_range is not None and not (leads and key_range.column in table.primary_key[len(arrays) :][:1]):
         by = ", ".join(table.primary_key)
         raise InvalidRow(f"table {table.name}: rows between bounds are found by leading columns of {by}")
     return LookupKeys(
@@ -208,20 +214,20 @@ def prepare_keys(
         tuple(name for name in arrays if name not in table.primary_key),
         len(verified) == len(table.primary_key),
         tuple(itertools.takewhile(lambda name: name in arrays, table.primary_key)),
-        between,
+        key_range,
     )
 
 
-def _search(file: SortedFile, wanted: LookupKeys, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _search(file: SortedFile, lookup_keys: LookupKeys, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (key, place in the file) of every row that equals a key of `order` in the searched and verified
     columns.
     """
-    key, low, high = locate_keys(file, wanted, order)
+    key, low, high = locate_keys(file, lookup_keys, order)
     count = high - low
     total = int(count.sum())
     if total == 0:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    if wanted.most is not None and total > wanted.most and len(wanted.asking) > 1:
+    if lookup_keys.most is not None and total > lookup_keys.most and len(lookup_keys.asking) > 1:
         raise TooManyMatches
     if total != len(key) or (count != 1).any():
         starts = np.cumsum(count) - count
@@ -229,36 +235,36 @@ def _search(file: SortedFile, wanted: LookupKeys, order: np.ndarray) -> tuple[np
         key = np.repeat(key, count)
     else:
         place = low
-    for name in wanted.verified:
+    for name in lookup_keys.verified:
         stored = one_chunk(file.rows.column(name)).take(pa.array(place))
-        asked = one_chunk(wanted.table.column(name)).take(pa.array(key))
-        equal = equal_values(stored, asked)
+        requested = one_chunk(lookup_keys.table.column(name)).take(pa.array(key))
+        equal = equal_values(stored, requested)
         if not equal.all():
             key, place = key[equal], place[equal]
     return key, place
 
 
 def locate_keys(
-    file: SortedFile, wanted: LookupKeys, order: np.ndarray, *, wide: int = WIDE
+    file: SortedFile, lookup_keys: LookupKeys, order: np.ndarray, *, wide: int = WIDE
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (key, first place, place after the last) in the file of the rows that may equal each key of `order`."""
-    if wanted.between is None:
-        return _locate_all(file, wanted, order, wide)
-    key, low, high = _locate_all(file, wanted, order, 0)
-    return key, *wanted.between.narrow(file.rows, key, low, high)
+    if lookup_keys.key_range is None:
+        return _locate_all(file, lookup_keys, order, wide)
+    key, low, high = _locate_all(file, lookup_keys, order, 0)
+    return key, *lookup_keys.key_range.narrow(file.rows, key, low, high)
 
 
 def _locate_all(
-    file: SortedFile, wanted: LookupKeys, order: np.ndarray, wide: int
+    file: SortedFile, lookup_keys: LookupKeys, order: np.ndarray, wide: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the places of all rows of each key.
 
     Rows of one hash are in the order of the primary key, so more than `wide` of them are searched by the leading key columns
     that are given: a row of a large group costs what a row of a small one does.
     """
-    if wanted.searched:
-        columns = list(wanted.searched)
-        some, rows = wanted.table.select(columns).take(pa.array(order)), file.rows.select(columns)
+    if lookup_keys.searched:
+        columns = list(lookup_keys.searched)
+        some, rows = lookup_keys.table.select(columns).take(pa.array(order)), file.rows.select(columns)
         start, end = (
             np.zeros(len(order), dtype=np.int64),
             np.full(len(order), len(file.hashes), dtype=np.int64),
@@ -266,7 +272,7 @@ def _locate_all(
         low = bisect_keys(rows, some, start, end, right=False)
         high = bisect_keys(rows, some, low if len(columns) > 1 else start, end, right=True)
         return order, low, high
-    hashes = wanted.hashes[order]
+    hashes = lookup_keys.hashes[order]
     low = np.searchsorted(file.hashes, hashes, side="left")
     inside = low < len(file.hashes)
     if not len(file.hashes):
@@ -275,9 +281,9 @@ def _locate_all(
     key, low = order[hit], low[hit]
     high = np.searchsorted(file.hashes, hashes[hit], side="right")
     large = np.flatnonzero(high - low > wide)
-    if len(large) and wanted.leading:
-        columns = list(wanted.leading)
-        some, rows = wanted.table.select(columns).take(pa.array(key[large])), file.rows.select(columns)
+    if len(large) and lookup_keys.leading:
+        columns = list(lookup_keys.leading)
+        some, rows = lookup_keys.table.select(columns).take(pa.array(key[large])), file.rows.select(columns)
         start, end = low[large], high[large]
         low[large] = bisect_keys(rows, some, start, end, right=False)
         high[large] = bisect_keys(rows, some, low[large], end, right=True)
@@ -285,7 +291,7 @@ def _locate_all(
 
 
 def _keep_newest(
-    table: Table, wanted: LookupKeys, opened: list[Opened], found: list[Candidates]
+    table: Table, lookup_keys: LookupKeys, opened: list[Opened], found: list[Candidates]
 ) -> Candidates:
     """Return the newest version of each row, deletions left out, ordered by key and primary key."""
     key = np.concatenate([part.key for part in found])
@@ -294,14 +300,14 @@ def _keep_newest(
     deleted = np.concatenate([part.deleted for part in found])
     order = argsort_stable(key)
     keep = np.ones(len(key), dtype=bool)
-    if not wanted.whole_key and len(found) > 1:
+    if not lookup_keys.whole_key and len(found) > 1:
         grouped = key[order]
         starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
         ends = np.append(starts[1:], len(key))
         ranks = source[order]  # of each key from the newest file on
         at = np.flatnonzero(np.repeat(ranks[starts] != ranks[ends - 1], ends - starts))
         if len(at):
-            known = set(wanted.table.column_names)
+            known = set(lookup_keys.table.column_names)
             rest = [name for name in table.primary_key if name not in known]
             some = order[at]
             rows = take_rows(opened, source[some], place[some], rest, table.schema)
@@ -316,25 +322,25 @@ def _keep_newest(
 
 def _build_answer(
     table: Table,
-    wanted: LookupKeys,
+    lookup_keys: LookupKeys,
     opened: list[Opened],
     found: Candidates,
     columns: Sequence[str],
     expiry: RowExpiry | None,
 ) -> tuple[np.ndarray, pa.Table]:
     hiding = [] if expiry is None else expiry.columns
-    needed = list(dict.fromkeys([*columns, *wanted.filtered, *hiding]))
+    needed = list(dict.fromkeys([*columns, *lookup_keys.filtered, *hiding]))
     rows = take_rows(opened, found.source, found.place, needed, table.schema)
     key = found.key
     if expiry is not None and rows.num_rows:
-        shown = ~expiry.mark_hidden(rows)
-        if not shown.all():
-            key, rows = key[shown], rows.filter(pa.array(shown))
-    if wanted.filtered:
+        visible = ~expiry.mark_hidden(rows)
+        if not visible.all():
+            key, rows = key[visible], rows.filter(pa.array(visible))
+    if lookup_keys.filtered:
         equal = np.ones(len(key), dtype=bool)
-        for name in wanted.filtered:
-            asked = one_chunk(wanted.table.column(name)).take(pa.array(key))
-            equal &= equal_values(one_chunk(rows.column(name)), asked)
+        for name in lookup_keys.filtered:
+            requested = one_chunk(lookup_keys.table.column(name)).take(pa.array(key))
+            equal &= equal_values(one_chunk(rows.column(name)), requested)
         if not equal.all():
             key, rows = key[equal], rows.filter(pa.array(equal))
     schema = build_answer_schema(table, columns)

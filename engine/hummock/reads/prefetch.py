@@ -29,8 +29,8 @@ def find_replacements(before: TableVersion, after: TableVersion, files: FileSet)
     if before.table_id != after.table_id or before.generations[-1] == after.generations[-1]:
         return []
     old, new = before.live_ssts, after.live_ssts
-    known, kept = set(old), set(new)
-    hot = [sst for sst in old if sst not in kept and files.is_open(sst)]
+    known, current = set(old), set(new)
+    hot = [sst for sst in old if sst not in current and files.is_open(sst)]
     made = {sst for run in after.generations[-1].runs for sst in run} - known
     return [sst for sst in new if sst in made and any(_overlap(sst, other) for other in hot)]
 

@@ -55,8 +55,8 @@ def find_first_in_range(
     """
     found, step = _slice_files(reader, table, epoch, bounds), FIRST_STEP
     while found:
-        taken = [(sst, rows.slice(0, step)) for sst, rows in found]
-        merged = _merge_slices(reader, table, epoch, taken, columns)
+        slices = [(sst, rows.slice(0, step)) for sst, rows in found]
+        merged = _merge_slices(reader, table, epoch, slices, columns)
         assert merged is not None
         certain, key = merged.num_rows, list(table.primary_key)
         for _, rows in found:

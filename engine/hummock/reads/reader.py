@@ -61,18 +61,18 @@ class Reader:
     @classmethod
     def open(cls, url: str, options: Mapping[str, Any] | None = None) -> Reader:
         """Return this process's reader of the store at `url`; `options` as `Hummock.options` gives them."""
-        given = dict(options or {})
-        key = (os.getpid(), url, *sorted((name, str(value)) for name, value in given.items()))
+        settings = dict(options or {})
+        key = (os.getpid(), url, *sorted((name, str(value)) for name, value in settings.items()))
         with _readers_lock:
             found = _readers.get(key)
             if found is None:
-                folder = choose_cache_folder(url, given.get("cache_dir"))
+                folder = choose_cache_folder(url, settings.get("cache_dir"))
                 counters = get_counters(url)
-                cache = ArrowCache(folder, int(given.get("cache_bytes", CACHE_BYTES)), counters)
+                cache = ArrowCache(folder, int(settings.get("cache_bytes", CACHE_BYTES)), counters)
                 objects = wrap_with_retries(open_object_store(url, create=False), counters)
-                if given.get("spool"):
-                    objects = SpooledObjectStore(objects, Path(given["spool"]))
-                found = _readers[key] = cls(objects, cache, fetches=int(given.get("fetches", FETCHES)))
+                if settings.get("spool"):
+                    objects = SpooledObjectStore(objects, Path(settings["spool"]))
+                found = _readers[key] = cls(objects, cache, fetches=int(settings.get("fetches", FETCHES)))
             return found
 
     def scan(
@@ -166,8 +166,8 @@ class Reader:
             keys = pa.Table.from_batches([keys])
         names = resolve_columns(table.table, columns)
         runs, expiry = table.as_of(epoch), expiry_at(table, epoch)
-        wanted = prepare_keys(table.table, keys, null_safe)
-        return find_rows(self.files, table.table, runs, wanted, names, expiry)
+        lookup_keys = prepare_keys(table.table, keys, null_safe)
+        return find_rows(self.files, table.table, runs, lookup_keys, names, expiry)
 
     def lookup_in_parts(
         self,
@@ -177,7 +177,7 @@ class Reader:
         *,
         columns: Sequence[str],
         null_safe: bool = False,
-        between: KeyRange | None = None,
+        key_range: KeyRange | None = None,
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Yield what `lookup` returns in parts, each of other keys and of bounded size: few keys may match many rows.
 
@@ -185,9 +185,9 @@ class Reader:
         """
         names = resolve_columns(table.table, columns)
         runs, expiry = table.as_of(epoch), expiry_at(table, epoch)
-        wanted = prepare_keys(table.table, keys, null_safe, between)
+        lookup_keys = prepare_keys(table.table, keys, null_safe, key_range)
         return find_in_parts(
-            wanted, lambda some: find_rows(self.files, table.table, runs, some, names, expiry)
+            lookup_keys, lambda some: find_rows(self.files, table.table, runs, some, names, expiry)
         )
 
     def find_first_rows(
@@ -198,7 +198,7 @@ class Reader:
         *,
         columns: Sequence[str],
         last: bool = False,
-        between: KeyRange | None = None,
+        key_range: KeyRange | None = None,
     ) -> tuple[np.ndarray, pa.Table]:
         """Return (index into `keys`, ascending; `columns` of the first row in key order, or the `last`, of each) at `epoch`.
 
@@ -210,12 +210,12 @@ class Reader:
             raise InvalidRow(f"table {table.name} has a time to live: its first rows are found by a scan")
         names = resolve_columns(table.table, columns)
         runs = table.as_of(epoch)
-        wanted = prepare_keys(table.table, keys, True, between)
-        index, rows = find_first_rows(self.files, table.table, runs, wanted, names, last=last)
+        lookup_keys = prepare_keys(table.table, keys, True, key_range)
+        index, rows = find_first_rows(self.files, table.table, runs, lookup_keys, names, last=last)
         if should_verify():
-            wanted = dataclasses.replace(wanted, most=MOST_MATCHES)
+            lookup_keys = dataclasses.replace(lookup_keys, most=MOST_MATCHES)
             with contextlib.suppress(TooManyMatches):
-                everything = find_rows(self.files, table.table, runs, wanted, names)
+                everything = find_rows(self.files, table.table, runs, lookup_keys, names)
                 check_first_rows(table.table, index, rows, everything, last)
         return index, rows
 
@@ -235,9 +235,9 @@ class Reader:
 
         One call per task and epoch makes one PUT, however many small tables the task writes.
         """
-        cut = [self.sort_into_pieces(table, rows, last_wins=last_wins) for table, rows in writes]
-        infos = iter(self.write_pieces([piece for some in cut for piece in some]))
-        return [[next(infos) for _ in some] for some in cut]
+        runs = [self.sort_into_pieces(table, rows, last_wins=last_wins) for table, rows in writes]
+        infos = iter(self.write_pieces([piece for some in runs for piece in some]))
+        return [[next(infos) for _ in some] for some in runs]
 
     def sort_into_pieces(self, table: Table, rows: pa.Table, *, last_wins: bool) -> list[pa.Table]:
         """Return rows in the form and order of files, cut into the parts that become files; writes nothing."""
@@ -245,10 +245,10 @@ class Reader:
             return []
         return split_pieces(sort_rows(table, to_file_rows(table, rows), last_wins=last_wins))
 
-    def with_held(self, held: Mapping[str, SortedFile]) -> Reader:
+    def with_held(self, overlay: Mapping[str, SortedFile]) -> Reader:
         """Return this reader with sorted rows, by id, that are read where no object holds them yet."""
         reader = copy.copy(self)
-        reader.files = self.files.with_held(held)
+        reader.files = self.files.with_held(overlay)
         return reader
 
     def with_store(self, store: ObjectStore) -> Reader:

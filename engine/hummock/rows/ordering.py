@@ -57,11 +57,11 @@ def order_by_key(
     pairs = np.flatnonzero(tied) + 1
     if sources is not None and len(pairs):
         source = sources[order]
-        crossing = source[pairs] != source[pairs - 1]
-        if not crossing.all():  # rows of one hash from one source are in order and differ
+        across = source[pairs] != source[pairs - 1]
+        if not across.all():  # rows of one hash from one source are in order and differ
             group = np.concatenate([[0], np.cumsum(~tied)])
             mixed = np.zeros(group[-1] + 1, dtype=bool)
-            mixed[group[pairs[crossing]]] = True
+            mixed[group[pairs[across]]] = True
             pairs = pairs[mixed[group[pairs]]]
     if not len(pairs):
         return order, first
@@ -245,7 +245,7 @@ def pack_codes(codes: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def bisect_keys(
-    rows: pa.Table, wanted: pa.Table, low: np.ndarray, high: np.ndarray, *, right: bool
+    rows: pa.Table, sought: pa.Table, low: np.ndarray, high: np.ndarray, *, right: bool
 ) -> np.ndarray:
     """Return, for each row of `wanted`, where it would stand in sorted `rows` between `low` and `high`;
     vectorised.
@@ -253,8 +253,8 @@ def bisect_keys(
     Both tables have the same columns. `right`: after equal rows, else before them.
     """
     low, high = low.copy(), high.copy()
-    if wanted.num_columns == 1 and len(low) and (low == 0).all() and (high == rows.num_rows).all():
-        mine, theirs = as_numbers(rows.column(0)), as_numbers(wanted.column(0))
+    if sought.num_columns == 1 and len(low) and (low == 0).all() and (high == rows.num_rows).all():
+        mine, theirs = as_numbers(rows.column(0)), as_numbers(sought.column(0))
         if mine is not None and theirs is not None:
             return np.searchsorted(mine, theirs, side="right" if right else "left")
     while True:
@@ -263,7 +263,7 @@ def bisect_keys(
             return low
         middle = (low[open_] + high[open_]) // 2
         index, chosen = to_positions(middle), to_positions(open_)
-        order = _compare_rows(rows.take(index).columns, wanted.take(chosen).columns)
+        order = _compare_rows(rows.take(index).columns, sought.take(chosen).columns)
         after = order <= 0 if right else order < 0
         low[open_[after]] = middle[after] + 1
         high[open_[~after]] = middle[~after]

@@ -107,9 +107,9 @@ class ArrowCache:
                 if self._since_scan < self.capacity // 16:
                     return
             self._since_scan = 0
-        kept = self._evict(self._list_files(self.folder), self.capacity)
+        retained = self._evict(self._list_files(self.folder), self.capacity)
         if not first or self._is_sweep_due():
-            self._sweep(kept)
+            self._sweep(retained)
 
     def _is_sweep_due(self) -> bool:
         try:
@@ -121,9 +121,9 @@ class ArrowCache:
         """Bound the caches of all stores together: this one's files are given."""
         with contextlib.suppress(OSError):
             (self.folder.parent / SWEPT).touch(0o600)
-        beside = self._list_sibling_stores()
-        self._drop_abandoned_caches(beside)
-        others = [file for folder in beside for file in self._list_files(folder)]
+        siblings = self._list_sibling_stores()
+        self._drop_abandoned_caches(siblings)
+        others = [file for folder in siblings for file in self._list_files(folder)]
         self._evict([*own, *others], max(self.capacity, CACHE_BYTES))
 
     def _list_files(self, folder: Path) -> list[tuple[float, int, str]]:

@@ -93,8 +93,8 @@ def check_cached(info: SstInfo, cached: pa.Table, decode: Callable[[], pa.Table]
 
 def check_row_groups(info: SstInfo, some: pa.Table, whole: pa.Table, by: str, values: SortedValues) -> None:
     """Check `ROW_GROUPS` of the row groups `some` that were read for the `values` of column `by`."""
-    wanted = pa.array(list(values), whole.schema.field(by).type)
-    counts = [int(np.count_nonzero(to_mask(pc.is_in(rows.column(by), wanted)))) for rows in (some, whole)]
+    sought = pa.array(list(values), whole.schema.field(by).type)
+    counts = [int(np.count_nonzero(to_mask(pc.is_in(rows.column(by), sought)))) for rows in (some, whole)]
     if counts[0] != counts[1]:
         raise build_assumption_error(
             ROW_GROUPS, f"{info.path}: {counts[1]} rows are looked for, {counts[0]} are in what was read"
@@ -156,10 +156,11 @@ def check_first_rows(
     key, rows = looked_up
     edge = np.append(key[1:] != key[:-1], True) if last else np.append(True, key[1:] != key[:-1])
     edge = edge[: len(key)]
-    wanted = rows.filter(pa.array(edge)).select(found.column_names)
-    if not np.array_equal(key[edge], index) or not is_same_rows(wanted, found):
+    expected = rows.filter(pa.array(edge)).select(found.column_names)
+    if not np.array_equal(key[edge], index) or not is_same_rows(expected, found):
         raise build_assumption_error(
-            FIRST_ROWS, f"table {table.name}: {found.num_rows} rows were found, {wanted.num_rows} stand first"
+            FIRST_ROWS,
+            f"table {table.name}: {found.num_rows} rows were found, {expected.num_rows} stand first",
         )
 
 

@@ -20,7 +20,7 @@ from engine.verification import should_verify
 SHARED_BYTES = 4 << 20
 """Rows up to this size in memory share an object with others of the same task."""
 BUNDLE_BYTES = 64 << 20
-BESIDE_BYTES = 1 << 20
+PARALLEL_BYTES = 1 << 20
 WRITERS = 4
 
 
@@ -51,9 +51,9 @@ def plan_payloads(pieces: Sequence[pa.Table], clock: StoreClock) -> Iterator[tup
     while small:
         sizes = itertools.accumulate(pieces[n].nbytes for n in small)
         count = max(1, sum(size <= BUNDLE_BYTES for size in sizes))
-        taken, small = small[:count], small[count:]
-        path = generate_path(clock.stamp(), BUNDLE if len(taken) > 1 else PLAIN)
-        yield Payload(path, tuple(pieces[n] for n in taken)), tuple(taken)
+        bundled, small = small[:count], small[count:]
+        path = generate_path(clock.stamp(), BUNDLE if len(bundled) > 1 else PLAIN)
+        yield Payload(path, tuple(pieces[n] for n in bundled)), tuple(bundled)
 
 
 def write_pieces(
@@ -63,11 +63,11 @@ def write_pieces(
     objects = list(plan_payloads(pieces, clock))
     if len(objects) > 1:
         with ThreadPoolExecutor(min(len(objects), WRITERS)) as pool:
-            written = list(pool.map(lambda each: write_payload(store, files, each[0]), objects))
+            payload_infos = list(pool.map(lambda each: write_payload(store, files, each[0]), objects))
     else:
-        written = [write_payload(store, files, payload) for payload, _ in objects]
+        payload_infos = [write_payload(store, files, payload) for payload, _ in objects]
     found: dict[int, SstInfo] = {}
-    for (_, places), infos in zip(objects, written, strict=True):
+    for (_, places), infos in zip(objects, payload_infos, strict=True):
         found.update(zip(places, infos, strict=True))
     return [found[n] for n in range(len(pieces))]
 
@@ -78,15 +78,15 @@ def write_payload(store: ObjectStore, files: FileSet, payload: Payload) -> tuple
     if should_verify():
         for rows in payload.rows:
             check_sorted(rows)
-    if rest or first.nbytes < BESIDE_BYTES:
+    if rest or first.nbytes < PARALLEL_BYTES:
         data, infos = payload.encode()
         store.put(payload.path, memoryview(data))
         for info, rows in zip(infos, payload.rows, strict=True):
             files.keep(info.sst_id, rows)
         return infos
-    with ThreadPoolExecutor(1) as beside:  # the cache is written while Parquet is encoded and synced
-        kept = beside.submit(files.keep, build_sst_id(payload.path, 0), first)
+    with ThreadPoolExecutor(1) as background:  # the cache is written while Parquet is encoded and synced
+        cached = background.submit(files.keep, build_sst_id(payload.path, 0), first)
         data, infos = payload.encode()
         store.put(payload.path, memoryview(data))
-        kept.result()
+        cached.result()
     return infos

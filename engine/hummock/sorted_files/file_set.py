@@ -76,8 +76,8 @@ class FileSet:
     def __init__(self, store: ObjectStore, cache: ArrowCache, fetches: int = 1) -> None:
         self._store, self.cache, self.fetches = store, cache, fetches
         self._open: OrderedDict[str, SortedFile] = OrderedDict()
-        self._asked: dict[str, int] = {}
-        self._held: Mapping[str, SortedFile] = {}
+        self._fetch_counts: dict[str, int] = {}
+        self._overlay: Mapping[str, SortedFile] = {}
         self._lock = threading.Lock()
         self.counters = cache.counters
 
@@ -96,8 +96,8 @@ class FileSet:
         if sought is None:
             return self._decode(info)
         with self._lock:
-            self._asked[info.sst_id] = asked = self._asked.get(info.sst_id, 0) + 1
-        values = sought.values() if _is_cold(info, asked) else None
+            self._fetch_counts[info.sst_id] = times = self._fetch_counts.get(info.sst_id, 0) + 1
+        values = sought.values() if _is_cold(info, times) else None
         if values is None:
             return self._decode(info)
         some = read_row_groups(self._store, info, sought.by, values, COLD_SHARE, ranges)
@@ -110,8 +110,8 @@ class FileSet:
     def estimate_bytes(self, info: SstInfo, sought: SearchValues | None) -> int:
         """Return how much memory `fetched` takes at most, about."""
         with self._lock:
-            asked = self._asked.get(info.sst_id, 0) + 1
-        cold = sought is not None and _is_cold(info, asked)
+            fetch_count = self._fetch_counts.get(info.sst_id, 0) + 1
+        cold = sought is not None and _is_cold(info, fetch_count)
         return int(info.size * COLD_SHARE) if cold else info.size
 
     def is_remote(self, info: SstInfo) -> bool:
@@ -176,10 +176,10 @@ class FileSet:
         """Write a fresh file's decoded rows through to the cache."""
         self.cache.store(sst_id, rows)
 
-    def with_held(self, held: Mapping[str, SortedFile]) -> FileSet:
+    def with_held(self, overlay: Mapping[str, SortedFile]) -> FileSet:
         """Return these files and those of `held`, by id, that no object holds yet."""
         files = copy.copy(self)
-        files._held = held
+        files._overlay = overlay
         return files
 
     def forget(self) -> None:
@@ -189,8 +189,8 @@ class FileSet:
 
     def find_open(self, info: SstInfo) -> SortedFile | None:
         """Return a file that this process has open or finds in the cache, None if it has to be fetched."""
-        if info.sst_id in self._held:
-            return self._held[info.sst_id]
+        if info.sst_id in self._overlay:
+            return self._overlay[info.sst_id]
         with self._lock:
             found = self._open.get(info.sst_id)
             if found is not None:
@@ -213,15 +213,15 @@ class FileSet:
         if should_verify():
             check_described(info, file.rows)
         with self._lock:
-            self._asked.pop(info.sst_id, None)
+            self._fetch_counts.pop(info.sst_id, None)
             self._open[info.sst_id] = file
             while len(self._open) > OPEN_FILES:
                 self._open.popitem(last=False)
         return file
 
 
-def _is_cold(info: SstInfo, asked: int) -> bool:
-    return info.length > SMALL_BYTES and asked < HOT_AFTER
+def _is_cold(info: SstInfo, fetch_count: int) -> bool:
+    return info.length > SMALL_BYTES and fetch_count < HOT_AFTER
 
 
 def with_columns(rows: pa.Table, columns: list[str], schema: pa.Schema, info: SstInfo) -> pa.Table:

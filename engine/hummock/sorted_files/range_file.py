@@ -75,7 +75,7 @@ class SectionFile(RangeFile):
         super().__init__(store, info.path, info.length, info.offset)
         self._sections = info.sections
         self._ends = [end for end, _ in info.sections]
-        self._held: dict[int, bytes] = {}
+        self._cached: dict[int, bytes] = {}
 
     def read_metadata(self) -> pq.FileMetaData:
         """Return what the footer says."""
@@ -83,7 +83,7 @@ class SectionFile(RangeFile):
 
     def forget(self) -> None:
         """Let go of the sections that are held."""
-        self._held.clear()
+        self._cached.clear()
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes."""
@@ -110,9 +110,9 @@ class SectionFile(RangeFile):
             self._hold(number, data[self._section_start(number) - start : self._ends[number] - start])
 
     def _read_section(self, number: int) -> bytes:
-        if number not in self._held:
+        if number not in self._cached:
             self._hold(number, self._read_range(self._section_start(number), self._ends[number]))
-        return self._held[number]
+        return self._cached[number]
 
     def _section_start(self, number: int) -> int:
         return self._ends[number - 1] if number else 0
@@ -126,4 +126,4 @@ class SectionFile(RangeFile):
             raise CorruptObject(
                 f"{self._path} is damaged: the checksum of bytes {start} to {end} does not match; restore it from a copy"
             )
-        self._held[number] = data
+        self._cached[number] = data

@@ -207,7 +207,7 @@ def read_row_groups(
     store: ObjectStore,
     info: SstInfo,
     by: str,
-    wanted: SortedValues,
+    sought: SortedValues,
     share: float,
     ranges: Executor | None = None,
 ) -> pa.Table | None:
@@ -226,8 +226,8 @@ def read_row_groups(
         bounds = _read_bounds(metadata.row_group(group), by)
         if bounds is None:
             return None
-        at = bisect.bisect_left(wanted, bounds[0])
-        if at < len(wanted) and wanted[at] <= bounds[1]:
+        at = bisect.bisect_left(sought, bounds[0])
+        if at < len(sought) and sought[at] <= bounds[1]:
             groups.append(group)
     if len(groups) > share * metadata.num_row_groups:
         return None

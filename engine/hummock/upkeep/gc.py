@@ -16,7 +16,7 @@ from engine.hummock.manifests.manifest import CHECKPOINT_EVERY, parse_manifest_n
 from engine.hummock.object_store import ObjectInfo, ObjectStore
 from engine.hummock.version import Commit, Version
 
-Held = Literal["live", "history", "grace"]
+HoldKind = Literal["live", "history", "grace"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class GcReport:
     deleted_manifests: int
     kept_objects: int
     paths: tuple[str, ...]
-    held: Mapping[Held, HeldObjects]
+    held: Mapping[HoldKind, HeldObjects]
 
 
 def collect(
@@ -59,12 +59,12 @@ def collect(
         version = chain.commit(Commit(horizon_ms=horizon))
     needed = list_needed_objects(version, horizon)
     doomed: list[ObjectInfo] = []
-    kept: list[ObjectInfo] = []
+    retained: list[ObjectInfo] = []
     for info in store.list("sst/"):
         if _is_garbage(info, needed, horizon):
             doomed.append(info)
         else:
-            kept.append(info)
+            retained.append(info)
     listed = list(store.list("manifest/"))
     doomed += [info for info in listed if _is_torn(info, horizon)]
     paths = tuple(info.path for info in doomed)
@@ -77,8 +77,8 @@ def collect(
         if upto:
             manifests = chain.collect(upto)
     size = sum(info.size for info in doomed)
-    held = _count_held(kept, version)
-    return GcReport(dry_run, len(doomed), size, manifests, len(kept), paths, held)
+    counts = _count_held(retained, version)
+    return GcReport(dry_run, len(doomed), size, manifests, len(retained), paths, counts)
 
 
 def list_needed_objects(version: Version, horizon_ms: int) -> set[str]:
@@ -89,13 +89,17 @@ def list_needed_objects(version: Version, horizon_ms: int) -> set[str]:
     return needed
 
 
-def _count_held(kept: Sequence[ObjectInfo], version: Version) -> Mapping[Held, HeldObjects]:
+def _count_held(retained: Sequence[ObjectInfo], version: Version) -> Mapping[HoldKind, HeldObjects]:
     """Return what is kept by what keeps it."""
     live = {sst.path for table in version.tables.values() for sst in table.live_ssts}
     known = {path for table in version.tables.values() for path in table.list_objects()}
-    found: dict[Held, HeldObjects] = {"live": HeldObjects(), "history": HeldObjects(), "grace": HeldObjects()}
-    for info in kept:
-        kind: Held = "live" if info.path in live else "history" if info.path in known else "grace"
+    found: dict[HoldKind, HeldObjects] = {
+        "live": HeldObjects(),
+        "history": HeldObjects(),
+        "grace": HeldObjects(),
+    }
+    for info in retained:
+        kind: HoldKind = "live" if info.path in live else "history" if info.path in known else "grace"
         found[kind] = HeldObjects(found[kind].objects + 1, found[kind].bytes + info.size)
     return found
 

@@ -45,8 +45,8 @@ def list_released(before: Version, after: Version) -> tuple[ReleasedHistory, ...
         if now is None or now.table_id != table.table_id or now.safe_epoch == table.safe_epoch:
             continue
         gone = [entry for entry in table.log if entry.epoch <= now.safe_epoch]
-        kept = set(now.iterate_ssts())
-        size = sum(sst.length for sst in set(table.iterate_ssts()) - kept)
+        retained = set(now.iterate_ssts())
+        size = sum(sst.length for sst in set(table.iterate_ssts()) - retained)
         found.append(ReleasedHistory(name, len(gone), sum(entry.rows for entry in gone), size))
     return tuple(found)
 
@@ -74,9 +74,9 @@ def _list_table_holders(table: TableVersion, retained: int) -> list[Holder]:
     kinds: tuple[Literal["consumer", "pin"], ...] = ("consumer", "pin")
     for kind, holds in zip(kinds, (table.acks, table.pins), strict=True):
         for name, epoch in holds.items():
-            kept = [entry for entry in table.log if epoch < entry.epoch <= retained]
-            if kept:
-                rows = sum(entry.rows for entry in kept)
-                since = seconds_of(kept[0].epoch)
-                found.append(Holder(table.name, name, kind, epoch, since, len(kept), rows))
+            entries = [entry for entry in table.log if epoch < entry.epoch <= retained]
+            if entries:
+                rows = sum(entry.rows for entry in entries)
+                since = seconds_of(entries[0].epoch)
+                found.append(Holder(table.name, name, kind, epoch, since, len(entries), rows))
     return found

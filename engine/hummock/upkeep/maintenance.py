@@ -76,13 +76,13 @@ class Maintenance:
         self._refresh, self._retention, self._auto_compact = refresh, retention_seconds, auto_compact
         self._compacting = threading.Lock()
 
-    def commit_writes(self, commit: Commit, written: Sequence[str]) -> Version:
+    def commit_writes(self, commit: Commit, tables: Sequence[str]) -> Version:
         """Commit what writes to the tables `written` once none of them has too many runs, and have small runs merged.
 
         Raises what `Hummock.commit` raises, and WriteStopped after 60 s in which nothing lowered the number of runs.
         """
-        version = self._commit_with_stop(with_write_stop(commit, written))
-        self.compact_after_write(written)
+        version = self._commit_with_stop(with_write_stop(commit, tables))
+        self.compact_after_write(tables)
         return version
 
     def compact_after_write(self, names: Sequence[str]) -> None:
@@ -142,11 +142,11 @@ class Maintenance:
         """Take away pins and claims of compactors whose time is over, and return which."""
         version = self._refresh()
         now_ms = epoch_at(self._clock()) >> COUNTER_BITS
-        pins, claims = expire_pins(version, now_ms), expire_leases(version, self._clock())
-        if pins or claims:
-            self._chain.commit(Commit(pins=pins, catalog=claims))
+        pins, leases = expire_pins(version, now_ms), expire_leases(version, self._clock())
+        if pins or leases:
+            self._chain.commit(Commit(pins=pins, catalog=leases))
         ended = tuple(pin for pin in list_pins(version) if pin.name in pins.get(pin.table, {}))
-        return ExpiredHolds(ended, tuple(key.removeprefix(LEASE_PREFIX) for key in claims))
+        return ExpiredHolds(ended, tuple(key.removeprefix(LEASE_PREFIX) for key in leases))
 
     def truncate(self) -> tuple[ReleasedHistory, ...]:
         """Let go of the history that no retention, consumer or pin asks for, and return it by table."""
@@ -157,8 +157,8 @@ class Maintenance:
             if pass_through.is_truncation_due(table, upto):
                 due[name] = upto
                 continue
-            held = table.clamp_truncation(upto)
-            if len(table.generations) > 1 and table.generations[1].upto <= held:
+            clamped = table.clamp_truncation(upto)
+            if len(table.generations) > 1 and table.generations[1].upto <= clamped:
                 due[name] = upto
         return list_released(before, self._chain.commit(Commit(truncate=due))) if due else ()
 

@@ -44,7 +44,7 @@ class TableBuffer:
 
     def __init__(self, reader: Reader, table: Table) -> None:
         self.table = table
-        self.written: list[SstInfo] = []
+        self.spilled: list[SstInfo] = []
         self._reader = reader
         self._gathered: list[pa.Table] = []
         self._bytes = 0
@@ -80,7 +80,7 @@ class TableBuffer:
     def _spill(self) -> None:
         rows = self.drain()
         if rows is not None:
-            self.written += self._reader.write_run(self.table, rows, last_wins=True)
+            self.spilled += self._reader.write_run(self.table, rows, last_wins=True)
 
 
 def flush_buffers(reader: Reader, buffers: Mapping[str, TableBuffer]) -> dict[str, tuple[SstInfo, ...]]:
@@ -88,7 +88,7 @@ def flush_buffers(reader: Reader, buffers: Mapping[str, TableBuffer]) -> dict[st
     left = {name: rows for name, buffer in buffers.items() if (rows := buffer.drain()) is not None}
     runs = reader.write_runs([(buffers[name].table, rows) for name, rows in left.items()], last_wins=True)
     last = dict(zip(left, runs, strict=True))
-    return {name: (*buffer.written, *last.get(name, ())) for name, buffer in buffers.items()}
+    return {name: (*buffer.spilled, *last.get(name, ())) for name, buffer in buffers.items()}
 
 
 def write_operations(
@@ -99,10 +99,10 @@ def write_operations(
     for name, operations in writes.items():
         for operation in operations:
             buffers[name].add(operation)
-    written = flush_buffers(reader, buffers)
+    files = flush_buffers(reader, buffers)
     inserts = {name for name, operations in writes.items() if all(_is_insert(each) for each in operations)}
     return {
-        name: with_new_keys(tables[name], ssts) if name in inserts else ssts for name, ssts in written.items()
+        name: with_new_keys(tables[name], ssts) if name in inserts else ssts for name, ssts in files.items()
     }
 
 

@@ -72,7 +72,7 @@ class SealedEpoch:
     sealed_at: float
     left_out: set[str] = field(default_factory=set)
     objects: list[tuple[Payload, tuple[int, ...]]] = field(default_factory=list)
-    written: dict[str, tuple[SstInfo, ...]] = field(default_factory=dict)
+    uploaded: dict[str, tuple[SstInfo, ...]] = field(default_factory=dict)
     outcome: Future[int] = field(default_factory=Future)
     observed: bool = False
 
@@ -127,7 +127,7 @@ class SharedBuffer:
                 pieces = (
                     [] if rows is None else self._reader.sort_into_pieces(buffer.table, rows, last_wins=True)
                 )
-                tables[name] = SealedTable(versions[name], pieces, tuple(buffer.written))
+                tables[name] = SealedTable(versions[name], pieces, tuple(buffer.spilled))
             epoch = SealedEpoch(next(self._numbers), tables, size, self._clock.monotonic())
             with self._changed:
                 if self._uploads is None or self._commits is None:
@@ -181,7 +181,7 @@ class SharedBuffer:
             pending = list(self._pending)
             version = known()
         recent = {sst.path for entry in version.log[-LOOKED_BACK:] for sst in entry.ssts}
-        held: dict[str, SortedFile] = {}
+        overlay: dict[str, SortedFile] = {}
         log, label = list(version.log), max(version.committed_epoch, version.last_change)
         for epoch in pending:
             name, part = next(
@@ -198,11 +198,11 @@ class SharedBuffer:
                 continue  # committed a moment ago
             label += 1
             infos = [_describe_rows(rows, epoch.number, n) for n, rows in enumerate(part.pieces)]
-            held.update(
+            overlay.update(
                 (info.sst_id, SortedFile.of(rows)) for info, rows in zip(infos, part.pieces, strict=True)
             )
             log.append(LogEntry(label, (*part.spilled, *infos)))
-        return self._reader.with_held(held), replace(version, log=tuple(log), committed_epoch=label)
+        return self._reader.with_held(overlay), replace(version, log=tuple(log), committed_epoch=label)
 
     def _reserve(self, size: int) -> None:
         started = self._clock.monotonic()
@@ -238,8 +238,8 @@ class SharedBuffer:
         while True:
             try:
                 for payload, _ in epoch.objects:
-                    if payload.path not in epoch.written:
-                        epoch.written[payload.path] = self._reader.write_object(payload)
+                    if payload.path not in epoch.uploaded:
+                        epoch.uploaded[payload.path] = self._reader.write_object(payload)
                 break
             except StorageError as error:
                 self._last_error = str(error)
@@ -249,7 +249,7 @@ class SharedBuffer:
                 self._clock.sleep(PAUSES.find_wait(failed))
         infos: dict[int, SstInfo] = {}
         for payload, places in epoch.objects:
-            infos.update(zip(places, epoch.written[payload.path], strict=True))
+            infos.update(zip(places, epoch.uploaded[payload.path], strict=True))
         at = itertools.count()
         for part in epoch.tables.values():
             part.ssts = (*part.spilled, *(infos[next(at)] for _ in part.pieces))

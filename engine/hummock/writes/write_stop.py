@@ -13,9 +13,9 @@ from engine.hummock.manifests.preconditions import require_all
 from engine.hummock.version import Commit, Version
 
 
-def with_write_stop(commit: Commit, written: Sequence[str]) -> Commit:
+def with_write_stop(commit: Commit, tables: Sequence[str]) -> Commit:
     """Return the commit with the precondition that none of the tables it writes has reached the limit of runs."""
-    return replace(commit, precondition=require_all(partial(_check_runs, written), commit.precondition))
+    return replace(commit, precondition=require_all(partial(_check_runs, tables), commit.precondition))
 
 
 def _check_runs(written: Sequence[str], version: Version) -> None:

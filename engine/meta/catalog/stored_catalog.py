@@ -161,8 +161,8 @@ def build_table(fragment: Fragment) -> Table:
     return Table(fragment.table, schema, tuple(fragment.key), tuple(fragment.distribution_key), options)
 
 
-def require_same_catalog(seen: Version) -> Precondition:
+def require_same_catalog(base: Version) -> Precondition:
     """Return the precondition that nobody changed the catalog since `seen`."""
-    before = list_definitions(seen)
+    before = list_definitions(base)
     message = "the catalog was changed by another process at the same time; try again"
     return require(lambda version: list_definitions(version) == before, message)

@@ -75,13 +75,13 @@ def enqueue_mutation(
     What is in force until it is taken is noted, because the view's options say at once what was asked for.
     """
     number = 1 + (control.asked[-1].number if control.asked else control.taken)
-    asked = (*control.asked, QueuedMutation(number, mutation, view.name, now, value))
+    queue = (*control.asked, QueuedMutation(number, mutation, view.name, now, value))
     limits, tasks = control.rate_limits, control.parallelism
     if mutation == "throttle":
         limits = {view.name: read_number_option(view, RATE_LIMIT), **limits}
     if mutation == "update":
         tasks = {view.name: read_number_option(view, PARALLELISM), **tasks}
-    return msgspec.structs.replace(control, asked=asked, rate_limits=limits, parallelism=tasks)
+    return msgspec.structs.replace(control, asked=queue, rate_limits=limits, parallelism=tasks)
 
 
 def read_number_option(view: Relation, name: str) -> int | None:
@@ -112,10 +112,10 @@ def apply_mutation(control: Control, epoch: int, now: float) -> Control:
             raise AssertionError(f"mutation {first.mutation} is not one that is queued")
 
 
-def require_same_queue(seen: Version, domain: str) -> Precondition:
+def require_same_queue(base: Version, domain: str) -> Precondition:
     """Return the precondition that nobody has asked for, or taken, a mutation of a domain since `seen`."""
     message = f"mutations of domain {domain} were requested or applied at the same time; try again"
-    return CONTROLS.require_same(seen, domain, message)
+    return CONTROLS.require_same(base, domain, message)
 
 
 def drop_members(
@@ -128,21 +128,21 @@ def drop_members(
     control = read_control(version, domain)
     if not left:
         return CONTROLS.remove_existing(version, [domain]) | close_barrier(version, domain)
-    held = control.barrier.curr if control.barrier is not None else 0
+    last_epoch = control.barrier.curr if control.barrier is not None else 0
     after = msgspec.structs.replace(
         control,
         asked=tuple(_transfer_mutation(a, left[0]) if a.view in gone else a for a in control.asked),
         paused=left[0] if control.paused in gone else control.paused,
         rate_limits={v: limit for v, limit in control.rate_limits.items() if v not in gone},
         parallelism={v: tasks for v, tasks in control.parallelism.items() if v not in gone},
-        barrier=Barrier(held, held, "checkpoint", "stop"),
+        barrier=Barrier(last_epoch, last_epoch, "checkpoint", "stop"),
     )
     return encode_control(domain, after) | close_barrier(version, domain)
 
 
-def _transfer_mutation(asked: QueuedMutation, member: str) -> QueuedMutation:
+def _transfer_mutation(queued: QueuedMutation, member: str) -> QueuedMutation:
     """Return a mutation of a dropped view as one of another member: a pause holds for all, the rest has lost its object."""
-    return msgspec.structs.replace(asked, view=member) if asked.mutation in ("pause", "resume") else asked
+    return msgspec.structs.replace(queued, view=member) if queued.mutation in ("pause", "resume") else queued
 
 
 def rename_control(

@@ -23,10 +23,10 @@ def place_table(table: Table, owner: str, stored: StoredCatalog, control: Contro
     """
     relation = stored.catalog.relations.get(owner)
     options = relation.options if relation is not None else {}
-    kept = parse_retention(options[RETENTION]) if RETENTION in options and table.name == owner else None
+    retention = parse_retention(options[RETENTION]) if RETENTION in options and table.name == owner else None
     tasks = find_parallelism(owner, stored, control)
     groups = None if tasks is None else min(tasks, VNODES)
-    changed = msgspec.structs.replace(table.options, vnode_groups=groups, retention_seconds=kept)
+    changed = msgspec.structs.replace(table.options, vnode_groups=groups, retention_seconds=retention)
     return dataclasses.replace(table, options=changed)
 
 

@@ -132,8 +132,8 @@ def record_attempt(
     before: Mapping[str, QuarantinedPartition], keys: Collection[str], tried: int, now: float
 ) -> dict[str, QuarantinedPartition]:
     """Return the quarantine after it was seen that the inputs of some partitions have not changed up to the epoch `tried`."""
-    seen = {key: msgspec.structs.replace(before[key], tried=tried, last=now) for key in keys}
-    return {**before, **seen}
+    attempted = {key: msgspec.structs.replace(before[key], tried=tried, last=now) for key in keys}
+    return {**before, **attempted}
 
 
 def find_due_partitions(

@@ -24,11 +24,13 @@ def list_arrival_stops(domain: Domain, version: Version, stored: StoredCatalog, 
     found: set[int] = set()
     own = set(domain.tables)
     for fragment in stored.arrivals:
-        held = version.tables.get(fragment.table)
-        if held is None:
+        table_version = version.tables.get(fragment.table)
+        if table_version is None:
             continue  # its first content is of one epoch
         if not own.isdisjoint(collect_ancestors((fragment.table,), stored.inputs)):
-            found |= find_arrival_stops(fragment, version, stored.inputs, (held.committed_epoch, upto))
+            found |= find_arrival_stops(
+                fragment, version, stored.inputs, (table_version.committed_epoch, upto)
+            )
     return sorted(found)
 
 

@@ -105,10 +105,10 @@ def mint_barrier(
     its inputs begins later by now, nor `anew`, nor where either of the two is to `recompute`: what the domain had at the end of
     the one left open may have been read since.
     """
-    held = [version.tables[table].committed_epoch for table in domain.tables if table in version.tables]
-    prev = max(held, default=0)
-    kind: Kind = "checkpoint" if held else "initial"
-    mutation: Mutation = "nothing" if len(held) == len(domain.tables) else "add"
+    committed = [version.tables[table].committed_epoch for table in domain.tables if table in version.tables]
+    prev = max(committed, default=0)
+    kind: Kind = "checkpoint" if committed else "initial"
+    mutation: Mutation = "nothing" if len(committed) == len(domain.tables) else "add"
     if how == "recompute":
         mutation = "recompute"
     curr, left = max(reach, prev), find_open_barrier(version, domain.name)

@@ -46,7 +46,7 @@ class FlushRequest:
 class RunTarget:
     """Where a run brings domains: to its `cut`, and on the way to the one `before` it, which another run may be heading for.
 
-    Until a barrier of the run has told others of its cut a newer one of another run takes its place.
+    Until a barrier of the run announces its target, a newer one of another run takes its place.
     """
 
     epoch: int
@@ -121,12 +121,12 @@ class FlushStep:
     @property
     def lines(self) -> tuple[str, ...]:
         """What it does in words, a line each."""
-        told = [f"takes {text}" for text in self.mutations]
-        told += [_format_fragment(fragment, self.work) for fragment in self.fragments]
-        told += [_format_partitions(again) for again in self.again]
+        texts = [f"takes {text}" for text in self.mutations]
+        texts += [_format_fragment(fragment, self.work) for fragment in self.fragments]
+        texts += [_format_partitions(again) for again in self.again]
         if self.work == RECOMPUTE and not self.again:
-            told.append("closes the barrier of a recomputation that was broken off")
-        return tuple(told)
+            texts.append("closes the barrier of a recomputation that was broken off")
+        return tuple(texts)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class DomainPlan:
     domain: Domain = field(repr=False)
     due: bool = True
     built: bool = False
-    held: str | None = None
+    hold_reason: str | None = None
     steps: tuple[FlushStep, ...] = ()
     waits_for: str | None = None
     reads: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class FlushPlan:
     a failure, and another process, change the rest: a run makes the plan of each domain anew when its turn comes.
     """
 
-    cut: int
+    target_epoch: int
     domains: tuple[DomainPlan, ...]
 
     def __getitem__(self, domain: str) -> DomainPlan:
@@ -177,7 +177,7 @@ class FlushPlan:
         return "\n".join(self._format_lines())
 
     def _format_lines(self) -> Iterator[str]:
-        yield f"to the target epoch {format_epoch_time(self.cut)} UTC"
+        yield f"to the target epoch {format_epoch_time(self.target_epoch)} UTC"
         for plan in self.domains:
             for step in plan.steps:
                 at = "" if step.label is None else f" up to {format_epoch_time(step.label)} UTC"
@@ -198,9 +198,9 @@ def _format_fragment(fragment: FragmentWork, work: Work) -> str:
 
 
 def _format_partitions(again: Recomputation) -> str:
-    told = []
+    parts = []
     if again.requested:
-        told.append(f"{', '.join(sorted(again.requested))} as asked")
+        parts.append(f"{', '.join(sorted(again.requested))} as asked")
     if waiting := sorted(again.due - again.requested):
-        told.append(f"{', '.join(waiting)} of the quarantine, as far as their rows have changed")
-    return f"partitions of {again.view} as a whole: {'; '.join(told)}"
+        parts.append(f"{', '.join(waiting)} of the quarantine, as far as their rows have changed")
+    return f"partitions of {again.view} as a whole: {'; '.join(parts)}"

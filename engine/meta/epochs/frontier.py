@@ -57,9 +57,9 @@ def _compute_frontier(content: Content, name: str, inputs: Mapping[str, Frontier
         return Frontier(committed, committed, None, False, True)
     if committed is None:
         return Frontier(None, None, reach, True, True)
-    held_from = find_expiry_epoch(version, name, committed, inputs)
-    if held_from is not None:
-        return Frontier(committed, committed, reach, held_from <= reach, True, held_from)
+    expiry_epoch = find_expiry_epoch(version, name, committed, inputs)
+    if expiry_epoch is not None:
+        return Frontier(committed, committed, reach, expiry_epoch <= reach, True, expiry_epoch)
     changes = [version.tables[upstream].find_first_change(committed) for upstream in inputs]
     changes.append(find_next_boundary(version, name))
     first = min((change for change in changes if change is not None), default=None)
@@ -87,9 +87,9 @@ def needs_run(version: Version, table: str, inputs: Sequence[str], reach: int) -
     own = find_computed_table(version, table)
     if own is None:
         return True
-    held_from = find_expiry_epoch(version, table, own.committed_epoch, inputs)
-    if held_from is not None:
-        return held_from <= reach
+    expiry_epoch = find_expiry_epoch(version, table, own.committed_epoch, inputs)
+    if expiry_epoch is not None:
+        return expiry_epoch <= reach
     changes = [version.tables[name].find_first_change(own.committed_epoch) for name in inputs]
     changes.append(find_next_boundary(version, table))
     return any(change is not None and change <= reach for change in changes)

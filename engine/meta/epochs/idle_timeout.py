@@ -18,8 +18,8 @@ from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.epochs.time_boundary import record_time
 from engine.meta.status.watermarks import WatermarkPosition, build_watermark_row, read_watermark
 from engine.sql.catalog import Relation, watermark_name
-from engine.sql.incremental.monotone_expressions import DAY, Unit, find_unit
-from engine.sql.incremental.state_expiry import find_closing_filters
+from engine.sql.incremental.watermarks.monotone_expressions import DAY, Unit, find_unit
+from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
 from engine.sql.statements.options.view_options import parse_retention
 
 IDLE_TIMEOUT = "idle_timeout"
@@ -54,14 +54,14 @@ def find_idle_watermarks(
     for name in sorted(
         resting, key=lambda one: (last[one], one), reverse=True
     ):  # those that others wait for first
-        wanted = [
+        candidates = [
             least
             for group in groups
             if name in group and (least := _find_least_watermark(name, group, at, last, stored)) is not None
         ]
         before = at[name]
-        if wanted and (before is None or max(wanted) > before):
-            at[name] = found[name] = max(wanted)
+        if candidates and (before is None or max(candidates) > before):
+            at[name] = found[name] = max(candidates)
     return found
 
 
@@ -86,11 +86,11 @@ def advance_idle_watermarks(store: Hummock, version: Version, stored: StoredCata
         rows[hidden[name].name] = [
             Put(build_watermark_row(hidden[name].table, WatermarkPosition(number, late)))
         ]
-    seen = [version.tables[table] for name in found for table in (name, watermark_name(name))]
+    idle_tables = [version.tables[table] for name in found for table in (name, watermark_name(name))]
     unmoved = require_all(
         *(
             require_unchanged(table, f"{table.name} was written to or dropped at the same time")
-            for table in seen
+            for table in idle_tables
         )
     )
     leaving = {
@@ -141,12 +141,12 @@ def _find_unit(relation: Relation) -> Unit | None:
     return find_unit(next(one.type for one in relation.columns if one.storage_name == column))
 
 
-def _convert_unit(number: int, given: Unit | None, wanted: Unit | None) -> int | None:
-    if given == wanted:
+def _convert_unit(number: int, unit: Unit | None, target: Unit | None) -> int | None:
+    if unit == target:
         return number
-    if (given, wanted) == ("micros", "days"):
+    if (unit, target) == ("micros", "days"):
         return number // DAY
-    return number * DAY if (given, wanted) == ("days", "micros") else None
+    return number * DAY if (unit, target) == ("days", "micros") else None
 
 
 def _list_groups(stored: StoredCatalog) -> Iterator[Group]:

@@ -30,14 +30,14 @@ def read_target_epoch(version: Version) -> int:
     return int(version.catalog.get(KEY, "0"))
 
 
-def record_target_epoch(version: Version, cut: int) -> dict[str, str | None]:
+def record_target_epoch(version: Version, target_epoch: int) -> dict[str, str | None]:
     """Return the catalog entry that tells other runs of a cut, if it is the newest."""
-    return {KEY: str(cut)} if cut > read_target_epoch(version) else {}
+    return {KEY: str(target_epoch)} if target_epoch > read_target_epoch(version) else {}
 
 
-def require_same_target(seen: Version, cut: int) -> Precondition:
+def require_same_target(base: Version, target_epoch: int) -> Precondition:
     """Return the precondition that no run has minted a cut since `seen` at which a domain on its way to `cut` should stop."""
-    known = (read_target_epoch(seen), cut)
+    known = (read_target_epoch(base), target_epoch)
     return require(
         lambda version: read_target_epoch(version) in known,
         "another run has recorded a target epoch at the same time",
@@ -49,12 +49,12 @@ def is_aligned(domain: Domain, version: Version, stored: StoredCatalog, epoch: i
     return Content(version, stored.inputs).find_common(domain.inputs, epoch) == epoch
 
 
-def require_aligned_inputs(domain: Domain, stored: StoredCatalog, seen: Version, epoch: int) -> Precondition:
+def require_aligned_inputs(domain: Domain, stored: StoredCatalog, base: Version, epoch: int) -> Precondition:
     """Return the precondition that all that a domain reads has content at `epoch` yet, as in `seen`: partitions of it may be
     computed again from an epoch below it on.
     """
     return require(
-        lambda version: version is seen or _may_align(domain, Content(version, stored.inputs), epoch),
+        lambda version: version is base or _may_align(domain, Content(version, stored.inputs), epoch),
         f"what domain {domain.name} reads is being computed again",
     )
 
@@ -66,8 +66,8 @@ def find_reader(domain: Domain, version: Version, label: int) -> str | None:
     """
     own = set(domain.tables)
     for table in own & version.tables.keys():
-        held = version.tables[table]
-        for reader, epoch in (*held.acks.items(), *held.pins.items()):
+        table_version = version.tables[table]
+        for reader, epoch in (*table_version.acks.items(), *table_version.pins.items()):
             if reader not in own and epoch >= label:
                 return reader
     for follower in list_domains(load_catalog(version)).values():
@@ -108,7 +108,7 @@ def find_next_stop(
     domain: Domain,
     version: Version,
     stored: StoredCatalog,
-    cut: int,
+    target_epoch: int,
     before: int = 0,
     *,
     straight: bool = False,
@@ -121,13 +121,13 @@ def find_next_stop(
     `straight` leaves the stop before `cut` out: a domain that has failed takes all that it lacks as one range, since what it
     fails on may be mended by then. Stops of temporal joins stay, since they decide which rows meet.
     """
-    stop = _choose_stop(domain, version, stored, cut, before, straight=straight)
+    stop = _choose_stop(domain, version, stored, target_epoch, before, straight=straight)
     if stop is None:
         return stop
     content = Content(version, stored.inputs)
     for earlier in list_arrival_stops(domain, version, stored, stop):
-        met = _is_readable(domain, version, earlier) and _may_align(domain, content, earlier)
-        if met and is_pending(domain, version, earlier):
+        aligned = _is_readable(domain, version, earlier) and _may_align(domain, content, earlier)
+        if aligned and is_pending(domain, version, earlier):
             return earlier
     return stop
 
@@ -150,18 +150,18 @@ def check_stops(
 
 
 def _choose_stop(
-    domain: Domain, version: Version, stored: StoredCatalog, cut: int, before: int, *, straight: bool
+    domain: Domain, version: Version, stored: StoredCatalog, target_epoch: int, before: int, *, straight: bool
 ) -> int | None:
     content, newest = Content(version, stored.inputs), read_target_epoch(version)
     follows = not _needs_full_compute(domain, version)
-    earlier = newest if newest < cut else before
-    if follows and not straight and earlier < cut and _has_work(domain, content, earlier):
+    earlier = newest if newest < target_epoch else before
+    if follows and not straight and earlier < target_epoch and _has_work(domain, content, earlier):
         return earlier
-    if _has_work(domain, content, cut):
-        return cut
-    if all(_has_reached(table, cut, content) for table in domain.tables):
+    if _has_work(domain, content, target_epoch):
+        return target_epoch
+    if all(_has_reached(table, target_epoch, content) for table in domain.tables):
         return None
-    if newest > cut and _has_work(domain, content, newest):
+    if newest > target_epoch and _has_work(domain, content, newest):
         return newest
     reach = content.find_common(domain.inputs, version.epoch)
     return reach if reach is not None and _has_work(domain, content, reach) else None
@@ -169,8 +169,8 @@ def _choose_stop(
 
 def _has_work(domain: Domain, content: Content, stop: int) -> bool:
     """Tell whether a domain has work up to a stop at which all that it reads has content that can be read."""
-    met = _is_readable(domain, content.version, stop) and content.find_common(domain.inputs, stop) == stop
-    return met and is_pending(domain, content.version, stop)
+    aligned = _is_readable(domain, content.version, stop) and content.find_common(domain.inputs, stop) == stop
+    return aligned and is_pending(domain, content.version, stop)
 
 
 def _is_readable(domain: Domain, version: Version, stop: int) -> bool:
@@ -200,8 +200,8 @@ def choose_label(domain: Domain, version: Version, stored: StoredCatalog, stop: 
         return stop
     changes = [version.tables[name].find_last_change_upto(stop) for name in domain.inputs]
     label = max((change for change in changes if change is not None), default=0)
-    held = (version.tables[table].committed_epoch for table in domain.tables)
-    if label <= max(held, default=0):
+    committed = (version.tables[table].committed_epoch for table in domain.tables)
+    if label <= max(committed, default=0):
         return stop
     content = Content(version, stored.inputs)
     while (
@@ -224,7 +224,7 @@ def _needs_full_compute(domain: Domain, version: Version) -> bool:
     return False
 
 
-def _has_reached(table: str, cut: int, content: Content) -> bool:
+def _has_reached(table: str, target_epoch: int, content: Content) -> bool:
     """Whether a table has content at a cut or beyond."""
     newest = content.find_newest(table, content.version.epoch)
-    return newest is not None and newest >= cut
+    return newest is not None and newest >= target_epoch

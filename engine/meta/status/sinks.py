@@ -166,9 +166,9 @@ def compute_progress(version: Version, relation: Relation) -> SinkProgress:
         oldest = table.find_first_change(epoch)
         rows = size = 0
     if acks or pins:
-        held = table.list_changes(min([*acks.values(), *pins.values()]), table.committed_epoch)
-        rows += sum(entry.rows for entry in held)
-        size += sum(sst.length for entry in held for sst in entry.ssts)
+        pending = table.list_changes(min([*acks.values(), *pins.values()]), table.committed_epoch)
+        rows += sum(entry.rows for entry in pending)
+        size += sum(sst.length for entry in pending for sst in entry.ssts)
     phase: Phase = "paused" if state.paused else "snapshot" if pins else "log"
     return SinkProgress(phase, epoch, rows, size, oldest)
 

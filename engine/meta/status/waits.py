@@ -104,8 +104,8 @@ def _find_lag(
 ) -> _Lag:
     oldest = [known[f.table].oldest_change for _, f in domain.fragments]
     since = min((seconds_of(change) for change in oldest if change is not None), default=None)
-    held = [upstream[name] for name in domain.upstreams if name in upstream]
-    stuck = next((wait for wait in held if not wait.goes_on), None)
+    upstream_waits = [upstream[name] for name in domain.upstreams if name in upstream]
+    stuck = next((wait for wait in upstream_waits if not wait.goes_on), None)
     return _Lag(domain, since, failure, stuck, any(known[f.table].pending for _, f in domain.fragments))
 
 
@@ -125,8 +125,10 @@ def _build_wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) 
     if failure is not None:
         reason = describe_failure(failure, now)
         return DomainWait(domain.name, "failed", reason, failure.since, failure.retry_at, goes_on=True)
-    if cut := [table for table in domain.tables if _is_log_missing(domain, table, version)]:
-        reason = f"the changes that {', '.join(cut)} lacks were released: the next run computes it as a whole"
+    if expired := [table for table in domain.tables if _is_log_missing(domain, table, version)]:
+        reason = (
+            f"the changes that {', '.join(expired)} lacks were released: the next run computes it as a whole"
+        )
         return DomainWait(domain.name, "due", reason, since, None, goes_on=True)
     creation = list_creations(version).get(domain.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
@@ -157,8 +159,8 @@ def _find_release_time(domain: Domain, version: Version) -> float | None:
     for table, dependencies in domain.dependencies.items():
         own = find_computed_table(version, table)
         if own is not None:
-            held = (version.tables[name] for name in dependencies if name in version.tables)
-            found += [find_release_time(other, own.committed_epoch) for other in held]
+            inputs = (version.tables[name] for name in dependencies if name in version.tables)
+            found += [find_release_time(other, own.committed_epoch) for other in inputs]
     return min((at for at in found if at is not None), default=None)
 
 

@@ -255,8 +255,8 @@ class Compiler:
             raise _NotCompilable
         return Value(values[0].kind, expr.function, values)
 
-    def _compile_shift(self, given: Expr, away: Expr) -> Value:
-        value, bits = self._compile_number(given), self._compile_number(away)
+    def _compile_shift(self, operand: Expr, away: Expr) -> Value:
+        value, bits = self._compile_number(operand), self._compile_number(away)
         if (
             not isinstance(value.kind, LongType)
             or bits.function != "constant"

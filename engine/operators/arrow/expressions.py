@@ -80,13 +80,13 @@ class Value:
             return repeat_value(pa.scalar(self.constant, ARROW_TYPES[self.kind]), batch.num_rows)
         if self.function == "if" and any(argument.may_fail for argument in self.arguments[1:]):
             return _choose_branch(self.arguments, batch)
-        given = [argument.evaluate(batch) for argument in self.arguments]
+        operands = [argument.evaluate(batch) for argument in self.arguments]
         try:
             if self.function == "cast":
                 rounds = isinstance(self.kind, DoubleType)  # to the nearest even one, as Java does
-                return given[0].cast(ARROW_TYPES[self.kind], safe=not rounds)
+                return operands[0].cast(ARROW_TYPES[self.kind], safe=not rounds)
             function = _OWN.get(self.function) or getattr(pc, self.function)
-            return function(*given)
+            return function(*operands)
         except pa.ArrowException as error:  # an overflow, or a type that Arrow has no kernel for
             raise Inexact(error) from error
 
@@ -101,11 +101,11 @@ def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Ar
     *branches, default = arguments
     parts, places, left = [], [], np.arange(batch.num_rows)
     for test, value in zip(branches[::2], branches[1::2], strict=True):
-        taken = to_mask(test.evaluate(batch))
-        if taken.any():
-            parts.append(value.evaluate(batch.filter(pa.array(taken))))
-            places.append(left[taken])
-            batch, left = batch.filter(pa.array(~taken)), left[~taken]
+        chosen = to_mask(test.evaluate(batch))
+        if chosen.any():
+            parts.append(value.evaluate(batch.filter(pa.array(chosen))))
+            places.append(left[chosen])
+            batch, left = batch.filter(pa.array(~chosen)), left[~chosen]
         if not len(left):
             break
     if len(left) or not parts:
@@ -114,8 +114,8 @@ def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Ar
     return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places)), pa.int64()))
 
 
-def _find_first_true(*given: pa.Array[Any]) -> pa.Array[Any]:
-    *branches, found = given
+def _find_first_true(*arrays: pa.Array[Any]) -> pa.Array[Any]:
+    *branches, found = arrays
     for test, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
         found = pc.if_else(pc.fill_null(test, False), value, found)
     return found
@@ -128,11 +128,11 @@ def _compare_null_safe(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[An
 
 
 def _make_extreme(pick: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:
-    def apply(*given: pa.Array[Any]) -> pa.Array[Any]:
-        kind = given[0].type
+    def apply(*arrays: pa.Array[Any]) -> pa.Array[Any]:
+        kind = arrays[0].type
         if not pa.types.is_timestamp(kind):
-            return pick(*given)
-        return pick(*(array.cast(pa.int64()) for array in given)).cast(kind)
+            return pick(*arrays)
+        return pick(*(array.cast(pa.int64()) for array in arrays)).cast(kind)
 
     return apply
 
@@ -157,16 +157,16 @@ def _build_date(year: pa.Array[Any], month: pa.Array[Any], day: pa.Array[Any]) -
     return pa.array(found.astype(np.int64).astype(np.int32), pa.int32(), mask=~known).cast(pa.date32())
 
 
-def _read_numbers(given: pa.Array[Any]) -> np.ndarray:
-    numbers: np.ndarray = given.cast(pa.int64()).fill_null(1).to_numpy(zero_copy_only=False)
+def _read_numbers(array: pa.Array[Any]) -> np.ndarray:
+    numbers: np.ndarray = array.cast(pa.int64()).fill_null(1).to_numpy(zero_copy_only=False)
     return numbers
 
 
 def _make_day_part(part: str) -> Callable[..., pa.Array[Any]]:
     """Return what gives a part of dates, of all years that the type has: Arrow's own functions end at 32767."""
 
-    def apply(given: pa.Array[Any]) -> pa.Array[Any]:
-        days = given.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    def apply(array: pa.Array[Any]) -> pa.Array[Any]:
+        days = array.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[D]")
         months = days.astype("datetime64[M]")
         match part:
             case "day":
@@ -177,7 +177,7 @@ def _make_day_part(part: str) -> Callable[..., pa.Array[Any]]:
                 found = months.astype(np.int64) % 12 // 3 + 1
             case _:
                 found = months.astype(np.int64) // 12 + 1970
-        return pa.array(found.astype(np.int32), pa.int32(), mask=~to_mask(given.is_valid()))
+        return pa.array(found.astype(np.int32), pa.int32(), mask=~to_mask(array.is_valid()))
 
     return apply
 
@@ -185,10 +185,10 @@ def _make_day_part(part: str) -> Callable[..., pa.Array[Any]]:
 def _make_clock_part(micros: int, units: int) -> Callable[..., pa.Array[Any]]:
     """Return what gives a part of times in UTC, that has so many microseconds and comes so often in the next larger one."""
 
-    def apply(given: pa.Array[Any]) -> pa.Array[Any]:
-        numbers = given.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    def apply(array: pa.Array[Any]) -> pa.Array[Any]:
+        numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         found = numbers // micros % units
-        return pa.array(found.astype(np.int32), pa.int32(), mask=~to_mask(given.is_valid()))
+        return pa.array(found.astype(np.int32), pa.int32(), mask=~to_mask(array.is_valid()))
 
     return apply
 

@@ -118,12 +118,12 @@ def _fold_groups(rows: pa.Table, keys: Sequence[tuple[str, Value]], folds: Seque
         if fold.function == "sum":
             _refuse_overflow(rows.column(fold.name))
     some = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
-    wanted: list[tuple[str, Any, pc.FunctionOptions]] = [
+    aggregates: list[tuple[str, Any, pc.FunctionOptions]] = [
         (fold.name, fold.function, pc.CountOptions() if fold.function == "count" else some) for fold in folds
     ]
     by = [name for name, _ in keys]
     try:
-        grouped = rows.group_by(by).aggregate(wanted)
+        grouped = rows.group_by(by).aggregate(aggregates)
     except pa.ArrowException as error:
         raise Inexact(error) from error
     columns = [*by, *(f"{fold.name}_{fold.function}" for fold in folds)]

@@ -232,6 +232,6 @@ def _refuse_large(numbers: np.ndarray, low: np.ndarray, high: np.ndarray, limit:
 
 def _accumulate_max(ranks: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Return the greatest rank of each partition's rows up to each row; `first` is the partition's first row."""
-    apart = first * (int(ranks.max(initial=0)) + 1)
-    found: np.ndarray = np.maximum.accumulate(ranks + apart) - apart
+    offset = first * (int(ranks.max(initial=0)) + 1)
+    found: np.ndarray = np.maximum.accumulate(ranks + offset) - offset
     return found

@@ -61,12 +61,12 @@ class ComputeWindows:
     calls: tuple[ArrowCall, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered, rows_held, bytes_held = [], 0, 0
+        gathered, row_count, byte_count = [], 0, 0
         for batch in batches:
-            rows_held += batch.num_rows
-            bytes_held += batch.nbytes
-            if rows_held > MOST_ROWS or bytes_held > MOST_BYTES:
-                raise Inexact(f"partitions of {rows_held} rows and {bytes_held} bytes, or more, in one task")
+            row_count += batch.num_rows
+            byte_count += batch.nbytes
+            if row_count > MOST_ROWS or byte_count > MOST_BYTES:
+                raise Inexact(f"partitions of {row_count} rows and {byte_count} bytes, or more, in one task")
             if batch.num_rows:
                 gathered.append(batch)
         if not gathered:

@@ -35,7 +35,7 @@ from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns, combine_conditions, fill_template
 from engine.sql.expression.template import call as call_of
 from engine.sql.incremental.group_keys import is_global
-from engine.sql.incremental.partials import GLOBAL_KEY, Partial, Partials, Seek, build_rows_partial
+from engine.sql.incremental.states.partials import GLOBAL_KEY, Partial, Partials, Seek, build_rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project
 
 
@@ -126,9 +126,9 @@ def _add_folded(
     changed = keep(merged, fill_template(differs, same=And(tuple(same))))
     # the results of a group that has gone are those it had: of no rows they may be errors
     lasting = [call_of("if", Column("_lives"), Column(p.name), Column(f"_old_{p.name}")) for p in stored]
-    kept = [(partial.name, value) for partial, value in zip(stored, lasting, strict=True)]
+    state_columns = [(partial.name, value) for partial, value in zip(stored, lasting, strict=True)]
     operation = (OPERATION, fill_template("if(_lives, 0, 1)"))
-    groups = compute(changed, [*keys, *kept, (WAS, Column(WAS)), operation])
+    groups = compute(changed, [*keys, *state_columns, (WAS, Column(WAS)), operation])
     return _finish(top, partials, groups, WAS, OPERATION)
 
 
@@ -170,7 +170,7 @@ def _seek_extremes(frame: Rows, seek: Seek, context: EpochContext) -> Rows:
     present = context.fresh("present")
     asking = append_columns(frame, (needed, condition), (present, TRUE))
     pairs = (*seek.pairs, (present, seek.present))
-    probe = Probe(pairs, "new", given=needed, null_safe=True, end="last" if seek.last else "first")
+    probe = Probe(pairs, "new", guard=needed, null_safe=True, end="last" if seek.last else "first")
     return lookup(asking, context, seek.table, probe, seek.items, seek.hit)
 
 

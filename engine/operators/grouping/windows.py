@@ -45,8 +45,8 @@ def batch(node: Over, rows: Rows, *carried: str) -> Rows:
     ):  # those of a step may read what the step before has computed
         items = [f"{text} AS {quote(name)}" for text, name in computed.items()]
         frame = frame.selectExpr("*", *items) if items else frame
-    shown = [quote(column) for column in (*node.input.columns, *carried)]
-    return frame.selectExpr(*shown, *(f"{text} AS {quote(call.name)}" for call, text in results))
+    quoted = [quote(column) for column in (*node.input.columns, *carried)]
+    return frame.selectExpr(*quoted, *(f"{text} AS {quote(call.name)}" for call, text in results))
 
 
 def delta(top: Project, table: str, change: Rows, reach: WindowReach | None, context: EpochContext) -> Rows:
@@ -54,7 +54,7 @@ def delta(top: Project, table: str, change: Rows, reach: WindowReach | None, con
 
     With a `reach` these are the rows around those that have changed, where one task has the whole change.
     """
-    node, kept = find_windows(top.input)
+    node, filter_node = find_windows(top.input)
     assert node is not None and node.partition
     alone = isinstance(node.input, Scan)  # not below a filter that leaves partitions out
     if reach is not None and alone and isinstance(change, Flow) and change.single and context.piece is None:
@@ -65,7 +65,7 @@ def delta(top: Project, table: str, change: Rows, reach: WindowReach | None, con
 
     def recompute(rows: Rows) -> Rows:
         found = batch(node, rows)
-        return found if kept is None else filter_rows(kept, found)
+        return found if filter_node is None else filter_rows(filter_node, found)
 
     return recompute_groups(Project(node, top.items), table, keys, change, recompute, context)
 
@@ -74,12 +74,12 @@ def _recompute_around(
     top: Project, table: str, change: Flow, reach: WindowReach, context: EpochContext
 ) -> Rows:
     """Return the signed change: rows near one that has changed are computed again, and those that were stored for them go."""
-    node, kept = find_windows(top.input)
+    node, filter_node = find_windows(top.input)
     assert node is not None
     rows = read_neighbours(node, reach, change, context)
     near = keep(rows, Column(CHANGED))
     found = keep(batch(node, rows, CHANGED), Column(CHANGED))
-    new = project(top, found if kept is None else filter_rows(kept, found))
+    new = project(top, found if filter_node is None else filter_rows(filter_node, found))
     key = tuple(dict.fromkeys((*node.partition, *node.key)))
     carried = {expr.column: name for name, expr in reversed(top.items) if expr.column is not None}
     names = {column: context.fresh("key") for column in key}

@@ -22,22 +22,24 @@ from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import fill_template
 from engine.sql.plan import Join, Scan
 
-_LEFT, _RIGHT, _AT, _TURN = "_left", "_right", "_at", "_turn"
+_LEFT, _RIGHT, _AT, _PRIORITY = "_left", "_right", "_at", "_turn"
 
 
 def batch(node: Join, nearest: Nearest, left: DataFrame, right: DataFrame) -> DataFrame:
     """Return the join of two whole inputs: one pass over the rows of both in the order of what is compared."""
     keys = [f"_by_{n}" for n in range(len(node.on))]
-    turns = (1, 0) if nearest.level else (0, 1)  # whose turn it is where rows of both sides are level
+    priorities = (1, 0) if nearest.level else (0, 1)  # whose turn it is where rows of both sides are level
     sides = []
     for n, (side, at) in enumerate(((left, nearest.left), (right, nearest.right))):
         row = F.struct(*(F.col(quote(column)) for column in side.columns)).alias((_LEFT, _RIGHT)[n])
         by = [F.col(quote(pair[n])).alias(key) for pair, key in zip(node.on, keys, strict=True)]
-        sides.append(side.select(row, *by, F.col(quote(at)).alias(_AT), F.lit(turns[n]).alias(_TURN)))
+        sides.append(
+            side.select(row, *by, F.col(quote(at)).alias(_AT), F.lit(priorities[n]).alias(_PRIORITY))
+        )
     rows = sides[0].unionByName(sides[1], allowMissingColumns=True)
     lowest_last = [F.col(_RIGHT).getField(column).desc_nulls_last() for column in node.right.key]
     onwards = F.col(_AT).asc() if nearest.before else F.col(_AT).desc()
-    order = Window.partitionBy(*keys).orderBy(onwards, F.col(_TURN), *lowest_last)
+    order = Window.partitionBy(*keys).orderBy(onwards, F.col(_PRIORITY), *lowest_last)
     passed = F.last(_RIGHT, ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, 0))
     compares = F.col(_AT).isNotNull()
     for key in keys:
@@ -45,8 +47,10 @@ def batch(node: Join, nearest: Nearest, left: DataFrame, right: DataFrame) -> Da
     rows = rows.select(_LEFT, F.when(compares, passed).alias(_RIGHT)).where(F.col(_LEFT).isNotNull())
     if node.kind == "inner":
         rows = rows.where(F.col(_RIGHT).isNotNull())
-    shown = [F.col(_LEFT).getField(column).alias(column) for column in left.columns]
-    return rows.select(*shown, *(F.col(_RIGHT).getField(column).alias(column) for column in right.columns))
+    left_columns = [F.col(_LEFT).getField(column).alias(column) for column in left.columns]
+    return rows.select(
+        *left_columns, *(F.col(_RIGHT).getField(column).alias(column) for column in right.columns)
+    )
 
 
 def delta(

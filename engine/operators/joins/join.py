@@ -65,7 +65,7 @@ def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochConte
 
 def _compute_left_term(node: Join, left: Rows, context: EpochContext) -> Rows:
     if node.kind == "left":
-        return select(attach_left(left, node, context, at="new", given=None), [*node.columns, "_w"])
+        return select(attach_left(left, node, context, at="new", guard=None), [*node.columns, "_w"])
     joined, hit = expand(node.right, left, Probe(node.on, "new", null_safe=node.null_safe), context)
     return _filter_matched(node, joined, hit)
 
@@ -78,11 +78,11 @@ def _compute_inner_right_term(node: Join, right: Rows, context: EpochContext) ->
 
 def _compute_outer_right_term(node: Join, right: Rows, context: EpochContext) -> Rows:
     sides = find_touched_left(node, right, context)
-    return select(attach_left(sides, node, context, at="side", given=None), [*node.columns, "_w"])
+    return select(attach_left(sides, node, context, at="side", guard=None), [*node.columns, "_w"])
 
 
 def _filter_matched(node: Join, joined: Rows, hit: str) -> Rows:
-    kept = keep(joined, Column(hit))
+    matched = keep(joined, Column(hit))
     if node.residual is not None:
-        kept = keep(kept, node.residual)
-    return select(kept, [*node.columns, "_w"])
+        matched = keep(matched, node.residual)
+    return select(matched, [*node.columns, "_w"])

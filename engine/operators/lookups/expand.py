@@ -50,8 +50,8 @@ def _expand_project(node: Project, frame: Rows, probe: Probe, context: EpochCont
     aliases = {c: context.fresh("outer") if c in below else c for c in frame.columns}
     frame = compute(frame, [(alias, Column(c)) for c, alias in aliases.items()])
     inner = tuple((aliases[ours], c) for (ours, _), c in zip(probe.pairs, inner_columns, strict=True))
-    given = aliases[probe.given] if probe.given else None
-    joined, hit = expand(node.input, frame, replace(probe, pairs=inner, given=given), context)
+    guard = aliases[probe.guard] if probe.guard else None
+    joined, hit = expand(node.input, frame, replace(probe, pairs=inner, guard=guard), context)
     outer = [(c, Column(alias)) for c, alias in aliases.items()]
     return compute(joined, [*outer, *node.items, (hit, Column(hit))]), hit
 
@@ -65,7 +65,7 @@ def _expand_join(node: Join, frame: Rows, probe: Probe, context: EpochContext) -
     if node.kind in ("semi", "anti"):
         joined, hit = _mark(joined, hit, node, context, probe.at)
     elif near == "left" and node.kind == "left":
-        joined = attach_left(joined, node, context, at=probe.at, given=hit)
+        joined = attach_left(joined, node, context, at=probe.at, guard=hit)
     elif near == "left":
         joined, hit = expand(node.right, joined, Probe(node.on, probe.at, hit, node.null_safe), context)
     else:
@@ -82,10 +82,10 @@ def _expand_join(node: Join, frame: Rows, probe: Probe, context: EpochContext) -
 
 def _mark(frame: Rows, hit: str, node: Join, context: EpochContext, at: At) -> tuple[Rows, str]:
     """Let a hit on the left side of a semi or anti join stand only where the join keeps the row."""
-    marked, mark = attach_mark(frame, node, context, at=at, given=hit)
-    kept = context.fresh("hit")
+    marked, mark = attach_mark(frame, node, context, at=at, guard=hit)
+    new_hit = context.fresh("hit")
     test = And((Column(hit), build_mark_condition(node, mark)))
-    return select(marked, [c for c in frame.columns if c != hit], (kept, test)), kept
+    return select(marked, [c for c in frame.columns if c != hit], (new_hit, test)), new_hit
 
 
 def find_touched_left(node: Join, right: Rows, context: EpochContext) -> Rows:
@@ -97,22 +97,22 @@ def find_touched_left(node: Join, right: Rows, context: EpochContext) -> Rows:
     return duplicate_sides(select(keep(joined, Column(hit)), node.left.columns))
 
 
-def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None) -> Rows:
+def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, guard: str | None) -> Rows:
     """Left-join each row of `frame`, which holds the left side's columns, with the right side: nulls where none matches."""
     plain = isinstance(node.right, Scan) and node.residual is None
     line = context.fresh("line")
     if not plain:
         frame = add_line_number(frame, line)
     outer = [c for c in frame.columns if c != line]
-    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe), context)
+    joined, hit = expand(node.right, frame, Probe(node.on, at, guard, node.null_safe), context)
     if node.residual is not None:
         joined, hit = narrow(joined, hit, node.residual, context)
     if plain:
         return select(joined, [*outer, *node.right.columns])
     rank = context.fresh("rank")
-    kept = rank_hits(joined, line, hit, rank).where(f"{quote(hit)} OR {quote(rank)} = 1")
+    ranked = rank_hits(joined, line, hit, rank).where(f"{quote(hit)} OR {quote(rank)} = 1")
     nulled = [(c, call("if", Column(hit), Column(c), NULL)) for c in node.right.columns]
-    return select(kept, outer, *nulled)
+    return select(ranked, outer, *nulled)
 
 
 def add_line_number(rows: Rows, line: str) -> DataFrame:
@@ -131,7 +131,7 @@ def _list_columns(node: Node) -> set[str]:
 
 
 def attach_mark(
-    frame: Rows, node: Join, context: EpochContext, *, at: At, given: str | None = None
+    frame: Rows, node: Join, context: EpochContext, *, at: At, guard: str | None = None
 ) -> tuple[Rows, str]:
     """Add a column that says whether a row, which holds the left side's columns, has a match; and return its name."""
     line, rank = context.fresh("line"), context.fresh("rank")
@@ -142,7 +142,7 @@ def attach_mark(
     if several:
         frame = add_line_number(frame, line)
     end: End | None = "first" if alone and not unique else None
-    joined, hit = expand(node.right, frame, Probe(node.on, at, given, node.null_safe, end), context)
+    joined, hit = expand(node.right, frame, Probe(node.on, at, guard, node.null_safe, end), context)
     if node.residual is not None:
         joined, hit = narrow(joined, hit, node.residual, context)
     if several:

@@ -55,7 +55,7 @@ class Probe:
 
     pairs: tuple[tuple[str, str], ...]
     at: At
-    given: str | None = None
+    guard: str | None = None
     null_safe: bool = False
     end: End | None = None
     within: ProbeRange | None = None
@@ -83,14 +83,14 @@ class LookupTable:
     def _join(self, reader: Reader, table: TableAt, rows: pa.Table) -> Iterator[pa.Table]:
         """Yield the rows with what they find, in one table unless that is very much; rows that find nothing come last."""
         unmatched = np.ones(rows.num_rows, dtype=bool)
-        held: list[tuple[np.ndarray, pa.Table]] = []
+        pending: list[tuple[np.ndarray, pa.Table]] = []
         for index, state in self._find_rows(reader, table, rows):
-            if held and sum(len(some) for some, _ in held) + len(index) > MOST_MATCHES:
-                yield self._build_answer(rows, held, np.empty(0, dtype=np.int64))
-                held = []
+            if pending and sum(len(some) for some, _ in pending) + len(index) > MOST_MATCHES:
+                yield self._build_answer(rows, pending, np.empty(0, dtype=np.int64))
+                pending = []
             unmatched[index] = False
-            held.append((index, state))
-        yield self._build_answer(rows, held, np.flatnonzero(unmatched))
+            pending.append((index, state))
+        yield self._build_answer(rows, pending, np.flatnonzero(unmatched))
 
     def _build_answer(
         self, rows: pa.Table, found: list[tuple[np.ndarray, pa.Table]], missing: np.ndarray
@@ -98,13 +98,13 @@ class LookupTable:
         matched = np.concatenate([index for index, _ in found])
         state = pa.concat_tables([some for _, some in found])
         hit = np.concatenate([np.ones(len(matched), dtype=bool), np.zeros(len(missing), dtype=bool)])
-        taken = rows.take(to_positions(np.concatenate([matched, missing])))
+        matched_rows = rows.take(to_positions(np.concatenate([matched, missing])))
         padding = pa.table(
             [make_nulls(len(missing), field.type) for field in state.schema], schema=state.schema
         )
         state = pa.concat_tables([state, padding])
-        arrays = taken.columns + [state.column(column) for _, column in self.items] + [pa.array(hit)]
-        names = taken.column_names + [name for name, _ in self.items] + [self.hit]
+        arrays = matched_rows.columns + [state.column(column) for _, column in self.items] + [pa.array(hit)]
+        names = matched_rows.column_names + [name for name, _ in self.items] + [self.hit]
         return pa.Table.from_arrays(arrays, names=names).combine_chunks()
 
     def _find_rows(
@@ -112,8 +112,8 @@ class LookupTable:
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Yield (index of the row, what it has found) in parts of bounded size, at least one."""
         asks = np.ones(rows.num_rows, dtype=bool)
-        if self.probe.given is not None:
-            asks &= to_mask(rows.column(self.probe.given))
+        if self.probe.guard is not None:
+            asks &= to_mask(rows.column(self.probe.guard))
         version, new = table.version, table.new
         old = new if table.old is None else table.old
         if self.probe.at == "side":
@@ -146,15 +146,15 @@ class LookupTable:
         plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
         end = self.probe.end
         null_safe = self.probe.null_safe or end is not None
-        between = self.probe.within.of(mine) if self.probe.within is not None else None
+        key_range = self.probe.within.of(mine) if self.probe.within is not None else None
         if end is not None and expiry_at(table, epoch) is None:
             last = end == "last"
             parts = iter(
-                [reader.find_first_rows(table, keys, epoch, columns=columns, last=last, between=between)]
+                [reader.find_first_rows(table, keys, epoch, columns=columns, last=last, key_range=key_range)]
             )
         else:
             parts = reader.lookup_in_parts(
-                table, keys, epoch, columns=columns, null_safe=null_safe, between=between
+                table, keys, epoch, columns=columns, null_safe=null_safe, key_range=key_range
             )
             parts = parts if end is None else _pick_ends(parts, end)
         for index, state in parts:

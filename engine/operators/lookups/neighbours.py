@@ -53,9 +53,9 @@ def read_neighbours(node: Over, reach: WindowReach, change: Flow, context: Epoch
     fields = [
         version.schema.field(column).with_name(name).with_nullable(True) for name, column in stored.items()
     ]
-    shown = derive_spark_schema(pa.schema(fields))
+    spark_schema = derive_spark_schema(pa.schema(fields))
     return Flow.of(places, exact=context.exact).then(
-        body, StructType([*shown.fields, StructField(CHANGED, BooleanType())])
+        body, StructType([*spark_schema.fields, StructField(CHANGED, BooleanType())])
     )
 
 
@@ -79,9 +79,9 @@ class ReadNeighbours:
         names = [*(name for name, _ in self.items), CHANGED]
         yield from pa.Table.from_arrays(arrays, names=names).combine_chunks().to_batches()
 
-    def _find_rows(self, given: pa.Table) -> Iterator[pa.Table]:
+    def _find_rows(self, changed: pa.Table) -> Iterator[pa.Table]:
         reader, table = Reader.open(self.url, self.options), self.source.now()
-        places = self._list_places(table, given.rename_columns([*self.by, _PLACE]))
+        places = self._list_places(table, changed.rename_columns([*self.by, _PLACE]))
         keys, near, far = self._separate(
             places.select(list(self.by)), *self._find_ends(reader, table, places)
         )
@@ -94,15 +94,15 @@ class ReadNeighbours:
             keys = keys.take(behind).append_column(self.reach.order, order)
             yield from self._look_up(reader, table, keys, (near[0].take(behind), near[1].take(behind)), None)
 
-    def _list_places(self, table: TableAt, given: pa.Table) -> pa.Table:
+    def _list_places(self, table: TableAt, changed: pa.Table) -> pa.Table:
         """Return each place once, in order; of a partition that is read as a whole only the one without a value."""
         kind = table.version.schema.field(self.reach.order).type
-        given = deduplicate(given)
-        at = given.column(_PLACE).cast(kind).combine_chunks()
-        searches = given.num_rows * self.reach.rows * 4
+        changed = deduplicate(changed)
+        at = changed.column(_PLACE).cast(kind).combine_chunks()
+        searches = changed.num_rows * self.reach.rows * 4
         if searches > MOST_SEARCHES or expiry_at(table.version, table.new) is not None:
-            at = make_nulls(given.num_rows, kind)
-        places = given.set_column(given.num_columns - 1, _PLACE, at)
+            at = make_nulls(changed.num_rows, kind)
+        places = changed.set_column(changed.num_columns - 1, _PLACE, at)
         places = places.take(
             compute_sort_indices(places, [(n, "ascending", "at_start") for n in places.column_names])
         )
@@ -135,10 +135,10 @@ class ReadNeighbours:
         """Yield the rows of some neighbourhoods, each with whether it is near enough to a change; without `far` those that
         have just these keys.
         """
-        between = None if far is None else KeyRange(self.reach.order, *far)
+        key_range = None if far is None else KeyRange(self.reach.order, *far)
         columns = list(dict.fromkeys([*table.version.primary_key, *(stored for _, stored in self.items)]))
         parts = reader.lookup_in_parts(
-            table.version, keys, table.new, columns=columns, null_safe=True, between=between
+            table.version, keys, table.new, columns=columns, null_safe=True, key_range=key_range
         )
         for index, rows in parts:
             at, values = to_positions(index), rows.column(self.reach.order)
@@ -174,13 +174,13 @@ class ReadNeighbours:
             if not len(on):
                 return (at if step < self.reach.rows else near), at
             some, bound = places.select(list(self.by)).take(to_positions(on)), at.take(to_positions(on))
-            between = (
+            key_range = (
                 KeyRange(self.reach.order, high=bound, includes=(True, False))
                 if last
                 else KeyRange(self.reach.order, low=bound, includes=(False, True))
             )
             index, rows = reader.find_first_rows(
-                table.version, some, table.new, columns=[self.reach.order], last=last, between=between
+                table.version, some, table.new, columns=[self.reach.order], last=last, key_range=key_range
             )
             place = np.full(places.num_rows, -1, dtype=np.int64)
             place[on[index]] = np.arange(len(index))

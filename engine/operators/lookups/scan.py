@@ -101,17 +101,17 @@ def read_table(spark: SparkSession, body: ReadTable, schema: pa.Schema, *, exact
     if any(column == WRITTEN_AT for _, column in body.items):
         schema = schema.append(pa.field(WRITTEN_AT, WRITTEN_AT_TYPE))
     fields = [schema.field(column).with_name(name).with_nullable(True) for name, column in body.items]
-    shown = derive_spark_schema(pa.schema(fields))
+    spark_schema = derive_spark_schema(pa.schema(fields))
     if body.change:
-        shown = StructType([*shown.fields, StructField("_w", LongType())])
+        spark_schema = StructType([*spark_schema.fields, StructField("_w", LongType())])
     one = body.parts == 1
-    return Flow(make_task_frame(spark, body.parts), (body,), shown, single=one, exact=exact)
+    return Flow(make_task_frame(spark, body.parts), (body,), spark_schema, single=one, exact=exact)
 
 
 def read_snapshot(scan: Scan, context: EpochContext) -> Rows:
     """Return all rows of the scanned table at the new epoch; of the scan that a step of a backfill reads in pieces, its piece."""
-    if scan in context.given:
-        return context.given[scan]
+    if scan in context.input_frames:
+        return context.input_frames[scan]
     if scan.table in context.schemas:
         if scan not in context.empty:
             context.empty[scan] = _make_empty(scan, context)

@@ -74,8 +74,8 @@ class TableParameters:
 
     def encode_arguments(self, tables: Mapping[str, TableVersion], old: int | None, new: int) -> str:
         """Return the tables as they are for one run of the frame, as a text."""
-        given = {name: TableAt(tables[name], old, new) for name in self.tables}
-        return base64.b64encode(pickle.dumps(given, protocol=5)).decode()
+        arguments = {name: TableAt(tables[name], old, new) for name in self.tables}
+        return base64.b64encode(pickle.dumps(arguments, protocol=5)).decode()
 
 
 @lru_cache(maxsize=4)

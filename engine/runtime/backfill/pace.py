@@ -35,18 +35,18 @@ class Pace:
 
     def choose_next_rows(self, total: int, most: int, limit: int | None) -> int:
         """Return the rows of the next step, given the table's rows and the rate limit in rows a second."""
-        wanted = min(self.rows, most)
+        rows = min(self.rows, most)
         if limit is not None:
-            wanted = min(wanted, max(1, limit))
-        return max(wanted, total // MOST_STEPS, 1)
+            rows = min(rows, max(1, limit))
+        return max(rows, total // MOST_STEPS, 1)
 
     def compute_span(self, rows: int, total: int, left: int) -> int:
         """Return how many of the `left` hashes the next `rows` of a table's `total` are; all, if little would be left over."""
-        wanted = max(1, HASHES * rows // max(total, 1))
+        span = max(1, HASHES * rows // max(total, 1))
         unbound = self.is_awaited and rows == self.rows
-        if wanted >= left or (unbound and left - wanted < wanted * LEFT_OVER):
+        if span >= left or (unbound and left - span < span * LEFT_OVER):
             return left
-        return wanted
+        return span
 
     def adjust(self, rows: int, seconds: float) -> None:
         """Learn from a step: larger ones where it was quick, smaller ones where it held the machine for long.

@@ -205,18 +205,20 @@ class BackfillRun:
         def check(made: Sequence[NetChange]) -> None:
             self._check(owner, version, task, made)
 
-        standing = read_quarantine(version, owner)
+        quarantined = read_quarantine(version, owner)
         with build.slots.hold(alone=task.is_large, building=True):
             how = find_partitioning(stored, owner)
-            written, poison = compute_step(self.executor, task, how, standing, check)
+            changes, poison = compute_step(self.executor, task, how, quarantined, check)
         notes: dict[str, str | None] = {}
         if poison.failures:
             errors = {key: str(one) for key, one in poison.failures.items()}
-            standing = add_failures(standing, errors, None, creation.epoch, self.clock(), poison.suspects)
-            notes = encode_quarantine(owner, standing)
+            quarantined = add_failures(
+                quarantined, errors, None, creation.epoch, self.clock(), poison.suspects
+            )
+            notes = encode_quarantine(owner, quarantined)
         label = creation.epoch if part.last else creation.epoch - _LABELS_BELOW + creation.step
         after = _advance_creation(creation, part, self.clock())
-        writes = {fragment.table: tuple(sst for change in written for sst in change.ssts)}
+        writes = {fragment.table: tuple(sst for change in changes for sst in change.ssts)}
         if after.state != CONSUMING_SNAPSHOT:
             notes |= self._check_built(
                 domain, stored, version, Commit(writes=writes, epochs={fragment.table: label})
@@ -265,7 +267,7 @@ class BackfillRun:
         task = replace(task, new=reach, old=None if task.old is None else reach)
         try:
             with build.slots.hold(alone=task.is_large, building=True):
-                self._check(owner, version, task, self.executor.compute(task).written)
+                self._check(owner, version, task, self.executor.compute(task).changes)
         except RowFailed:
             return False
         return True
@@ -321,8 +323,8 @@ def _plan_next_input(
     scan = scans[creation.driver]
     total = version.tables[scan.table].row_count
     most = SMALL_CHANGE_ROWS if build.slots.busy else max(SMALL_CHANGE_ROWS, build.pace.rows)
-    wanted = build.pace.choose_next_rows(total, min(most, build.most_rows), limit)
-    high = creation.position + build.pace.compute_span(wanted, total, HIGHEST - creation.position + 1) - 1
+    step_rows = build.pace.choose_next_rows(total, min(most, build.most_rows), limit)
+    high = creation.position + build.pace.compute_span(step_rows, total, HIGHEST - creation.position + 1) - 1
     rows = (
         total * (high - creation.position + 1) + HASHES // 2
     ) // HASHES  # rounded: else a step of one row is none

@@ -28,9 +28,9 @@ def compute_step(
     """
 
     def compute(part: FragmentTask) -> StepChanges:
-        written = executor.compute(part).written
-        check(written)
-        return written
+        changes = executor.compute(part).changes
+        check(changes)
+        return changes
 
     try:
         return compute(_exclude_partitions(task, how, behind)), Poison()
@@ -60,7 +60,7 @@ def _delete_partitions(
 ) -> StepChanges:
     """Delete what a table holds of some partitions."""
     nothing, mine = how.restrict(task.fragment, ()), how.build_own_predicate(task.table.name, keys)
-    return executor.compute(replace(task, fragment=nothing, piece=None, whole=True, mine=mine)).written
+    return executor.compute(replace(task, fragment=nothing, piece=None, whole=True, mine=mine)).changes
 
 
 def _exclude_partitions(

@@ -71,8 +71,10 @@ class DomainOutcome:
             return
         self.failing_row = failure if isinstance(failure, RowFailed) else None
         self.checks = failure.checks if isinstance(failure, CheckFailed | RowFailed) else {}
-        told = isinstance(failure, TidelineError)
-        self.error = str(failure) if told else f"{type(failure).__name__}: {_abbreviate_error(failure)}"
+        is_explained = isinstance(failure, TidelineError)
+        self.error = (
+            str(failure) if is_explained else f"{type(failure).__name__}: {_abbreviate_error(failure)}"
+        )
 
     def add(self, done: DomainEpoch) -> None:
         """Count one more epoch in."""

@@ -62,7 +62,7 @@ class DomainRun:
         version: Version,
         barrier: Barrier,
         generation: int,
-        cuts: PartitionScopes = NO_SCOPES,
+        scopes: PartitionScopes = NO_SCOPES,
         catalog: Mapping[str, str | None] | None = None,
     ) -> DomainEpoch:
         """Bring all tables of the domain to the end of its open barrier in one commit, the entries `catalog` in it.
@@ -71,10 +71,10 @@ class DomainRun:
         Conflict if a view of it was dropped, RowFailed if a row cannot be computed, CheckFailed if a check stops it.
         """
         version = self._hold_inputs(version, barrier.curr, generation)
-        checkpoint, done = self.compute(version, barrier, cuts)
+        checkpoint, done = self.compute(version, barrier, scopes)
         started = time.perf_counter()
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
-        behind = {view: cut.behind for view, cut in cuts.items()}
+        behind = {view: scope.behind for view, scope in scopes.items()}
         staged = StagedEpoch(version, checkpoint.version, brought, barrier.curr, behind)
         judged = check_views(self.store.reader, self.stored, self.domain.members, staged, self.executor)
         closing = (
@@ -107,7 +107,7 @@ class DomainRun:
         self,
         version: Version,
         barrier: Barrier,
-        cuts: PartitionScopes = NO_SCOPES,
+        scopes: PartitionScopes = NO_SCOPES,
         *,
         upto: str | None = None,
     ) -> tuple[StagedCheckpoint, DomainEpoch]:
@@ -119,14 +119,14 @@ class DomainRun:
         owners = [i for i, (owner, _) in enumerate(domain.fragments) if upto in (None, owner)]
         for owner, whole in domain.fragments[: 1 + max(owners, default=-1)]:
             dependencies = domain.dependencies[whole.table]
-            cut = cuts.get(owner, ALL_PARTITIONS)
-            if not cut.again and not needs_run(checkpoint.version, whole.table, dependencies, reach):
+            scope = scopes.get(owner, ALL_PARTITIONS)
+            if not scope.again and not needs_run(checkpoint.version, whole.table, dependencies, reach):
                 continue
             made = place_table(build_table(whole), owner, options, control)
             task = dataclasses.replace(
-                build_task(checkpoint.version, cut.restrict_fragment(whole), dependencies, reach, made),
-                again=cut.plan_recompute(whole),
-                mine=cut.build_predicate(whole.table),
+                build_task(checkpoint.version, scope.restrict_fragment(whole), dependencies, reach, made),
+                again=scope.plan_recompute(whole),
+                mine=scope.build_predicate(whole.table),
             )
             if not task.whole:
                 check_stops(whole, version, self.stored, task.old, task.new)
@@ -135,7 +135,7 @@ class DomainRun:
                 with self.slots.hold(alone=task.is_large):
                     epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
                 check_append_only(task, epoch)
-                if not cut.leaves_out:
+                if not scope.leaves_out:
                     check_change(
                         self.store.reader,
                         task,
@@ -151,7 +151,7 @@ class DomainRun:
                 failure.view = owner
                 raise
             if (
-                cut.leaves_out
+                scope.leaves_out
             ):  # a row that has left such a partition stands in the table yet, under the same key
                 writes = {name: without_new_keys(ssts) for name, ssts in part.writes.items()}
                 part = dataclasses.replace(part, writes=writes)
@@ -163,10 +163,10 @@ class DomainRun:
         """Count the rows of a task that come and go by the clock, or by a bound, among those that it reads."""
         if task.old is None or task.whole:
             return task
-        crossing = count_passed_rows(self.store.reader, task.tables, task.fragment.plan, (task.old, task.new))
+        passed = count_passed_rows(self.store.reader, task.tables, task.fragment.plan, (task.old, task.new))
         if is_timed(task.fragment):
-            crossing += count_crossing_rows(self.store.reader, task.tables[task.table.name], task.new)
-        return dataclasses.replace(task, rows=task.rows + crossing)
+            passed += count_crossing_rows(self.store.reader, task.tables[task.table.name], task.new)
+        return dataclasses.replace(task, rows=task.rows + passed)
 
     def _hold_inputs(self, version: Version, reach: int, generation: int) -> Version:
         """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done.

@@ -66,13 +66,13 @@ class EpochRunner:
         if wait and self._in_flight is not None:
             with contextlib.suppress(GroundLost):  # what was refused is computed anew
                 self._in_flight.settle()  # nobody looks for what others have committed while something is on its way
-        lanes, told = self.runner.lanes, self.runner.lanes.told
+        lanes, reported = self.runner.lanes, self.runner.lanes.reported
         report = self._run_once(views, eager, background_seconds, partitions)
         for left in reversed(range(MOST_ATTEMPTS)):
             # what reads one that has ended may lag by now, also where the run itself has told of that
-            while wait and (self.busy or self.has_ended or told != lanes.told):
+            while wait and (self.busy or self.has_ended or reported != lanes.reported):
                 lanes.wait()
-                told = lanes.told
+                reported = lanes.reported
                 report = report.merge(self._run_once(views, eager, 0.0))
             if not wait or self._in_flight is None:
                 break

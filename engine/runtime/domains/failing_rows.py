@@ -27,8 +27,8 @@ BUDGET_SECONDS = 120.0
 """How long the domains of one run may ask for their rows, all together."""
 
 
-class Told(NamedTuple):
-    """What a run tells of a failure: the checks that have stopped the domain, by view, the reason of a row on which it has
+class FailureFindings(NamedTuple):
+    """What a run reports of a failure: the checks that have stopped the domain, by view, the reason of a row on which it has
     failed, and whether it has failed `again` over the same.
     """
 
@@ -43,7 +43,7 @@ def record_domain_failure(
     stored: StoredCatalog,
     error: str,
     now: float,
-    told: Told,
+    findings: FailureFindings,
 ) -> Failure | None:
     """Write a domain's failure into the store, for whoever looks or retries; that of a view dropped meanwhile is none.
 
@@ -52,10 +52,10 @@ def record_domain_failure(
     version = store.refresh()
     with suppress(Conflict):
         entry: dict[str, str | None] = {}
-        for view, found in told.checks.items():
+        for view, found in findings.checks.items():
             entry |= record_failed_checks(version, view, found)
-        known = list_failures(version).get(domain.name) if told.again else None
-        if known is None or not is_same_failure(known, error, told.reason):
+        known = list_failures(version).get(domain.name) if findings.again else None
+        if known is None or not is_same_failure(known, error, findings.reason):
             known, entry = None, record_failure(version, domain.name, error, now) | entry
         if entry:
             store.commit(Commit(catalog=entry, precondition=require_same_plans(stored, domain.members)))
@@ -71,7 +71,7 @@ def name_failing_rows(
     A row that is remembered is tried by itself, or not at all where nothing that its domain reads has changed since; only if it
     is not the one any more the changed rows are searched. A search that found nothing is repeated after 1, 2, 4, … more failures.
     """
-    told: dict[str, str] = {}
+    errors: dict[str, str] = {}
     deadline = time.monotonic() + BUDGET_SECONDS
     for name, failure in failing.items():
         version, domain = store.refresh(), domains[name]
@@ -79,13 +79,13 @@ def name_failing_rows(
         found = None if before is None else _find_failing_row(failure, before, domain, version, deadline)
         if before is None or found is None:
             continue
-        told[name] = str(found)
+        errors[name] = str(found)
         with suppress(Conflict):  # it was dropped, or has gone on, or failed anew, meanwhile
-            entry = record_failed_row(before, name, told[name], found.row)
+            entry = record_failed_row(before, name, errors[name], found.row)
             if all(version.catalog.get(key) == text for key, text in entry.items()):
                 continue
             store.commit(Commit(catalog=entry, precondition=_require_same_failure(version, domain, stored)))
-    return told
+    return errors
 
 
 def _find_failing_row(
@@ -102,8 +102,8 @@ def _find_failing_row(
     return search_row(failure, before.row, left)
 
 
-def _require_same_failure(seen: Version, domain: Domain, stored: StoredCatalog) -> Precondition:
+def _require_same_failure(base: Version, domain: Domain, stored: StoredCatalog) -> Precondition:
     message = f"{domain.name} has gone on, or failed once more, at the same time"
     return require_all(
-        require_same_plans(stored, domain.members), FAILURES.require_same(seen, domain.name, message)
+        require_same_plans(stored, domain.members), FAILURES.require_same(base, domain.name, message)
     )

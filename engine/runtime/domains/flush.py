@@ -36,7 +36,7 @@ from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.domain_outcome import DomainOutcome, build_reports, list_free_domains
 from engine.runtime.domains.domain_run import DomainEpoch
-from engine.runtime.domains.failing_rows import Told, name_failing_rows, record_domain_failure
+from engine.runtime.domains.failing_rows import FailureFindings, name_failing_rows, record_domain_failure
 from engine.runtime.domains.flush_planning import (
     begin_course,
     find_wait_reason,
@@ -87,7 +87,7 @@ class FlushRun:
         self._background_seconds = BACKGROUND_SECONDS
         self._broken_off = threading.Event()
         self._request = self.build_request()
-        self._aim, self._aim_lock = RunTarget(0), threading.Lock()
+        self._target, self._target_lock = RunTarget(0), threading.Lock()
 
     def build_request(
         self,
@@ -97,9 +97,9 @@ class FlushRun:
         partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushRequest:
         """Return what a run is asked for as a value, at this moment."""
-        asked = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
+        requested = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
         named = None if views is None else tuple(views)
-        return FlushRequest(self.clock(), self.backfill.least_rows, named, eager, asked)
+        return FlushRequest(self.clock(), self.backfill.least_rows, named, eager, requested)
 
     def plan(self, request: FlushRequest) -> FlushPlan:
         """Return what a run would do now; nothing is done."""
@@ -132,8 +132,8 @@ class FlushRun:
         this._request = request
         this._background_seconds, this._broken_off = background_seconds, threading.Event()
         plan = self.planned = self._exclude_busy(plan_flush(version, this._request))
-        if plan.due and (self.lanes.patient or not self.slots.beside):
-            self.slots = this.slots = Slots(self.executor.parallelism, beside=not self.lanes.patient)
+        if plan.due and (self.lanes.patient or not self.slots.separate_large):
+            self.slots = this.slots = Slots(self.executor.parallelism, separate_large=not self.lanes.patient)
         domains = [one.domain for one in plan.domains]
         everything = {domain.name: domain for domain in domains}
         done = self.lanes.collect_outcomes(everything) | this._execute_plan(plan, stored, version)
@@ -143,19 +143,22 @@ class FlushRun:
         expire_overdue_logs(self.store, domains, stored, self.clock)
         self.executed = {name: outcome.steps for name, outcome in done.items()}
         reports = self._build_reports(plan, done, stored)
-        shown = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
+        visible = tuple(r for r in reports if stored.catalog.relations[r.view].kind != "index" or r.error)
         passed = sum(outcome.driver_bytes for outcome in done.values())
-        return FlushReport(shown, time.perf_counter() - started, driver_bytes=passed)
+        return FlushReport(visible, time.perf_counter() - started, driver_bytes=passed)
 
     def _exclude_busy(self, plan: FlushPlan) -> FlushPlan:
         """Leave the domains alone that an earlier run is at work on yet."""
         busy = self.lanes.list_busy()
         if not busy:
             return plan
-        told = {
+        reasons = {
             name: f"an epoch that began {seconds:.0f} s ago is under way" for name, seconds in busy.items()
         }
-        domains = (replace(d, due=False, held=told[d.name]) if d.name in told else d for d in plan.domains)
+        domains = (
+            replace(d, due=False, hold_reason=reasons[d.name]) if d.name in reasons else d
+            for d in plan.domains
+        )
         return replace(plan, domains=tuple(domains))
 
     def _execute_plan(
@@ -167,7 +170,9 @@ class FlushRun:
         for _ in range(MOST_ALIGNMENT_ROUNDS):
             busy = dict.fromkeys(self.lanes.list_busy(), DomainOutcome(waits_for="it is under way"))
             done |= self.lanes.collect_outcomes({one.name for one in plan.domains})
-            free = list_free_domains((one.domain for one in plan.domains if one.held is None), done | busy)
+            free = list_free_domains(
+                (one.domain for one in plan.domains if one.hold_reason is None), done | busy
+            )
             if free.isdisjoint(done) or self._are_aligned(free, plan, stored, version.epoch):
                 break
             due = tuple(replace(one, built=False) for one in due if one.name in free)
@@ -179,11 +184,11 @@ class FlushRun:
         self, due: Sequence[DomainPlan], stored: StoredCatalog, version: Version
     ) -> dict[str, DomainOutcome]:
         """Bring domains to the newest epoch of `version`, those that are built step by step after the others."""
-        self._aim = RunTarget(version.epoch)
+        self._target = RunTarget(version.epoch)
         return self.lanes.run(due, lambda plan: self._run_domain_timed(plan.domain, stored), self._broken_off)
 
     def _are_aligned(
-        self, names: Collection[str], plan: FlushPlan, stored: StoredCatalog, begun: int
+        self, names: Collection[str], plan: FlushPlan, stored: StoredCatalog, start_epoch: int
     ) -> bool:
         """Tell whether domains have content together at `begun` or a newer epoch: another run may have taken one past it."""
         version = self.store.version
@@ -194,8 +199,8 @@ class FlushRun:
             for t in one.domain.tables
             if find_computed_table(version, t) is not None
         ]
-        met = Content(version, stored.inputs).find_common(tables, version.epoch)
-        return met is None or met >= begun
+        common = Content(version, stored.inputs).find_common(tables, version.epoch)
+        return common is None or common >= start_epoch
 
     def _run_domain_timed(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
         started = time.perf_counter()
@@ -203,8 +208,8 @@ class FlushRun:
         outcome.seconds = time.perf_counter() - started
         if outcome.error is not None and not self._broken_off.is_set():
             reason = None if outcome.failing_row is None else outcome.failing_row.reason
-            told = Told(outcome.checks, reason, outcome.again)
-            known = record_domain_failure(self.store, domain, stored, outcome.error, self.clock(), told)
+            findings = FailureFindings(outcome.checks, reason, outcome.again)
+            known = record_domain_failure(self.store, domain, stored, outcome.error, self.clock(), findings)
             if known is not None and known.row is None:
                 outcome.failing_row = None  # no row of those that it has read alone makes it fail
         return outcome
@@ -224,7 +229,7 @@ class FlushRun:
     def _run_steps(self, domain: Domain, stored: StoredCatalog, outcome: DomainOutcome) -> None:
         """Do one step after the other until there is none, each planned from the newest version."""
         course = begin_course(
-            domain, version := self.store.version, stored, self._refresh_request(), self._aim
+            domain, version := self.store.version, stored, self._refresh_request(), self._target
         )
         most = limit_steps(domain, version, stored)
         for attempt in range(most):
@@ -232,7 +237,7 @@ class FlushRun:
                 return
             # no look for news: a commit finds those that matter
             began, version = self.clock.monotonic(), self.store.version
-            course = replace(course, aim=self._update_target(version))
+            course = replace(course, target=self._update_target(version))
             step = plan_next_step(domain, version, stored, self._refresh_request(), course)
             if step.oldest_change is not None:
                 waited = max(0.0, self.clock() - seconds_of(step.oldest_change))
@@ -242,9 +247,9 @@ class FlushRun:
                 if not self._execute_step(step, domain, stored, version, outcome):
                     return
                 if step.barrier is not None:
-                    course = replace(course, arrived=step.stop >= course.aim.epoch)
+                    course = replace(course, arrived=step.stop >= course.target.epoch)
             except (RowFailed, CheckFailed):
-                if course.straight or step.work == RECOMPUTE or step.stop >= course.aim.epoch:
+                if course.straight or step.work == RECOMPUTE or step.stop >= course.target.epoch:
                     raise
                 # what it failed on at a stop on the way may be mended at the end of it
                 course = replace(course, straight=True)
@@ -333,8 +338,8 @@ class FlushRun:
     def _extend_target(self, done: DomainEpoch) -> None:
         """Let what reads a domain follow it where partitions that were computed again have taken it beyond the run's cut."""
         assert done.barrier is not None
-        with self._aim_lock:
-            self._aim = self._aim.extend_to(done.barrier.curr)
+        with self._target_lock:
+            self._target = self._target.extend_to(done.barrier.curr)
 
     def _acquire_generation(self, domain: Domain) -> int:
         """Return the generation under which this process writes a domain; it takes over if it has none."""
@@ -352,9 +357,9 @@ class FlushRun:
 
     def _update_target(self, version: Version) -> RunTarget:
         """Return where this run goes: until it has told others of its cut, a newer one of another run takes its place."""
-        with self._aim_lock:
-            self._aim = self._aim.adopt_newer(version)
-            return self._aim
+        with self._target_lock:
+            self._target = self._target.adopt_newer(version)
+            return self._target
 
     def _mint_barrier(
         self, domain: Domain, stored: StoredCatalog, version: Version, step: FlushStep
@@ -384,8 +389,8 @@ class FlushRun:
             self.generations[domain.writer] = made.generations[domain.writer]
         else:
             self.store.hand_over(replace(commit, writer=domain.writer, generation=generation))
-        with self._aim_lock:  # not before: a refused barrier has told no other run of this cut
-            self._aim = self._aim.mark_minted(version, step.stop)
+        with self._target_lock:  # not before: a refused barrier has told no other run of this cut
+            self._target = self._target.mark_minted(version, step.stop)
         return step.epoch
 
     def _continue_backfill(
@@ -413,10 +418,10 @@ class FlushRun:
     def _build_reports(
         self, plan: FlushPlan, done: Mapping[str, DomainOutcome], stored: StoredCatalog
     ) -> Iterable[ViewReport]:
-        reasons: dict[str, str | None] = {one.name: one.held for one in plan.domains}
+        reasons: dict[str, str | None] = {one.name: one.hold_reason for one in plan.domains}
         reasons |= {name: outcome.error or outcome.waits_for for name, outcome in done.items()}
         for one in plan.domains:
-            outcome = done.get(one.name) or DomainOutcome(waits_for=one.held)
+            outcome = done.get(one.name) or DomainOutcome(waits_for=one.hold_reason)
             if one.name in done and not (outcome.fragments or outcome.error or outcome.waits_for):
                 outcome.waits_for = reasons[one.name] = find_wait_reason(one.domain, reasons)
             yield from build_reports(one.domain, self.store.version, stored, outcome)

@@ -61,18 +61,18 @@ class DomainCourse:
     the cut of the run. One that `rests` is not brought on, and says why.
     """
 
-    aim: RunTarget
+    target: RunTarget
     straight: bool = False
     arrived: bool = False
     rests: str | None = None
 
 
 def begin_course(
-    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, aim: RunTarget
+    domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest, target: RunTarget
 ) -> DomainCourse:
     """Return the course of a domain at the beginning of its work in a run."""
     return DomainCourse(
-        aim, is_failing(version, domain.name), rests=_find_rest_reason(domain, version, stored, request)
+        target, is_failing(version, domain.name), rests=_find_rest_reason(domain, version, stored, request)
     )
 
 
@@ -80,10 +80,10 @@ def _find_rest_reason(
     domain: Domain, version: Version, stored: StoredCatalog, request: FlushRequest
 ) -> str | None:
     rest = find_rest_now(domain, version, stored, request.now)
-    asked = (
+    is_requested = (
         rest is not None and request.eager and not _resolve_views(stored, request).isdisjoint(domain.members)
     )
-    return None if rest is None or asked else rest.text
+    return None if rest is None or is_requested else rest.text
 
 
 def list_moving_tables(version: Version, stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
@@ -97,19 +97,19 @@ def list_moving_tables(version: Version, stored: StoredCatalog, request: FlushRe
         list(everything) if request.views is None else _collect_upstreams(everything, stored, request.views)
     )
     known = compute_frontiers(version, stored.order, stored.inputs)
-    held = _find_hold_reasons(version, stored, request)
+    hold_reasons = _find_hold_reasons(version, stored, request)
     still: set[str] = set()
     for name, domain in everything.items():
         control = read_control(version, name)
-        stands = (
+        is_still = (
             name not in names
-            or name in held
+            or name in hold_reasons
             or control.paused
             or _find_rest_reason(domain, version, stored, request) is not None
             or find_failed_barrier(domain, version, request.now) is not None
             or not still.isdisjoint(domain.upstreams)
         )
-        if stands and not control.asked and is_lagging(domain, known):
+        if is_still and not control.asked and is_lagging(domain, known):
             still.add(name)
     return frozenset(t for name in names if name not in still for t in everything[name].tables)
 
@@ -127,25 +127,25 @@ def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
         list(everything) if request.views is None else _collect_upstreams(everything, stored, request.views)
     )
     known = compute_frontiers(version, stored.order, stored.inputs)
-    held = _find_hold_reasons(version, stored, request)
+    hold_reasons = _find_hold_reasons(version, stored, request)
     again = {*request.partitions, *list_retry_views(version, stored, request.now, eager=request.eager)}
     found: dict[str, DomainPlan] = {}
     building: set[str] = set()
     for name in names:
         domain = everything[name]
         goes_on = is_lagging(domain, known) or not again.isdisjoint(domain.members)
-        is_taken = (goes_on and name not in held) or bool(read_control(version, name).asked)
-        built = needs_backfill(domain, version, stored, request.backfill_rows) if is_taken else False
-        if is_taken and (built or not building.isdisjoint(domain.upstreams)):
+        is_due = (goes_on and name not in hold_reasons) or bool(read_control(version, name).asked)
+        built = needs_backfill(domain, version, stored, request.backfill_rows) if is_due else False
+        if is_due and (built or not building.isdisjoint(domain.upstreams)):
             building.add(name)
-        found[name] = DomainPlan(domain, is_taken, name in building, held.get(name))
+        found[name] = DomainPlan(domain, is_due, name in building, hold_reasons.get(name))
     plan = FlushPlan(RunTarget(version.epoch).adopt_newer(version).epoch, tuple(found.values()))
     done = _Forecast(version, stored, request).plan_domains(plan.due)
-    failed, told = list_failures(version), []
+    failed, plans = list_failures(version), []
     for one in plan.domains:
-        after = done.get(one.name) or replace(one, waits_for=one.held)
-        told.append(replace(after, notes=_list_notes(after, version, failed, request)))
-    return replace(plan, domains=tuple(told))
+        after = done.get(one.name) or replace(one, waits_for=one.hold_reason)
+        plans.append(replace(after, notes=_list_notes(after, version, failed, request)))
+    return replace(plan, domains=tuple(plans))
 
 
 def plan_next_step(
@@ -156,11 +156,11 @@ def plan_next_step(
         return FlushStep("nothing", waits_for="it was dropped or planned again at the same time")
     control = read_control(version, domain.name)
     if control.asked and not course.arrived:  # what is asked for meanwhile is the next run's
-        return FlushStep("mutation", mutations=tuple(asked.text for asked in control.asked))
+        return FlushStep("mutation", mutations=tuple(mutation.text for mutation in control.asked))
     if control.paused or course.rests is not None:
         return FlushStep("nothing", waits_for=control.reason if control.paused else course.rests)
-    aim = course.aim
-    stop = find_next_stop(domain, version, stored, aim.epoch, aim.previous, straight=course.straight)
+    target = course.target
+    stop = find_next_stop(domain, version, stored, target.epoch, target.previous, straight=course.straight)
     if stop is None:
         return _plan_last_step(domain, version, stored, request)
     if needs_backfill(domain, version, stored, request.backfill_rows):
@@ -215,18 +215,18 @@ def plan_recomputation(
     domain: Domain, version: Version, stored: StoredCatalog, view: str, request: FlushRequest
 ) -> Recomputation | None:
     """Return which partitions of a view are to be computed again over a version, None if none can be."""
-    asked, waiting = request.partitions.get(view, frozenset[str]()), frozenset[str]()
+    requested, waiting = request.partitions.get(view, frozenset[str]()), frozenset[str]()
     if QUARANTINES.has(version, view):
         inputs = list_outside_tables(stored, view)
         waiting = find_due_partitions(version, view, inputs, request.now, eager=request.eager)
-    if not asked and not waiting:
+    if not requested and not waiting:
         return None
     reach = find_newer_reach(domain, version, stored, view)
     if reach is None:
         return None
-    if not asked and find_reader(domain, version, reach) is not None:
+    if not requested and find_reader(domain, version, reach) is not None:
         return None  # they stay due until its inputs go on
-    return Recomputation(view, asked, waiting, reach)
+    return Recomputation(view, requested, waiting, reach)
 
 
 def plan_recompute_step(domain: Domain, version: Version, reach: int, request: FlushRequest) -> FlushStep:
@@ -248,7 +248,7 @@ class _Forecast:
 
     def __init__(self, version: Version, stored: StoredCatalog, request: FlushRequest) -> None:
         self._version, self._stored, self._request = version, stored, request
-        self._aim = RunTarget(version.epoch)
+        self._target = RunTarget(version.epoch)
 
     def plan_domains(self, due: Sequence[DomainPlan]) -> dict[str, DomainPlan]:
         """Return the plans with their steps, by domain."""
@@ -272,11 +272,11 @@ class _Forecast:
 
     def _plan_steps(self, domain: Domain) -> tuple[tuple[FlushStep, ...], str | None]:
         steps: list[FlushStep] = []
-        course = begin_course(domain, self._version, self._stored, self._request, self._aim)
+        course = begin_course(domain, self._version, self._stored, self._request, self._target)
         most = limit_steps(domain, self._version, self._stored)
         while len(steps) < most:
-            version, aim = self._version, self._aim.adopt_newer(self._version)
-            course = replace(course, aim=aim)
+            version, target = self._version, self._target.adopt_newer(self._version)
+            course = replace(course, target=target)
             step = plan_next_step(domain, version, self._stored, self._request, course)
             if step.work == "nothing":
                 return tuple(steps), step.waits_for
@@ -285,11 +285,11 @@ class _Forecast:
                 return tuple(steps), halted
             self._version = predict_version(version, domain, step, self._request.now)
             if step.work == RECOMPUTE:
-                self._aim = aim.mark_minted(version, step.stop).extend_to(step.label or 0)
+                self._target = target.mark_minted(version, step.stop).extend_to(step.label or 0)
                 break
             if step.work not in ("mutation", "backfill step"):
-                self._aim = aim.mark_minted(version, step.stop)
-                course = replace(course, arrived=step.stop >= aim.epoch)
+                self._target = target.mark_minted(version, step.stop)
+                course = replace(course, arrived=step.stop >= target.epoch)
         return tuple(steps), None
 
     def _find_halt_reason(self, domain: Domain) -> str | None:
@@ -315,9 +315,11 @@ def _list_notes(
     creation = list_creations(version).get(plan.name)
     if creation is not None and creation.state == CONSUMING_SNAPSHOT:
         found.append(creation.text)
-    taken = {one.view: one.requested | one.due for step in plan.steps for one in step.again}
+    recomputed = {one.view: one.requested | one.due for step in plan.steps for one in step.again}
     for view in plan.domain.members:
-        out = {k: one for k, one in read_quarantine(version, view).items() if k not in taken.get(view, ())}
+        out = {
+            k: one for k, one in read_quarantine(version, view).items() if k not in recomputed.get(view, ())
+        }
         found += [text for text in (describe_quarantine(out),) if text is not None]
     return tuple(found)
 
@@ -374,11 +376,11 @@ def _collect_upstreams(
 ) -> list[str]:
     """Return the domains of `views` and all that they read, inputs first."""
     of = {owner: name for name, domain in everything.items() for owner in domain.members}
-    wanted: set[str] = set()
+    needed: set[str] = set()
     queue = [of[name] for name in (stored.catalog.get(view).name for view in views) if name in of]
     while queue:
         name = queue.pop()
-        if name not in wanted:
-            wanted.add(name)
+        if name not in needed:
+            needed.add(name)
             queue += everything[name].upstreams
-    return [name for name in everything if name in wanted]
+    return [name for name in everything if name in needed]

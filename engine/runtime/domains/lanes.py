@@ -48,7 +48,7 @@ class Lanes:
         self._lock = threading.Lock()
         self._outlasting: dict[str, Lane] = {}
         self._took: dict[str, float] = {}
-        self.told = 0
+        self.reported = 0
         """How many domains were told of that had outlasted the run that began with them."""
 
     def list_busy(self) -> Mapping[str, float]:
@@ -73,7 +73,7 @@ class Lanes:
             done = {name: lane for name, lane in self._outlasting.items() if lane.outcome.done()}
             for name in done:
                 del self._outlasting[name]
-            self.told += len(done)
+            self.reported += len(done)
         return {name: lane.outcome.result() for name, lane in done.items() if name in among}
 
     def run(

@@ -25,7 +25,7 @@ def expire_overdue_logs(
     known without a commit, because nothing it reads had changed, become its committed ones: without the logs nobody could tell.
     """
     version = store.version
-    lapsed = []
+    expired = []
     known = None
     for domain in domains:
         acks = _find_overdue_acks(domain, version, clock())
@@ -41,8 +41,8 @@ def expire_overdue_logs(
                 tables = {table for consumers in acks.values() for table in consumers}
                 unmoved = _require_no_progress(domain, tables | set(epochs), stored, version)
                 store.commit(Commit(acks=acks, epochs=epochs, precondition=unmoved))
-                lapsed.append(domain.name)
-    return tuple(lapsed)
+                expired.append(domain.name)
+    return tuple(expired)
 
 
 def _find_overdue_acks(domain: Domain, version: Version, now: float) -> dict[str, dict[str, int | None]]:
@@ -52,21 +52,21 @@ def _find_overdue_acks(domain: Domain, version: Version, now: float) -> dict[str
         if own is None:
             continue
         for name in dependencies:
-            held = version.tables.get(name)
+            table_version = version.tables.get(name)
             at = (
                 None
-                if held is None or name in domain.tables
-                else find_release_time(held, own.committed_epoch)
+                if table_version is None or name in domain.tables
+                else find_release_time(table_version, own.committed_epoch)
             )
-            if held is not None and at is not None and at <= now and table in held.acks:
+            if table_version is not None and at is not None and at <= now and table in table_version.acks:
                 acks.setdefault(name, {})[table] = None
     return acks
 
 
 def _require_no_progress(
-    domain: Domain, tables: set[str], stored: StoredCatalog, seen: Version
+    domain: Domain, tables: set[str], stored: StoredCatalog, base: Version
 ) -> Precondition:
     unmoved = (
-        require_unchanged(seen.tables[table], f"{table} has advanced in the meantime") for table in tables
+        require_unchanged(base.tables[table], f"{table} has advanced in the meantime") for table in tables
     )
     return require_all(require_same_plans(stored, domain.members), *unmoved)

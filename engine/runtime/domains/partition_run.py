@@ -74,48 +74,48 @@ class PartitionRun(DomainRun):
         views = self.partitionings
         if not views:
             return self.commit(version, barrier, generation)
-        cuts: dict[str, PartitionScope] = {}
-        standing: dict[str, dict[str, QuarantinedPartition]] = {}
+        scopes: dict[str, PartitionScope] = {}
+        quarantined: dict[str, dict[str, QuarantinedPartition]] = {}
         catalog: dict[str, str | None] = {}
         found: dict[str, dict[str, RowFailed]] = {}
         for view, how in views.items():
-            wanted = frozenset((again or {}).get(view, ()))
+            requested = frozenset((again or {}).get(view, ()))
             known = dict(read_quarantine(version, view))
-            standing[view] = {key: one for key, one in known.items() if key not in wanted}
-            cuts[view] = PartitionScope(how, frozenset(standing[view]), wanted)
-            if len(standing[view]) < len(known):
-                catalog |= encode_quarantine(view, standing[view])
+            quarantined[view] = {key: one for key, one in known.items() if key not in requested}
+            scopes[view] = PartitionScope(how, frozenset(quarantined[view]), requested)
+            if len(quarantined[view]) < len(known):
+                catalog |= encode_quarantine(view, quarantined[view])
         while True:
             try:
-                done = self.commit(version, barrier, generation, cuts, catalog)
+                done = self.commit(version, barrier, generation, scopes, catalog)
                 self._name_rows(found, generation)
                 return done
             except RowFailed as failure:
                 failed = failure.view
                 if again or failed is None or failed not in views:
                     raise
-                poison = self._find_poison(failed, version, barrier, cuts, failure)
-                if not poison.failures.keys() - standing[failed].keys():
+                poison = self._find_poison(failed, version, barrier, scopes, failure)
+                if not poison.failures.keys() - quarantined[failed].keys():
                     raise  # none, or only such as take no part already
                 found[failed] = found.get(failed, {}) | poison.failures
                 errors = {failed: {key: str(one) for key, one in poison.failures.items()}}
                 suspects = poison.suspects
             except CheckFailed as failure:
                 errors = {
-                    view: {key: text for key, text in told.items() if key not in cuts[view].again}
-                    for view, told in failure.partitions.items()
+                    view: {key: text for key, text in texts.items() if key not in scopes[view].again}
+                    for view, texts in failure.partitions.items()
                 }
                 suspects = set()
                 if not any(errors.values()):
                     raise
-            for view, told in errors.items():
-                held = version.tables.get(view)
-                committed = held.committed_epoch if held is not None else None
-                standing[view] = add_failures(
-                    standing[view], told, committed, barrier.curr, self.clock(), suspects
+            for view, texts in errors.items():
+                table_version = version.tables.get(view)
+                committed = table_version.committed_epoch if table_version is not None else None
+                quarantined[view] = add_failures(
+                    quarantined[view], texts, committed, barrier.curr, self.clock(), suspects
                 )
-                catalog |= encode_quarantine(view, standing[view])
-                cuts[view] = replace(cuts[view], behind=frozenset(standing[view]))
+                catalog |= encode_quarantine(view, quarantined[view])
+                scopes[view] = replace(scopes[view], behind=frozenset(quarantined[view]))
 
     def retry(self, version: Version, planned: Recomputation, mint: Mint) -> list[DomainEpoch]:
         """Compute partitions of a view again as a whole, as planned over a version.
@@ -125,12 +125,12 @@ class PartitionRun(DomainRun):
         view, reach = planned.view, planned.reach
         known = read_quarantine(version, view)
         waiting = known.keys() & set(planned.due) - planned.requested
-        told = {key for key in waiting if not known[key].suspect}
-        if told:
-            unchanged = told - self._find_changed(view, version, told, reach)
+        candidates = {key for key in waiting if not known[key].suspect}
+        if candidates:
+            unchanged = candidates - self._find_changed(view, version, candidates, reach)
             if unchanged:
-                standing = record_attempt(read_quarantine(version, view), unchanged, reach, self.clock())
-                self._record_quarantine(view, standing, mint(version, reach)[1])
+                quarantined = record_attempt(read_quarantine(version, view), unchanged, reach, self.clock())
+                self._record_quarantine(view, quarantined, mint(version, reach)[1])
             waiting -= unchanged
         inputs = sorted(waiting, key=lambda key: (known[key].last, key))  # those that waited longest first
         keys = [*sorted(planned.requested), *inputs]
@@ -148,13 +148,13 @@ class PartitionRun(DomainRun):
         try:
             return [self.run(version, barrier, generation, {view: keys})]
         except CheckFailed as failed:
-            told = {key: text for key, text in failed.partitions.get(view, {}).items() if key in keys}
-            if not told:
+            errors = {key: text for key, text in failed.partitions.get(view, {}).items() if key in keys}
+            if not errors:
                 raise
             committed, before = version.tables[view].committed_epoch, read_quarantine(version, view)
-            standing = add_failures(before, told, committed, barrier.curr, self.clock())
-            self._record_quarantine(view, standing, generation)
-            return self._recompute(view, [key for key in keys if key not in told], mint, attempts)
+            quarantined = add_failures(before, errors, committed, barrier.curr, self.clock())
+            self._record_quarantine(view, quarantined, generation)
+            return self._recompute(view, [key for key in keys if key not in errors], mint, attempts)
         except RowFailed as failure:
             if len(keys) > 1:
                 middle = len(keys) // 2
@@ -172,8 +172,8 @@ class PartitionRun(DomainRun):
                 error = known.error  # which names the row as well
             committed = version.tables[view].committed_epoch
             before = read_quarantine(version, view)
-            standing = add_failures(before, {keys[0]: error}, committed, barrier.curr, self.clock())
-            self._record_quarantine(view, standing, generation)
+            quarantined = add_failures(before, {keys[0]: error}, committed, barrier.curr, self.clock())
+            self._record_quarantine(view, quarantined, generation)
             return []
 
     def _find_changed(self, view: str, version: Version, keys: Collection[str], reach: int) -> frozenset[str]:
@@ -193,18 +193,18 @@ class PartitionRun(DomainRun):
         return frozenset(changed)
 
     def _find_poison(
-        self, view: str, version: Version, barrier: Barrier, cuts: PartitionScopes, failure: RowFailed
+        self, view: str, version: Version, barrier: Barrier, scopes: PartitionScopes, failure: RowFailed
     ) -> Poison:
         """Return the partitions of a view on which an epoch fails."""
-        cut, held = cuts[view], version.tables.get(view)
-        old = held.committed_epoch if held is not None else None
+        scope, table_version = scopes[view], version.tables.get(view)
+        old = table_version.committed_epoch if table_version is not None else None
         touched = self._list_touched(view, version, old, barrier.curr)
 
         def fails(keys: Collection[str]) -> RowFailed | None:
-            probe = {**cuts, view: PartitionScope(cut.partitioning, only=frozenset(keys))}
+            probe = {**scopes, view: PartitionScope(scope.partitioning, only=frozenset(keys))}
             return self._try_view(view, version, barrier, probe)
 
-        return find_poison(view, touched, cut.behind, fails, failure)
+        return find_poison(view, touched, scope.behind, fails, failure)
 
     def _list_touched(self, view: str, version: Version, old: int | None, new: int) -> tuple[str, ...]:
         """Return the partitions of the rows that a view reads and that change in (old, new], of a first build all; not more than
@@ -223,11 +223,11 @@ class PartitionRun(DomainRun):
         return self.executor.partitions(task, scans, MOST_CANDIDATES)
 
     def _try_view(
-        self, view: str, version: Version, barrier: Barrier, cuts: PartitionScopes
+        self, view: str, version: Version, barrier: Barrier, scopes: PartitionScopes
     ) -> RowFailed | None:
         """Return on what an epoch of a view under `cuts` fails, None if it does not; nothing is committed."""
         try:
-            self.compute(version, barrier, cuts, upto=view)
+            self.compute(version, barrier, scopes, upto=view)
         except RowFailed as failure:
             if failure.view == view:
                 return failure.with_traceback(None)
@@ -239,19 +239,19 @@ class PartitionRun(DomainRun):
         for view, failures in found.items():
             errors = {key: str(one) for key, one in name_rows(failures).items()}
             with suppress(Fenced, Conflict):  # another process has gone on: it finds out by itself
-                standing = dict(read_quarantine(self.store.refresh(), view))
-                for key in errors.keys() & standing.keys():
-                    standing[key] = msgspec.structs.replace(standing[key], error=errors[key])
+                quarantined = dict(read_quarantine(self.store.refresh(), view))
+                for key in errors.keys() & quarantined.keys():
+                    quarantined[key] = msgspec.structs.replace(quarantined[key], error=errors[key])
                 if errors:
-                    self._record_quarantine(view, standing, generation)
+                    self._record_quarantine(view, quarantined, generation)
 
     def _record_quarantine(
-        self, view: str, standing: Mapping[str, QuarantinedPartition], generation: int
+        self, view: str, quarantined: Mapping[str, QuarantinedPartition], generation: int
     ) -> None:
         """Write down how the quarantine stands after an attempt, whose barrier is closed."""
         self.store.commit(
             Commit(
-                catalog=encode_quarantine(view, standing)
+                catalog=encode_quarantine(view, quarantined)
                 | close_barrier(self.store.version, self.domain.name),
                 writer=self.domain.writer,
                 generation=generation,

@@ -34,9 +34,10 @@ def wait_for_creation(epochs: EpochRunner, views: Collection[str], seconds: floa
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             why = {wait.domain: wait.reason for wait in list_waits(version, stored, runner.clock())}
-            told = "; ".join(f"{name}: {why.get(name, 'it is being computed')}" for name in left)
+            reasons = "; ".join(f"{name}: {why.get(name, 'it is being computed')}" for name in left)
             raise EpochFailed(
-                f"after {seconds:g} s these are not created yet: {told}. They continue in the background: WAIT again, or look at "
+                f"after {seconds:g} s these are not created yet: {reasons}. They continue in the "
+                f"background: WAIT again, or look at "
                 f"`tideline status --waits`"
             )
         steps = {name: (c.fragment, c.rows) for name, c in list_creations(version).items() if name in left}

@@ -53,19 +53,20 @@ def check_change(
     before = task.tables.get(task.table.name)
     if task.old is None or before is None or task.piece is not None:
         return
-    stands = np.zeros(rows.num_rows, dtype=bool)
+    existed = np.zeros(rows.num_rows, dtype=bool)
     if rows.num_rows:
         keys = rows.select(list(task.table.primary_key))
         found, _ = reader.lookup(before, keys, task.old, columns=keys.column_names[:1], null_safe=True)
-        stands[found] = True
-    told = [done.inserted, done.updated, done.deleted]
-    seen = [int((puts & ~stands).sum()), int((puts & stands).sum()), int((~puts & stands).sum())]
-    if told != seen:
+        existed[found] = True
+    reported = [done.inserted, done.updated, done.deleted]
+    counted = [int((puts & ~existed).sum()), int((puts & existed).sum()), int((~puts & existed).sum())]
+    if reported != counted:
         raise build_assumption_error(
             OLD_ROWS,
-            f"{task.table.name} in ({task.old}, {task.new}] is said to get {told[0]} rows, change {told[1]} and lose {told[2]}; "
-            f"by the rows that stand there it is {seen[0]}, {seen[1]} and {seen[2]}, beside "
-            f"{int((~puts & ~stands).sum())} deletions of nothing",
+            f"{task.table.name} in ({task.old}, {task.new}] is said to get {reported[0]} rows, change "
+            f"{reported[1]} and lose {reported[2]}; "
+            f"by the rows that stand there it is {counted[0]}, {counted[1]} and {counted[2]}, beside "
+            f"{int((~puts & ~existed).sum())} deletions of nothing",
         )
 
 
@@ -88,21 +89,21 @@ def _check_closed(reader: Reader, task: FragmentTask, rows: pa.Table) -> None:
 
 
 def check_retained_frame(
-    reader: Reader, task: FragmentTask, kept: Sequence[NetChange], anew: Sequence[NetChange]
+    reader: Reader, task: FragmentTask, retained: Sequence[NetChange], anew: Sequence[NetChange]
 ) -> None:
     """Check `KEPT_FRAME` of an epoch that was computed by a kept frame and `anew`."""
-    told = _find_difference(reader, task, kept, anew)
-    if told is not None:
-        raise build_assumption_error(KEPT_FRAME, f"{told} by a new frame")
+    difference = _find_difference(reader, task, retained, anew)
+    if difference is not None:
+        raise build_assumption_error(KEPT_FRAME, f"{difference} by a new frame")
 
 
 def check_released_rows(
     reader: Reader, task: FragmentTask, made: Sequence[NetChange], over_all: Sequence[NetChange]
 ) -> None:
     """Check `LET_GO` of an epoch that was computed `over_all` rows of the states that it looks up, the hidden ones too."""
-    told = _find_difference(reader, task, made, over_all)
-    if told is not None:
-        raise build_assumption_error(LET_GO, f"{told} over hidden rows as well")
+    difference = _find_difference(reader, task, made, over_all)
+    if difference is not None:
+        raise build_assumption_error(LET_GO, f"{difference} over hidden rows as well")
 
 
 def include_hidden_rows(task: FragmentTask) -> FragmentTask | None:

@@ -35,9 +35,9 @@ from engine.sql.incremental.rules import (
     TimedRows,
     WindowRecompute,
 )
-from engine.sql.incremental.state_expiry import find_closing_filters
-from engine.sql.incremental.table_columns import reads_expiring
+from engine.sql.incremental.states.table_columns import reads_expiring
 from engine.sql.incremental.temporal_joins import find_arriving_side
+from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
 from engine.sql.plan import Aggregate, Project, Recompute, TemporalFilter, TopN, list_scans
 
 
@@ -66,10 +66,10 @@ def run_fragment(
     """Compute a task of `build_task` over a version; return what was done, and the commit that makes it visible."""
     table = task.fragment.table
     computed = executor.compute(task)
-    written = computed.written
+    changes = computed.changes
     commit = Commit(
         create=() if task.old is not None else (task.table,),
-        writes={table: tuple(sst for change in written for sst in change.ssts)},
+        writes={table: tuple(sst for change in changes for sst in change.ssts)},
         epochs={table: task.new},
         acks={name: {table: task.new} for name in dependencies},
     )
@@ -77,15 +77,15 @@ def run_fragment(
         task.old,
         task.new,
         task.rows,
-        sum(change.inserted for change in written),
-        sum(change.updated for change in written),
-        sum(change.deleted for change in written),
+        sum(change.inserted for change in changes),
+        sum(change.updated for change in changes),
+        sum(change.deleted for change in changes),
         dict(computed.seconds),
         describe_expiry(version, table, dependencies) if task.whole else None,
         computed.rows_read,
-        sum(change.again for change in written),
+        sum(change.again for change in changes),
         table,
-        sum(change.driver_bytes for change in written),
+        sum(change.driver_bytes for change in changes),
         computed.skew,
     )
     return done, commit
@@ -113,9 +113,9 @@ def describe_expiry(version: Version, name: str, dependencies: tuple[str, ...]) 
     if name in list_replaced_tables(version):
         return f"{name} has got another query: the difference was committed"
     own = version.tables[name].committed_epoch
-    cut = [(table, version.tables[table].safe_epoch) for table in dependencies]
+    safe_epochs = [(table, version.tables[table].safe_epoch) for table in dependencies]
     logs = ", ".join(
-        f"that of {table} begins at epoch {format_epoch(safe)}" for table, safe in cut if safe > own
+        f"that of {table} begins at epoch {format_epoch(safe)}" for table, safe in safe_epochs if safe > own
     )
     at = format_epoch(own)
     return (

@@ -54,8 +54,8 @@ def request_mutation(store: Hummock, view: str, mutation: Mutation, value: int |
     commit_with_retry(store, attempt, ASK)
 
 
-def _require_same_domain(seen: Version, domain: str) -> Precondition:
-    return require_all(require_same_queue(seen, domain), require_same_catalog(seen))
+def _require_same_domain(base: Version, domain: str) -> Precondition:
+    return require_all(require_same_queue(base, domain), require_same_catalog(base))
 
 
 def apply_mutations(
@@ -73,8 +73,10 @@ def apply_mutations(
         control = read_control(version, domain.name)
         if not control.asked:
             return control
-        held = [version.tables[table].committed_epoch for table in domain.tables if table in version.tables]
-        after = apply_mutation(control, max(held, default=0), clock())
+        committed = [
+            version.tables[table].committed_epoch for table in domain.tables if table in version.tables
+        ]
+        after = apply_mutation(control, max(committed, default=0), clock())
         altered = find_misplaced_tables(version, load_catalog(version), domain, after)
         taken = Commit(
             catalog=encode_control(domain.name, after),
@@ -86,6 +88,6 @@ def apply_mutations(
         commit_once(store, partial(store.commit, taken))
 
 
-def _require_unchanged(seen: Version, domain: str, altered: Mapping[str, Table]) -> Precondition:
-    tables = require_unaltered(*(seen.tables[name] for name in altered))
-    return require_all(require_same_queue(seen, domain), tables)
+def _require_unchanged(base: Version, domain: str, altered: Mapping[str, Table]) -> Precondition:
+    tables = require_unaltered(*(base.tables[name] for name in altered))
+    return require_all(require_same_queue(base, domain), tables)

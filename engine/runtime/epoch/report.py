@@ -116,12 +116,12 @@ class FlushReport:
     def raise_for_quarantine(self) -> None:
         """Raise EpochFailed that names every partition that stays behind and why; do nothing if none does."""
         if self.quarantined:
-            told = [
+            lines = [
                 f"view {r.view}, partition {k} {t}"
                 for r in self.quarantined
                 for k, t in r.quarantined.items()
             ]
-            raise EpochFailed("all else is up to date, but not every partition:\n" + "\n".join(told))
+            raise EpochFailed("all else is up to date, but not every partition:\n" + "\n".join(lines))
 
     def raise_for_errors(self) -> None:
         """Raise EpochFailed that names every view that failed and why; do nothing if none did."""

@@ -96,8 +96,8 @@ def _read_new_rows(
     store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo]
 ) -> Iterator[pa.Table]:
     """Yield the rows of files that hold no key twice, at most CHECKED_AT_ONCE together; no file is read as a whole."""
-    shown = _list_visible_columns(relation)
-    sources, names = [column.storage_name for column in shown], [column.name for column in shown]
+    visible = _list_visible_columns(relation)
+    sources, names = [column.storage_name for column in visible], [column.name for column in visible]
     some: list[pa.Table] = []
     for rows in _read_puts(store, table, ssts, sources):
         if some and sum(part.num_rows for part in some) + rows.num_rows > CHECKED_AT_ONCE:
@@ -163,13 +163,13 @@ def _find_broken_rows(schema: Any, rows: pa.Table) -> tuple[int, list[str]]:
             schema.validate(_build_frame(rows, [field.name for field in far]), lazy=True)
     except SchemaErrors as error:
         cases = error.failure_cases
-        told = []
+        failures_text = []
         for (column, check), failures in cases.groupby(["column", "check"], dropna=False, sort=False):
             values = ", ".join(
                 _format_value(value) for value in failures["failure_case"].head(SHOWN_FAILURES)
             )
-            told.append(f"column {column}, {check}: {len(failures)} rows, such as {values}")
-        return len(cases), told
+            failures_text.append(f"column {column}, {check}: {len(failures)} rows, such as {values}")
+        return len(cases), failures_text
     except SchemaError as error:
         return 1, [str(error)]
     return 0, []

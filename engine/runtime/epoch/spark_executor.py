@@ -60,9 +60,9 @@ class SparkExecutor:
     """Runs tasks in a Spark session that starts when it is first needed."""
 
     def __init__(
-        self, store: Hummock, spark: Callable[[], SparkSession], *, large_apart: bool = False
+        self, store: Hummock, spark: Callable[[], SparkSession], *, separate_large: bool = False
     ) -> None:
-        self._store, self._session, self._large_apart = store, spark, large_apart
+        self._store, self._session, self._separate_large = store, spark, separate_large
         self._prepared = PreparedFrames()
         self._mark = f"tideline-{uuid.uuid4()}"
         self._used: SparkSession | None = None
@@ -74,7 +74,7 @@ class SparkExecutor:
 
     def _open_session(self, task: FragmentTask | None = None) -> SparkSession:
         session = self._used = self._session()
-        if self._large_apart:
+        if self._separate_large:
             large = task is not None and task.is_large
             session = share_session(session) if large else session  # it needs other settings than small ones
             share_fairly(session, "large" if large else "small")
@@ -85,7 +85,7 @@ class SparkExecutor:
     def _choose_cores(self, task: FragmentTask, spark: SparkSession) -> int:
         """Return on how many cores a task may run: a large one leaves one to the small ones that run meanwhile."""
         cores = count_parallel_tasks(spark)
-        return max(1, cores - 1) if self._large_apart and task.is_large else cores
+        return max(1, cores - 1) if self._separate_large and task.is_large else cores
 
     def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
         """Write the rows of a source, as they were at an epoch, as files."""
@@ -103,9 +103,9 @@ class SparkExecutor:
         A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
         """
         done = self._compute_checked(task)
-        passed = sum(change.driver_bytes for change in done.written)
+        passed = sum(change.driver_bytes for change in done.changes)
         self._store.counters.add_driver_bytes(f"epoch {task.fragment.table}", passed)
-        skew = describe_skew(task.fragment.table, (change.load for change in done.written))
+        skew = describe_skew(task.fragment.table, (change.load for change in done.changes))
         if skew is not None:
             _LOG.warning("%s", skew)
         return replace(done, skew=skew)
@@ -116,8 +116,8 @@ class SparkExecutor:
             return TaskResult((), {"plan": time.perf_counter() - started})
         copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
         if isinstance(task.fragment.rule, IndexCopy) and copied:
-            written = self._copy_index(task)
-            return TaskResult(written, {"write": time.perf_counter() - started})
+            changes = self._copy_index(task)
+            return TaskResult(changes, {"write": time.perf_counter() - started})
         try:
             return self._run_action(task, exact=False)
         except PySparkException as error:
@@ -166,9 +166,9 @@ class SparkExecutor:
                 raise
             if task.again is not None:
                 raise RowFailed(format_reason(error)) from error
-            seen = replace(context, old=None if task.whole else context.old, exact=True)
+            exact_context = replace(context, old=None if task.whole else context.old, exact=True)
             raise build_row_error(
-                error, task.fragment, seen, self._store.reader, compute_fragment_change
+                error, task.fragment, exact_context, self._store.reader, compute_fragment_change
             ) from error
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
         read = count_rows_read(task.again, context) if task.again is not None else 0

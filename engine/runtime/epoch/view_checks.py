@@ -12,7 +12,7 @@ from itertools import islice
 from textwrap import shorten
 
 from engine.arrow import as_rows
-from engine.assumptions import CHECK_STANDS
+from engine.assumptions import CHECK_UNCHANGED
 from engine.errors import CheckFailed
 from engine.hummock import Reader, TableVersion, Version
 from engine.hummock.epoch import format_epoch_time
@@ -62,7 +62,7 @@ def check_views(
     entries: dict[str, str | None] = {}
     broken: dict[str, ViewCheckResults] = {}
     partitions: dict[str, dict[str, str]] = {}
-    told: list[str] = []
+    messages: list[str] = []
     whole = False
     for view in views:
         relation = stored.catalog.relations[view]
@@ -73,21 +73,21 @@ def check_views(
         failing = {n: one for n, one in results.items() if not one.passed and one.severity == "error"}
         for check in (check for check in relation.checks if check.name in failing):
             found = BrokenChecks(executor, stored).find_partitions(view, check, staged.after, staged.epoch)
-            apart = None if found is None else found - staged.behind.get(view, frozenset())
-            if apart is not None and not apart:
+            failing_keys = None if found is None else found - staged.behind.get(view, frozenset())
+            if failing_keys is not None and not failing_keys:
                 del failing[check.name]
-            whole = whole or apart is None
-            for key in apart or ():
+            whole = whole or failing_keys is None
+            for key in failing_keys or ():
                 of_it = partitions.setdefault(view, {})
                 of_it[key] = "; ".join(
                     filter(None, [of_it.get(key), _format_check(relation, check, results)])
                 )
         if failing:
             broken[view] = ViewCheckResults(results, staged.epoch)
-            told.append(_format_failure(relation, failing, results, staged.before))
+            messages.append(_format_failure(relation, failing, results, staged.before))
         entries |= record_check_results(staged.before, view, ViewCheckResults(results))
     if broken:
-        raise CheckFailed("\n".join(told), broken, {} if whole else partitions)
+        raise CheckFailed("\n".join(messages), broken, {} if whole else partitions)
     return entries
 
 
@@ -116,11 +116,11 @@ class _CheckEvaluation:
         known = self.known.get(check.name)
         if known is None or not self.brought.isdisjoint({check.counts, check.breaks}):
             return self._query_check(check)
-        if should_verify() and (asked := self._query_check(check)) != known:
+        if should_verify() and (recounted := self._query_check(check)) != known:
             raise build_assumption_error(
-                CHECK_STANDS,
+                CHECK_UNCHANGED,
                 f"check {check.name} of {self.relation.name}, of which the epoch is said to touch nothing, came out as "
-                f'"{known.text}" before; asked again it is "{asked.text}"',
+                f'"{known.text}" before; asked again it is "{recounted.text}"',
             )
         return known
 
@@ -149,7 +149,7 @@ class _CheckEvaluation:
         left = sum(self._read_counts(self.after, check.counts).values())
         if not touched and had != left:
             raise build_assumption_error(
-                CHECK_STANDS,
+                CHECK_UNCHANGED,
                 f"{self.relation.name}, whose count the epoch is said not to touch, had {had} rows before and has {left}",
             )
         if had - left <= had * check.limit:
@@ -162,13 +162,13 @@ class _CheckEvaluation:
         table = version.tables[name]
         if version is self.after and name in self._counted:
             return self._counted[name]
-        tells = FAILED in table.schema.names
+        by_check = FAILED in table.schema.names
         found: dict[int, int] = {}
         for rows in self.reader.scan(
-            table, table.committed_epoch, columns=[FAILED, ROWS] if tells else [ROWS]
+            table, table.committed_epoch, columns=[FAILED, ROWS] if by_check else [ROWS]
         ):
             track_bytes(rows.nbytes)
-            keys = rows.column(FAILED).to_pylist() if tells else [0] * rows.num_rows
+            keys = rows.column(FAILED).to_pylist() if by_check else [0] * rows.num_rows
             for key, count in zip(keys, rows.column(ROWS).to_pylist(), strict=True):
                 assert key is not None and count is not None  # as the hidden view counts
                 found[key] = count
@@ -179,13 +179,13 @@ class _CheckEvaluation:
     def _list_broken_keys(self, table: TableVersion, check: Check) -> Iterator[str]:
         """Yield the keys of the rows that break a check, in words."""
         columns = self.stored.catalog.relations[check.breaks].columns
-        shown = [
+        visible = [
             column for column in columns if not column.hidden and column.storage_name not in (FAILED, ROWS)
         ]
-        names = {column.storage_name: column.name for column in shown[:MOST_COLUMNS]}
-        wanted = [*names, FAILED] if check.kind == "rows" else list(names)
+        names = {column.storage_name: column.name for column in visible[:MOST_COLUMNS]}
+        columns_read = [*names, FAILED] if check.kind == "rows" else list(names)
         read = 0
-        for rows in self.reader.scan(table, table.committed_epoch, columns=wanted):
+        for rows in self.reader.scan(table, table.committed_epoch, columns=columns_read):
             track_bytes(rows.nbytes)
             for row in as_rows(rows.slice(0, MOST_READ - read)):
                 if check.kind != "rows" or row[FAILED] >> check.bit & 1:

@@ -31,11 +31,11 @@ class BrokenChecks:
         how = find_partitioning(self.stored, view)
         if how is None or check.kind not in ("rows", "groups"):
             return None
-        shown = {column.storage_name: column.name for column in self.stored.catalog.get(view).columns}
+        visible_names = {column.storage_name: column.name for column in self.stored.catalog.get(view).columns}
         fragment = self.stored.plans[check.breaks].fragments[-1]
-        held = {name for name, _ in fragment.columns}
-        by = tuple(shown[name] for name in how.columns)
-        if not held.issuperset(by):
+        available = {name for name, _ in fragment.columns}
+        by = tuple(visible_names[name] for name in how.columns)
+        if not available.issuperset(by):
             return None
         read = (*by, FAILED) if check.kind == "rows" else by
         items = tuple((name, name) for name in read)

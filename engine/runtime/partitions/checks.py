@@ -27,9 +27,9 @@ def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
         derive_partitioning(plan, relation.options)
     except NotPartitionable as error:
         option = PARTITION_BY if PARTITION_BY in relation.options else PARTITIONS
-        wanted = relation.options[option]
-        shown = [column.name for column in relation.columns if not column.hidden]
-        usable = list_usable_columns(plan, shown)
+        option_value = relation.options[option]
+        visible = [column.name for column in relation.columns if not column.hidden]
+        usable = list_usable_columns(plan, visible)
         if usable:
             hint = f"{relation.name} can be divided by {' or '.join(usable)}: WITH (partition_by = '{usable[0]}')"
             hint += (
@@ -39,7 +39,7 @@ def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
             hint = "no column of the view is part of the key of every operator: leave the option out, or group and join by one"
         found = re.search(rf"\b{option}\b", relation.sql, re.IGNORECASE)
         raise unsupported_error_at(
-            f"{relation.name} cannot be divided by {option} = '{wanted}': {error}",
+            f"{relation.name} cannot be divided by {option} = '{option_value}': {error}",
             relation.sql,
             found.start() if found else 0,
             hint,

@@ -35,12 +35,12 @@ def append_partitions(
     if change is None:
         return select(difference_made, columns, (AGAIN, TRUE))
     if OPERATION in change.columns:
-        given: tuple[tuple[str, Expr], ...] = (
+        constants: tuple[tuple[str, Expr], ...] = (
             ("_w", Literal("0", "bigint")),
             *as_columns((WAS, OPERATION)),
             (AGAIN, FALSE),
         )
-        others = select(change, list(table.schema.names), *given)
+        others = select(change, list(table.schema.names), *constants)
         marked = select(difference_made, columns, (WAS, FALSE), (OPERATION, Literal("0")), (AGAIN, TRUE))
     else:
         others = select(change, columns, (AGAIN, FALSE))

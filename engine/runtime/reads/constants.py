@@ -27,8 +27,8 @@ def evaluate_constants(query: exp.Query, sql: str) -> pa.Table | None:
     found = [_evaluate_constant(item) for item in query.expressions]
     if not found or any(one is None for one in found):
         return None
-    told = [one for one in found if one is not None]
-    return pa.Table.from_arrays([array for _, array in told], names=[name for name, _ in told])
+    columns = [one for one in found if one is not None]
+    return pa.Table.from_arrays([array for _, array in columns], names=[name for name, _ in columns])
 
 
 def _evaluate_constant(item: exp.Expr) -> tuple[str, pa.Array[Any]] | None:

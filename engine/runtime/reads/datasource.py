@@ -71,8 +71,8 @@ class TidelineReader(DataSourceReader):
         names = [name for name, _ in self.items]
         for rows in self._read_rows(reader, partition):
             found = filter_rows(rows, self.predicates)
-            shown = pa.Table.from_arrays([found.column(column) for _, column in self.items], names=names)
-            yield from shown.combine_chunks().to_batches()
+            renamed = pa.Table.from_arrays([found.column(column) for _, column in self.items], names=names)
+            yield from renamed.combine_chunks().to_batches()
 
     def _read_rows(self, reader: Reader, partition: _HashRange) -> Iterator[pa.Table]:
         columns = list(
@@ -109,25 +109,25 @@ class TidelineDataSource(DataSource):
             raise TidelineError(f"view {table} has not been computed yet: run FLUSH")
         return store, stored, relation
 
-    def _list_items(self, relation: Relation, wanted: list[str] | None) -> tuple[tuple[str, str], ...]:
+    def _list_items(self, relation: Relation, columns: list[str] | None) -> tuple[tuple[str, str], ...]:
         known = {column.name: column.storage_name for column in relation.columns if not column.hidden}
-        for name in wanted or ():
+        for name in columns or ():
             if name not in known:
                 raise TidelineError(
                     f"{relation.name} has no column {name}; its columns are {', '.join(known)}"
                 )
-        return tuple((name, known[name]) for name in (known if wanted is None else wanted))
+        return tuple((name, known[name]) for name in (known if columns is None else columns))
 
     def schema(self) -> StructType:
         """Return the schema of the columns asked for, by default all that are visible."""
         store, _, relation = self._open()
-        given = self.options.get("columns")
-        wanted = None if given is None else [part.strip() for part in given.split(",")]
+        text = self.options.get("columns")
+        requested = None if text is None else [part.strip() for part in text.split(",")]
         schema = store.version.tables[relation.name].schema
         return derive_spark_schema(
             pa.schema(
                 pa.field(name, schema.field(column).type)
-                for name, column in self._list_items(relation, wanted)
+                for name, column in self._list_items(relation, requested)
             )
         )
 

@@ -42,15 +42,15 @@ def answer_locally(
     enough = _limit_rows(point)
     if table.row_count > LOCAL_SCAN_ROWS and (enough is None or point.predicates):
         return None
-    kept, rows = [], 0
+    parts, rows = [], 0
     for batch in _scan_batches(store, table, epoch, columns, point.predicates):
         found = filter_rows(pa.Table.from_batches([batch]), point.predicates)
-        kept.append(found)
+        parts.append(found)
         rows += found.num_rows
         if enough is not None and rows >= enough:
             break
     empty = pa.schema([table.schema.field(name) for name in columns]).empty_table()
-    return evaluate_point_read(pa.concat_tables(kept) if kept else empty, point, filtered=True)
+    return evaluate_point_read(pa.concat_tables(parts) if parts else empty, point, filtered=True)
 
 
 def _limit_rows(point: PointRead) -> int | None:
@@ -77,21 +77,23 @@ def _scan_batches(
 
 def build_point_keys(table: TableVersion, predicates: tuple[Predicate, ...]) -> pa.Table | None:
     """Return the keys that equalities and INs fix, if they fix all of the distribution key with values of its types."""
-    given: dict[str, tuple[Any, ...]] = {}
+    values_of: dict[str, tuple[Any, ...]] = {}
     for predicate in predicates:
-        if predicate.op in ("=", "in") and predicate.column not in given:
-            given[predicate.column] = tuple(
+        if predicate.op in ("=", "in") and predicate.column not in values_of:
+            values_of[predicate.column] = tuple(
                 dict.fromkeys(value for value in predicate.values if value is not None)
             )
     names = table.distribution_key
-    if not names or not set(names) <= set(given):
+    if not names or not set(names) <= set(values_of):
         return None
     count = 1
     for name in names:
-        count *= len(given[name])
+        count *= len(values_of[name])
     if count > MOST_KEYS:
         return None
-    rows = [dict(zip(names, values, strict=True)) for values in itertools.product(*(given[n] for n in names))]
+    rows = [
+        dict(zip(names, values, strict=True)) for values in itertools.product(*(values_of[n] for n in names))
+    ]
     return _convert_keys(table, rows)
 
 

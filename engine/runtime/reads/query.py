@@ -49,40 +49,44 @@ class QueryRequest:
 
 
 def answer_query(
-    store: Hummock, stored: StoredCatalog, spark: Callable[[], SparkSession], asked: QueryRequest
+    store: Hummock, stored: StoredCatalog, spark: Callable[[], SparkSession], request: QueryRequest
 ) -> pa.Table:
     """Answer a query; the policy says at which epoch each of its tables is read, unless FOR SYSTEM_TIME AS OF does."""
-    pause = parse_pause(asked.query) if asked.dialect != "spark" else None
+    pause = parse_pause(request.query) if request.dialect != "spark" else None
     if pause is not None:
         store.clock.sleep(pause)
         return build_pause_result()
-    query, system = resolve_system_tables(inline_client_functions(asked.query, asked.dialect), stored.catalog)
-    asked = replace(asked, query=query)
+    query, system = resolve_system_tables(
+        inline_client_functions(request.query, request.dialect), stored.catalog
+    )
+    request = replace(request, query=query)
     if system:
-        return run_spark_query(store, stored, spark, asked, system)
-    answer = answer_from_store(store, stored, query, asked.sql, asked.dialect, asked.policy)
+        return run_spark_query(store, stored, spark, request, system)
+    answer = answer_from_store(store, stored, query, request.sql, request.dialect, request.policy)
     if answer is not None:
         return answer
-    with locate_moment_errors(asked.sql):
-        return run_spark_query(store, stored, spark, asked)
+    with locate_moment_errors(request.sql):
+        return run_spark_query(store, stored, spark, request)
 
 
 def run_spark_query(
     store: Hummock,
     stored: StoredCatalog,
     spark: Callable[[], SparkSession],
-    asked: QueryRequest,
+    request: QueryRequest,
     system: tuple[str, ...] = (),
 ) -> pa.Table:
     """Return the rows of a query, computed by Spark; `system` are tables of the system that it reads."""
     version = store.version
-    given = {name: build_system_rows(stored.catalog, name, asked.dialect) for name in system}
+    system_rows = {name: build_system_rows(stored.catalog, name, request.dialect) for name in system}
     stored = add_system_tables(stored, system) if system else stored
-    query_tables(asked.query, stored.catalog, asked.sql)
-    written = build_spark_query(asked.query, stored.catalog, asked.dialect, make_view_prefix(), asked.sql)
-    tables = tuple(r.table for r in written.readings if r.moment is None and r.table not in given)
+    query_tables(request.query, stored.catalog, request.sql)
+    spark_query = build_spark_query(
+        request.query, stored.catalog, request.dialect, make_view_prefix(), request.sql
+    )
+    tables = tuple(r.table for r in spark_query.readings if r.moment is None and r.table not in system_rows)
     version = hide_expired_rows(version, tables, store.clock())
-    at = TablesAtEpochs(store, version, stored, choose_epochs(version, stored, tables, asked.policy))
+    at = TablesAtEpochs(store, version, stored, choose_epochs(version, stored, tables, request.policy))
     session = spark()
-    with register_temporary_views(session, at, written, given=given):
-        return run_spark_sql(session, written.text, asked.sql)
+    with register_temporary_views(session, at, spark_query, replacements=system_rows):
+        return run_spark_sql(session, spark_query.text, request.sql)

@@ -55,7 +55,7 @@ def register_temporary_views(
     tables: TablesAtEpochs,
     query: SparkQuery,
     *,
-    given: Mapping[str, pa.Table | DataFrame] | None = None,
+    replacements: Mapping[str, pa.Table | DataFrame] | None = None,
 ) -> Iterator[None]:
     """Make the tables of a query known to Spark at their epochs, or at the moment that a reading names, and the rows of its plan.
 
@@ -68,8 +68,10 @@ def register_temporary_views(
     made = []
     try:
         for reading in readings if query.planned is None else ():
-            if (given and reading.table in given) or stored.catalog.get(reading.table).is_pass_through:
-                found = (given or {}).get(reading.table)
+            if (replacements and reading.table in replacements) or stored.catalog.get(
+                reading.table
+            ).is_pass_through:
+                found = (replacements or {}).get(reading.table)
                 found = _read_visible_source(session, tables, reading, at_moments) if found is None else found
                 frame = create_frame(session, found) if isinstance(found, pa.Table) else found
                 frame.createOrReplaceTempView(reading.view)
@@ -77,8 +79,8 @@ def register_temporary_views(
                 continue
             table = version.tables[reading.table]
             relation = stored.catalog.get(reading.table)
-            shown = (c for c in relation.columns if not c.hidden or reading.whole)
-            items = tuple((column.name, column.storage_name) for column in shown)
+            visible = (c for c in relation.columns if not c.hidden or reading.whole)
+            items = tuple((column.name, column.storage_name) for column in visible)
             if reading.whole:
                 items = (*items, (WRITTEN_AT, WRITTEN_AT))
             at = tables.epochs[reading.table] if reading.moment is None else at_moments[reading.view]
@@ -89,7 +91,7 @@ def register_temporary_views(
             rows.frame.createOrReplaceTempView(reading.view)
             made.append(reading.view)
         if query.planned is not None:
-            frame = _build_plan_frame(session, tables, query.planned.plan, given or {})
+            frame = _build_plan_frame(session, tables, query.planned.plan, replacements or {})
             frame.createOrReplaceTempView(query.planned.view)
             made.append(query.planned.view)
         size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
@@ -102,15 +104,18 @@ def register_temporary_views(
 
 
 def _build_plan_frame(
-    session: SparkSession, tables: TablesAtEpochs, plan: Node, given: Mapping[str, pa.Table | DataFrame]
+    session: SparkSession,
+    tables: TablesAtEpochs,
+    plan: Node,
+    replacements: Mapping[str, pa.Table | DataFrame],
 ) -> DataFrame:
     """Return the rows of a plan over tables at their epochs."""
     store, version, stored, cores = tables.store, tables.version, tables.stored, count_parallel_tasks(session)
     rows = {}
     for scan in list_scans(plan):
         relation = stored.catalog.relations.get(scan.table)
-        if scan.table in given or (relation is not None and relation.is_pass_through):
-            found = given.get(scan.table)
+        if scan.table in replacements or (relation is not None and relation.is_pass_through):
+            found = replacements.get(scan.table)
             if found is None:
                 found = _read_source(session, tables, scan.table, tables.epochs[scan.table])
             frame = create_frame(session, found) if isinstance(found, pa.Table) else found
@@ -123,9 +128,17 @@ def _build_plan_frame(
         parts = count_partitions(table.row_count, cores)
         body = ReadTable(store.url, dict(store.options), source, scan.items, parts=parts)
         rows[scan] = read_table(session, body, table.schema).frame
-    held = sum(version.tables[scan.table].row_count for scan in rows if scan.table in version.tables)
+    row_count = sum(version.tables[scan.table].row_count for scan in rows if scan.table in version.tables)
     context = EpochContext(
-        session, store.url, store.options, version.tables, None, version.epoch, cores, held, given=rows
+        session,
+        store.url,
+        store.options,
+        version.tables,
+        None,
+        version.epoch,
+        cores,
+        row_count,
+        input_frames=rows,
     )
     return batch(plan, context)
 
@@ -147,8 +160,10 @@ def _read_visible_source(
         raise SqlError(f"the rows of source {reading.table} have no hidden columns", hint=hint)
     epoch = tables.epochs[reading.table] if reading.moment is None else moments[reading.view]
     found = _read_source(session, tables, reading.table, epoch)
-    shown = [c.name for c in tables.stored.catalog.get(reading.table).columns if not c.hidden]
-    return found.select(shown) if isinstance(found, pa.Table) else found.select(*(quote(c) for c in shown))
+    visible = [c.name for c in tables.stored.catalog.get(reading.table).columns if not c.hidden]
+    return (
+        found.select(visible) if isinstance(found, pa.Table) else found.select(*(quote(c) for c in visible))
+    )
 
 
 def _choose_epochs(

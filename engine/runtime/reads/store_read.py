@@ -29,9 +29,9 @@ def answer_from_store(
     policy: str = "consistent",
 ) -> pa.Table | None:
     """Return the rows of a query, or None where Spark should compute it; unknown names are told first, with their places."""
-    told = evaluate_constants(query, sql)
-    if told is not None:
-        return told
+    constants = evaluate_constants(query, sql)
+    if constants is not None:
+        return constants
     with locate_moment_errors(sql):
         version = store.refresh()
         query_tables(query, stored.catalog, sql)

@@ -76,9 +76,9 @@ def find_server(state: Path) -> WarmSpark | None:
     except OSError as error:
         raise EnvironmentNotReady(f"{path} cannot be read ({error.strerror}): remove it") from None
     with os.fdopen(descriptor, "rb") as file:
-        told = os.fstat(file.fileno())
+        file_stat = os.fstat(file.fileno())
         # Whoever can write it could send our statements to a server of their own.
-        if told.st_uid != os.getuid() or told.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if file_stat.st_uid != os.getuid() or file_stat.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise EnvironmentNotReady(f"{path} is open to other users of this machine: remove it")
         try:
             warm = msgspec.json.decode(file.read(), type=WarmSpark)
@@ -161,13 +161,13 @@ def _close_all() -> None:
 def hide_token(address: str) -> str:
     """Return an address as it may be shown."""
     host, _, parameters = address.partition(";")
-    shown = [one for one in parameters.split(";") if one and not one.startswith("token=")]
-    return ";".join([host, *shown])
+    public = [one for one in parameters.split(";") if one and not one.startswith("token=")]
+    return ";".join([host, *public])
 
 
 def _is_refused(error: Exception) -> bool:
-    told = str(error)
-    return "UNAUTHENTICATED" in told or "authentication token" in told.lower()
+    text = str(error)
+    return "UNAUTHENTICATED" in text or "authentication token" in text.lower()
 
 
 def _is_alive(process: int) -> bool:

@@ -44,12 +44,12 @@ def build_row_error(error: PySparkException, sql: str) -> TidelineError:
 def simplify_message(message: str) -> str:
     """Return the first line of a message of Spark's that a person reads, with the names that the user knows."""
     text = re.sub(r"\s+SQLSTATE: \w+", "", message).strip()
-    kept = [
+    lines = [
         line
         for line in text.splitlines()
         if line.strip() and not line.startswith(("==", "'", "+-", ":-", "SELECT", "JVM")) and "^^" not in line
     ]
-    first = re.sub(r"^\[[A-Z_.]+\] ", "", kept[0] if kept else text)
+    first = re.sub(r"^\[[A-Z_.]+\] ", "", lines[0] if lines else text)
     return re.sub(r"_q\d+_(\w+)", r"\1", first)
 
 
@@ -77,13 +77,13 @@ def _get_condition(error: PySparkException) -> str:
 
 def _locate_error(error: PySparkException, sql: str) -> tuple[int, int]:
     parameters = error.getMessageParameters() or {}
-    wanted = [
+    candidates = [
         parameters.get(key) for key in ("objectName", "routineName", "functionName", "relationName", "name")
     ]
     with contextlib.suppress(Exception):  # a client without the call: the names above have to do
-        wanted += [context.fragment() for context in error.getQueryContext() or ()]
-    wanted.append(parameters.get("sqlExpr"))
-    for text in wanted:
+        candidates += [context.fragment() for context in error.getQueryContext() or ()]
+    candidates.append(parameters.get("sqlExpr"))
+    for text in candidates:
         start = _find_piece(text, sql) if text else None
         if start is not None:
             before = sql[:start]

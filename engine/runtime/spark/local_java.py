@@ -29,7 +29,7 @@ LATE_OPTIMISATION = (
 """Java optimises what has run ten times as often as it asks by itself: most of Spark's planner is never worth it."""
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 OPTIONS_OF_THE_USER = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS")
-_APART = frozenset(" \t\n\"'\\")
+_SPECIAL = frozenset(" \t\n\"'\\")
 """What takes a line of options apart."""
 FEW_CORES = 2
 
@@ -108,7 +108,7 @@ def _compute_digest(text: str) -> str:
 
 def _join_options(options: Sequence[str]) -> str:
     """Return options as Spark takes them apart again: a folder's name may have blanks and quotes in it."""
-    return " ".join(_quote(option) if set(option) & _APART else option for option in options)
+    return " ".join(_quote(option) if set(option) & _SPECIAL else option for option in options)
 
 
 def _quote(option: str) -> str:
@@ -128,6 +128,6 @@ def _build_archive_options() -> list[str]:
 
 def _choose_collector() -> list[str]:
     """On few cores threads that collect beside the program take them from it; what somebody has chosen stays."""
-    given = [option for name in OPTIONS_OF_THE_USER for option in os.environ.get(name, "").split()]
-    chosen = any(option.startswith("-XX:+Use") and option.endswith("GC") for option in given)
+    options = [option for name in OPTIONS_OF_THE_USER for option in os.environ.get(name, "").split()]
+    chosen = any(option.startswith("-XX:+Use") and option.endswith("GC") for option in options)
     return [] if chosen or (os.cpu_count() or 1) > FEW_CORES else ["-XX:+UseSerialGC"]

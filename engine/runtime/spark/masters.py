@@ -85,25 +85,26 @@ def check_answers(master: str) -> None:
     """Raise EnvironmentNotReady if none of the addresses of a standalone master answers: Spark would try for a minute."""
     if not (places := _parse_addresses(master)):
         return
-    told = []
+    failures = []
     for host, port in places:
         try:
             with socket.create_connection((host, port), ANSWER_SECONDS):
                 return
         except OSError as error:
-            told.append(f"{host}:{port}: {error.strerror or error}")
+            failures.append(f"{host}:{port}: {error.strerror or error}")
         except UnicodeError:  # an empty part between two dots, or one that is too long
-            told.append(f"{host}:{port}: no name that a host has")
+            failures.append(f"{host}:{port}: no name that a host has")
     raise EnvironmentNotReady(
-        f"no Spark master answers at {master} ({'; '.join(told)}): start it, or name the right address in --spark or SPARK_REMOTE"
+        f"no Spark master answers at {master} ({'; '.join(failures)}): start it, or name the right address "
+        f"in --spark or SPARK_REMOTE"
     )
 
 
 def build_start_error(master: str, error: Exception) -> EnvironmentNotReady:
     """Return the error for a cluster at which Spark could not be started."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat")]
     why = next(
-        (line for line in told if "Exception" in line or "Error:" in line), told[0] if told else "no word"
+        (line for line in lines if "Exception" in line or "Error:" in line), lines[0] if lines else "no word"
     )
     if _parse_addresses(master) and ("nresponsive" in why or "null" in why):
         why = "it does not take applications"

@@ -40,10 +40,10 @@ def pack_archive(path: Path, python: str | None = None) -> int:
                 link = tarfile.TarInfo(f"bin/{name}")
                 link.type, link.linkname = tarfile.SYMTYPE, str(interpreter)
                 archive.addfile(link)
-            told = f"home = {interpreter.parent}\ninclude-system-site-packages = false\n".encode()
+            config = f"home = {interpreter.parent}\ninclude-system-site-packages = false\n".encode()
             file = tarfile.TarInfo("pyvenv.cfg")
-            file.size = len(told)
-            archive.addfile(file, io.BytesIO(told))
+            file.size = len(config)
+            archive.addfile(file, io.BytesIO(config))
             for source, name in _list_files():
                 archive.add(source, f"{packages}/{name}", recursive=False)
         partial.replace(path)
@@ -67,9 +67,9 @@ def _list_files() -> Iterator[tuple[Path, str]]:
 def _collect_distributions() -> list[Distribution]:
     """Return the distributions that are needed, and those that they require, as far as they are installed."""
     found: dict[str, Distribution] = {}
-    wanted = list(NEEDED)
-    while wanted:
-        name = re.sub(r"[-_.]+", "-", wanted.pop()).lower()
+    pending = list(NEEDED)
+    while pending:
+        name = re.sub(r"[-_.]+", "-", pending.pop()).lower()
         if name in found:
             continue
         try:
@@ -82,5 +82,5 @@ def _collect_distributions() -> list[Distribution]:
             continue
         for requirement in found[name].requires or ():
             if "extra ==" not in requirement and (match := _NAME.match(requirement)):
-                wanted.append(match[0])
+                pending.append(match[0])
     return [found[name] for name in sorted(found)]

@@ -60,9 +60,9 @@ class MachineFindings(msgspec.Struct, frozen=True):
     """What keeps it from reading the store."""
 
 
-def encode_findings(seen: msgspec.Struct) -> pa.RecordBatch:
+def encode_findings(findings: msgspec.Struct) -> pa.RecordBatch:
     """Return what a task has found as the one row that it answers with."""
-    return pa.RecordBatch.from_pydict({"seen": pa.array([msgspec.json.encode(seen)], pa.binary())})
+    return pa.RecordBatch.from_pydict({"seen": pa.array([msgspec.json.encode(findings)], pa.binary())})
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class ClusterProbe:
         for _ in batches:
             pass
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        seen = MachineFindings(socket.gethostname(), version, compute_engine_digest(), self._find_fault())
-        yield encode_findings(seen)
+        findings = MachineFindings(socket.gethostname(), version, compute_engine_digest(), self._find_fault())
+        yield encode_findings(findings)
 
     def _find_fault(self) -> str:
         if not self.path:
@@ -148,8 +148,8 @@ def read_executor_timeout() -> float:
 
 
 def _check_executors(session: SparkSession, master: str, store: str, path: str) -> None:
-    for seen in collect_task_answers(session, master, ClusterProbe(store, path)):
-        check_findings(msgspec.json.decode(seen, type=MachineFindings), master, store)
+    for answer in collect_task_answers(session, master, ClusterProbe(store, path)):
+        check_findings(msgspec.json.decode(answer, type=MachineFindings), master, store)
 
 
 def collect_task_answers(session: SparkSession, master: str, body: Body) -> list[bytes]:
@@ -173,26 +173,28 @@ def collect_task_answers(session: SparkSession, master: str, body: Body) -> list
         unmark_jobs(session, mark)
 
 
-def check_findings(seen: MachineFindings, master: str, store: str) -> None:
+def check_findings(findings: MachineFindings, master: str, store: str) -> None:
     """Raise EnvironmentNotReady if a machine's Python or engine is another one, or if it does not see the store."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if seen.python != own:
+    if findings.python != own:
         raise EnvironmentNotReady(
-            f"the executor on {seen.host} of {master} runs Python {seen.python}, and this process {own}: use the same minor "
+            f"the executor on {findings.host} of {master} runs Python {findings.python}, and this process "
+            f"{own}: use the same minor "
             "version at both, as functions go from one to the other"
         )
-    if seen.engine != compute_engine_digest():
+    if findings.engine != compute_engine_digest():
         raise EnvironmentNotReady(
-            f"the executor on {seen.host} of {master} has another version of `engine` than this process: {PACK_AGAIN}"
+            f"the executor on {findings.host} of {master} has another version of `engine` than this process: {PACK_AGAIN}"
         )
-    if seen.wrong and store.startswith("file:"):
+    if findings.wrong and store.startswith("file:"):
         raise EnvironmentNotReady(
-            f"the executor on {seen.host} of {master} does not see the store {store}, a folder of this machine: take a bucket "
+            f"the executor on {findings.host} of {master} does not see the store {store}, a folder of this "
+            f"machine: take a bucket "
             "(s3://bucket/prefix), or a folder that all machines have at the same path"
         )
-    if seen.wrong:
+    if findings.wrong:
         raise EnvironmentNotReady(
-            f"the executor on {seen.host} of {master} cannot read the store {store} ({seen.wrong}): give each worker's "
+            f"the executor on {findings.host} of {master} cannot read the store {store} ({findings.wrong}): give each worker's "
             "environment, or its machine's role, access to the bucket"
         )
 

@@ -65,7 +65,7 @@ _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 _CONFIGURED: weakref.WeakKeyDictionary[SparkSession, dict[str, str]] = weakref.WeakKeyDictionary()
 _CORES: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 """How many tasks run at the same time, of the sessions of servers."""
-_BESIDE: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
+_SHARED: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
 
 
 def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
@@ -119,14 +119,14 @@ def create_separate_session(session: SparkSession, settings: Mapping[str, str]) 
 
 def _prepare_session(session: SparkSession) -> SparkSession:
     silence_own_calls()
-    wanted = {**SETTINGS, **CHANGED_SETTINGS}
-    mark = f"{compute_functions_digest()} {sorted(wanted.items())}"
+    settings = {**SETTINGS, **CHANGED_SETTINGS}
+    mark = f"{compute_functions_digest()} {sorted(settings.items())}"
     is_marked = session.conf.get(PREPARED, None) == mark
     if is_in_process(session):  # a setting of it may have been changed since
         is_marked = is_marked and session in _OWN and _has_settings(session)
     if not is_marked:
         _check_class_cache(session)
-        for key, value in wanted.items():
+        for key, value in settings.items():
             session.conf.set(key, value)
         register_functions(session)
         session.conf.set(PREPARED, mark)
@@ -138,12 +138,12 @@ def _prepare_session(session: SparkSession) -> SparkSession:
 
 def _check_class_cache(session: SparkSession) -> None:
     """Warn where a Spark that somebody else has started keeps few classes; only its start can change that."""
-    kept = int(str(session.conf.get(CLASS_CACHE)))
-    if kept <= CLASSES_OF_SPARK:
+    cached = int(str(session.conf.get(CLASS_CACHE)))
+    if cached <= CLASSES_OF_SPARK:
         _LOG.warning(
             "this Spark keeps %s generated classes (%s): a project of many views compiles them again in each epoch; "
             "start it with %s=%s",
-            kept,
+            cached,
             CLASS_CACHE,
             CLASS_CACHE,
             CLASSES,
@@ -160,9 +160,11 @@ def _check_prepared(session: SparkSession) -> None:
     known = {function.name for function in session.catalog.listFunctions(pattern=f"{PREFIX}*")}
     lacking = sorted({function.name for function in FUNCTIONS} - known)
     if other or lacking:
-        told = [f"{key} = {found}" for key, found in other.items()] + [f"no function {n}" for n in lacking]
+        differences = [f"{key} = {found}" for key, found in other.items()] + [
+            f"no function {n}" for n in lacking
+        ]
         raise build_assumption_error(
-            PREPARED_SESSION, f"a session that says it is prepared has {', '.join(told)}"
+            PREPARED_SESSION, f"a session that says it is prepared has {', '.join(differences)}"
         )
 
 
@@ -180,9 +182,9 @@ def can_start_here(spark: SparkTarget | Callable[[], SparkTarget]) -> bool:
 
 def _find_shared_session(spark: SparkSession) -> SparkSession:
     """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
-    if spark not in _BESIDE:
-        _BESIDE[spark] = _clone_session(spark)
-    return _BESIDE[spark]
+    if spark not in _SHARED:
+        _SHARED[spark] = _clone_session(spark)
+    return _SHARED[spark]
 
 
 def _clone_session(session: SparkSession) -> SparkSession:
@@ -221,12 +223,12 @@ def count_parallel_tasks(spark: SparkSession) -> int:
     if is_in_process(spark):
         return int(spark.sparkContext.defaultParallelism)
     if spark not in _CORES:
-        told = spark.conf.get(PARALLELISM, None)
-        if told is None:  # into so many parts a server takes what nobody has said the parts of
+        count = spark.conf.get(PARALLELISM, None)
+        if count is None:  # into so many parts a server takes what nobody has said the parts of
             rows = spark.range(0, MOST_TASKS).selectExpr("spark_partition_id() AS part")
-            told = str(rows.distinct().count())
-            spark.conf.set(PARALLELISM, told)
-        _CORES[spark] = int(told)
+            count = str(rows.distinct().count())
+            spark.conf.set(PARALLELISM, count)
+        _CORES[spark] = int(count)
     return _CORES[spark]
 
 

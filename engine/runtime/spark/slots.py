@@ -13,30 +13,30 @@ class Slots:
     With `beside` a large one, which has a session of its own then, takes no more room than a small one.
     """
 
-    def __init__(self, count: int, *, beside: bool = False) -> None:
+    def __init__(self, count: int, *, separate_large: bool = False) -> None:
         self.count = max(1, count)
-        self.beside, self._large = beside, threading.Lock()
+        self.separate_large, self._large = separate_large, threading.Lock()
         self._free = threading.Semaphore(self.count)
-        self._turn = threading.Lock()
-        self._taken = 0
+        self._lock = threading.Lock()
+        self._in_use = 0
 
     @property
     def busy(self) -> bool:
         """Whether an epoch of a running view holds a slot or waits for one."""
-        return self._taken > 0
+        return self._in_use > 0
 
     @contextmanager
     def hold(self, alone: bool, building: bool = False) -> Iterator[None]:
         """Hold one slot, or all of them; a step of a backfill, which is `building`, is in nobody's way."""
-        need = self.count if alone and not self.beside else 1
-        self._taken += not building
-        with self._large if alone and self.beside else nullcontext():
-            with self._turn:  # who waits for all slots is not overtaken
+        need = self.count if alone and not self.separate_large else 1
+        self._in_use += not building
+        with self._large if alone and self.separate_large else nullcontext():
+            with self._lock:  # who waits for all slots is not overtaken
                 for _ in range(need):
                     self._free.acquire()
             try:
                 yield
             finally:
-                self._taken -= not building
+                self._in_use -= not building
                 for _ in range(need):
                     self._free.release()

@@ -38,12 +38,12 @@ def keep_memory() -> None:
     """Let the allocators keep what is freed: Arrow's, which is not loaded yet, and the C library's, if that is glibc."""
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
     library = ctypes.CDLL(None)
-    for option, value in _KEPT if hasattr(library, "mallopt") else ():
+    for option, value in _MALLOC_OPTIONS if hasattr(library, "mallopt") else ():
         library.mallopt(option, value)
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
-_KEPT = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 64 << 20))
+_MALLOC_OPTIONS = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 64 << 20))
 """Options of glibc's mallopt: large blocks too come from the heap, whose end is given back from 2 GiB on."""
 _settled: list[bool] = []
 IMPORTED = ("pyspark.worker", "pandas", "pyarrow.compute", "pyarrow.parquet", "engine.operators.compile")

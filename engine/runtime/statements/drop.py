@@ -53,8 +53,8 @@ def drop_relations(store: Hummock, statements: Sequence[Drop]) -> bool:
     """
     version = store.refresh()
     stored = load_catalog(version)
-    beside = {statement.name for statement in statements}
-    found = [_resolve_dropped(stored, statement, beside) for statement in statements]
+    dropped = {statement.name for statement in statements}
+    found = [_resolve_dropped(stored, statement, dropped) for statement in statements]
     named = {relation.name for relation in found if relation is not None}
     if not named:
         return False
@@ -63,7 +63,7 @@ def drop_relations(store: Hummock, statements: Sequence[Drop]) -> bool:
     return True
 
 
-def _resolve_dropped(stored: StoredCatalog, statement: Drop, beside: set[str]) -> Relation | None:
+def _resolve_dropped(stored: StoredCatalog, statement: Drop, dropped: set[str]) -> Relation | None:
     """Return the relation to drop, None if it may be missing and is; raises SqlError if it cannot be dropped so.
 
     Readers that are dropped `beside` it do not stand in the way.
@@ -80,10 +80,10 @@ def _resolve_dropped(stored: StoredCatalog, statement: Drop, beside: set[str]) -
         message = f"{relation.name} is a {relation.kind}, not a {statement.kind}"
         hint = f"write DROP {relation.kind.upper()} {relation.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    dependents = [name for name in list_readers(stored, relation.name) if name not in beside]
+    dependents = [name for name in list_readers(stored, relation.name) if name not in dropped]
     if dependents and not statement.cascade:
-        shown = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
-        message = f"{relation.name} is read by {', '.join(dependents)}: {shown}"
+        listed = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
+        message = f"{relation.name} is read by {', '.join(dependents)}: {listed}"
         hint = f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     return relation
@@ -154,8 +154,8 @@ def _collect_dropped(stored: StoredCatalog, named: set[str]) -> set[str]:
 
 def _find_unused_indexes(stored: StoredCatalog, gone: set[str]) -> set[str]:
     """Return the system's indexes that nothing uses but what goes."""
-    kept = [plan for name, plan in stored.plans.items() if name not in gone]
-    used = {index_name(table, by) for plan in kept for table, by in plan.indexes}
+    remaining = [plan for name, plan in stored.plans.items() if name not in gone]
+    used = {index_name(table, by) for plan in remaining for table, by in plan.indexes}
     for name, other in stored.catalog.relations.items():
         if other.kind == "index" and other.sql and name not in gone:
             used.update(other.depends_on)
@@ -173,10 +173,10 @@ def _release_holds(stored: StoredCatalog, gone: set[str], fragments: set[str]) -
     pins = _find_source_pins(stored, gone, inputs)
     for sink in (stored.catalog.get(name) for name in gone):
         if sink.kind == SINK:
-            for held, holds in zip((acks, pins), release_holds(sink), strict=True):
+            for merged, holds in zip((acks, pins), release_holds(sink), strict=True):
                 for table, consumers in holds.items():
                     if table not in gone | fragments:
-                        held.setdefault(table, {}).update(consumers)
+                        merged.setdefault(table, {}).update(consumers)
     return acks, pins
 
 
@@ -219,7 +219,7 @@ def resolve_parts(stored: StoredCatalog, statement: Several) -> tuple[Statement,
     return statement.parts
 
 
-def _require_unchanged(seen: Version) -> Precondition:
+def _require_unchanged(base: Version) -> Precondition:
     """Return the precondition that nobody changed the catalog, or asked a domain for a mutation, since `seen`."""
     message = "a domain was asked for a mutation at the same time; try again"
-    return require_all(require_same_catalog(seen), CONTROLS.require_all_same(seen, message))
+    return require_all(require_same_catalog(base), CONTROLS.require_all_same(base, message))

@@ -135,18 +135,20 @@ class _ChangeTask:
             ),
         ]
         """What a deletion tells: the key, and of a source the old row."""
-        self.shown = [name for name in self.columns if name in self.key or name not in self.left]
+        self.printed_columns = [name for name in self.columns if name in self.key or name not in self.left]
         self.needed = [c.name for c in relation.columns if c.name in self.key and relation.is_never_null(c)]
-        self._held: list[pa.Table] = []
+        self._buffered: list[pa.Table] = []
         self._rows = self._bytes = 0
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows that come after all others."""
-        given = pa.Table.from_batches([batch])
-        if PLACE not in given.column_names:
-            given = given.append_column(PLACE, pa.repeat(pa.scalar(COMES, pa.int64()), given.num_rows))
-        rows = self._filter_keyed(given)
-        self._held.append(rows)
+        incoming = pa.Table.from_batches([batch])
+        if PLACE not in incoming.column_names:
+            incoming = incoming.append_column(
+                PLACE, pa.repeat(pa.scalar(COMES, pa.int64()), incoming.num_rows)
+            )
+        rows = self._filter_keyed(incoming)
+        self._buffered.append(rows)
         self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
         if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
             self._write(last=False)
@@ -165,16 +167,16 @@ class _ChangeTask:
             lacking |= to_mask(rows.column(name).is_null())
         if not lacking.any():
             return rows
-        told = rows.filter(pa.array(lacking & ~_find_deleted(rows)))
-        nulls = [name for name in self.needed if told.column(name).null_count]
-        self._set_aside(told, f"the key {', '.join(nulls)} is null")
+        rejected = rows.filter(pa.array(lacking & ~_find_deleted(rows)))
+        nulls = [name for name in self.needed if rejected.column(name).null_count]
+        self._set_aside(rejected, f"the key {', '.join(nulls)} is null")
         return rows.filter(pa.array(~lacking))
 
     def _filter_fitting(self, rows: pa.Table) -> pa.Table:
         """Return the rows that can be taken; of the others those that come are set aside."""
         unfit = to_mask(rows.column(UNFIT).is_valid())
-        told = rows.filter(pa.array(unfit & ~_find_deleted(rows)))
-        self._set_aside(told, UNFIT)
+        rejected = rows.filter(pa.array(unfit & ~_find_deleted(rows)))
+        self._set_aside(rejected, UNFIT)
         return rows.filter(pa.array(~unfit)).drop_columns([UNFIT])
 
     def _set_aside(self, rows: pa.Table, reason: str) -> None:
@@ -183,20 +185,22 @@ class _ChangeTask:
         reasons = (
             as_values(some.column(UNFIT)) if reason == UNFIT else itertools.repeat(reason, some.num_rows)
         )
-        given = zip(as_values(some.column(PLACE)), reasons, as_rows(some.select(self.shown)), strict=True)
-        letters = [RejectedRow(place, why, _format_row(row)) for place, why, row in given]
+        rejected = zip(
+            as_values(some.column(PLACE)), reasons, as_rows(some.select(self.printed_columns)), strict=True
+        )
+        letters = [RejectedRow(place, why, _format_row(row)) for place, why, row in rejected]
         self.done.add_rejected(letters, rows.num_rows)
 
     def _write(self, *, last: bool) -> None:
-        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
-        rows = pa.concat_tables(held).combine_chunks() if held else None
+        buffered, self._buffered, self._rows, self._bytes = self._buffered, [], 0, 0
+        rows = pa.concat_tables(buffered).combine_chunks() if buffered else None
         if rows is None or not rows.num_rows:
             return
         starts = self._find_key_starts(rows)
         before, top, stored = self._fold(rows, starts)
         if not last:  # a key's rows may go on: what counts of its rows so far waits
             waiting = sorted({*stored[-1:][stored[-1:] >= 0].tolist(), int(top[-1])})
-            self._held = [before.take(to_positions(np.array(waiting)))]
+            self._buffered = [before.take(to_positions(np.array(waiting)))]
             top, stored = top[:-1], stored[:-1]
         self._emit(before, top, stored, few=last)
 

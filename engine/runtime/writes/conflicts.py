@@ -38,7 +38,7 @@ class Inserted(NamedTuple):
 def ingest_rows(
     store: Hummock,
     relation: Relation,
-    given: pa.Table,
+    incoming: pa.Table,
     precondition: Precondition | None = None,
     *,
     new_keys: bool = False,
@@ -51,10 +51,10 @@ def ingest_rows(
     def attempt() -> Inserted:
         version = store.version
         arrivals, check = ArrivingRows(store, version, relation), precondition
-        rows = arrivals.filter_late(given)
+        rows = arrivals.filter_late(incoming)
         steps: list[Operation] = [Put(rows, new_keys)] if rows.num_rows or not arrivals.late else []
         if relation.unique_key != relation.primary_key and not new_keys:
-            steps = [*build_deletes(store, version, relation, given), *steps]
+            steps = [*build_deletes(store, version, relation, incoming), *steps]
             check = require_unwritten(version, relation, precondition)
         writes = {relation.name: steps} if steps else {}
         epoch = store.ingest_batch(

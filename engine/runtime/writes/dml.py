@@ -219,10 +219,10 @@ def run_update(
 
     values = build_selection(relation, alias, value_items(untold), statement.sources, statement.where)
     reading = StatementRead(query, None if moves else "once", local, constants or {}, untold, values)
-    written = run.read_and_write(reading, put, statement, notice)
-    if written is None:
+    result = run.read_and_write(reading, put, statement, notice)
+    if result is None:
         return None
-    return run.return_beside(returned, written, alias)
+    return run.return_beside(returned, result, alias)
 
 
 def _parse_returning(run: StatementRun, statement: Update | DeleteFrom, alias: str) -> Returning:
@@ -270,7 +270,7 @@ def run_delete(
         return (Delete(gone.select(list(relation.primary_key))),), gone
 
     reading = StatementRead(query, "delete", None if statement.sources else query)
-    written = run.read_and_write(reading, drop, statement)
-    if written is None:
+    result = run.read_and_write(reading, drop, statement)
+    if result is None:
         return None
-    return run.return_beside(returned, written, alias)
+    return run.return_beside(returned, result, alias)

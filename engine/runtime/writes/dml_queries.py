@@ -116,9 +116,9 @@ def check_conflict_key(relation: Relation, conflict: OnConflict, sql: str) -> No
         raise sql_error(message, conflict.node, sql, "leave ON CONFLICT out")
     key = [column.name for column in list_unique_columns(relation)]
     if set(conflict.keys) != set(key) and (conflict.keys or conflict.assignments):
-        shown = ", ".join(key)
-        message = f"ON CONFLICT needs the primary key of {relation.name}, which is ({shown})"
-        raise sql_error(message, conflict.node, sql, f"write ON CONFLICT ({shown})")
+        key_text = ", ".join(key)
+        message = f"ON CONFLICT needs the primary key of {relation.name}, which is ({key_text})"
+        raise sql_error(message, conflict.node, sql, f"write ON CONFLICT ({key_text})")
 
 
 def refuse_append_only(relation: Relation, verb: str) -> None:
@@ -127,10 +127,10 @@ def refuse_append_only(relation: Relation, verb: str) -> None:
         raise InvalidRow(f"{verb} on {relation.name}: the table is APPEND ONLY, rows can only be inserted")
 
 
-def refuse_assignment(relation: Relation, name: str, given: str | None, node: exp.Expr, sql: str) -> None:
+def refuse_assignment(relation: Relation, name: str, actual: str | None, node: exp.Expr, sql: str) -> None:
     """Raise SqlError for a value of a type that a column takes from no door, whatever the value is."""
     column = next(column for column in relation.columns if column.name == name)
-    refuse_type(given, column.type, name, node, sql, relation.name)
+    refuse_type(actual, column.type, name, node, sql, relation.name)
 
 
 def refuse_assignments(
@@ -181,17 +181,17 @@ def build_update_items(relation: Relation, alias: str, changed: dict[str, exp.Ex
     return items
 
 
-def cast_to_fit(text: str, given: str, wanted: str, dialect: Dialect) -> str:
+def cast_to_fit(text: str, source: str, target: str, dialect: Dialect) -> str:
     """Return an expression of a type as the one that is cast to another: PostgreSQL rounds, and no number becomes infinite."""
-    if dialect != "spark" and wanted in INTEGRAL:
-        if given in ("float", "double"):
+    if dialect != "spark" and target in INTEGRAL:
+        if source in ("float", "double"):
             return f"BROUND({text}, 0)"
-        if given.startswith("decimal"):
+        if source.startswith("decimal"):
             return f"ROUND({text}, 0)"
-    if given == "double" and wanted == "float":
+    if source == "double" and target == "float":
         beyond = f"ABS({text}) <> DOUBLE('Infinity') AND ABS(CAST({text} AS FLOAT)) = FLOAT('Infinity')"
         return f"IF({beyond}, raise_error('a number is too large for a FLOAT column'), {text})"
-    if given == "interval" and wanted == "interval day to second":
+    if source == "interval" and target == "interval day to second":
         parts = ", ".join(f"EXTRACT({unit} FROM {text})" for unit in ("DAY", "HOUR", "MINUTE", "SECOND"))
         months = f"EXTRACT(YEAR FROM {text}) <> 0 OR EXTRACT(MONTH FROM {text}) <> 0"
         wrong = "raise_error('an interval column holds days and less, no months')"
@@ -213,8 +213,8 @@ def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> Mer
     refuse_key(relation, changed, sql)
     untold = refuse_assignments(relation, relation.name, changed, sql)
     t = relation.name
-    seen = {name: v if is_default(v) else qualify_columns(v, t) for name, v in changed.items()}
-    items = build_update_items(relation, t, seen)
+    qualified = {name: v if is_default(v) else qualify_columns(v, t) for name, v in changed.items()}
+    items = build_update_items(relation, t, qualified)
     both = exp.and_(
         *(
             exp.NullSafeEQ(
@@ -225,7 +225,7 @@ def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> Mer
         )
     )
     where = both if conflict.where is None else exp.and_(both, qualify_columns(conflict.where, t))
-    values = value_items({name: seen[name] for name in untold})
+    values = value_items({name: qualified[name] for name in untold})
     sources = (exp.to_table("excluded"),)
     return Merge(
         build_selection(relation, t, items, sources, where),

@@ -143,10 +143,12 @@ class StatementRun:
         tables = query_tables(query, self.stored.catalog, self.sql)
         version = self.store.refresh()
         epochs = choose_epochs(version, self.stored, tables)
-        written = build_spark_query(query, self.stored.catalog, self.dialect, make_view_prefix(), self.sql)
+        spark_query = build_spark_query(
+            query, self.stored.catalog, self.dialect, make_view_prefix(), self.sql
+        )
         session = self.spark()
-        with register_temporary_views(session, self._build_tables(version, epochs), written):
-            frame = analyze_sql(session, written.text, self.sql)
+        with register_temporary_views(session, self._build_tables(version, epochs), spark_query):
+            frame = analyze_sql(session, spark_query.text, self.sql)
             if self.dialect != "spark" and statement.columns is None:  # what a row lacks has its DEFAULT
                 columns = columns[: len(frame.columns)]
             if len(frame.columns) != len(columns):
@@ -163,7 +165,7 @@ class StatementRun:
             ]
             typed = frame.selectExpr(*items).toDF(*columns)
             rows = StatementQuery(
-                self.store, session, version, written, typed, self.sql, returned=bool(statement.returning)
+                self.store, session, version, spark_query, typed, self.sql, returned=bool(statement.returning)
             )
             return rows.read()
 
@@ -249,15 +251,15 @@ class StatementRun:
         name, session = self.relation.name, self.spark()
         if reading.untold and reading.values is not None:
             self._refuse_types(reading.untold, reading.values, version)
-        written = build_spark_query(
+        spark_query = build_spark_query(
             reading.query, self.stored.catalog, self.dialect, make_view_prefix(), self.sql
         )
-        others = tuple(reading.table for reading in written.readings if reading.table != name)
+        others = tuple(reading.table for reading in spark_query.readings if reading.table != name)
         only, returned = None if statement.sources else name, bool(statement.returning)
         epochs = {name: version.epoch, **choose_epochs(version, self.stored, others)}
-        with register_temporary_views(session, self._build_tables(version, epochs), written):
-            frame = analyze_sql(session, written.text, self.sql)
-            found = StatementQuery(self.store, session, version, written, frame, self.sql, only, returned)
+        with register_temporary_views(session, self._build_tables(version, epochs), spark_query):
+            frame = analyze_sql(session, spark_query.text, self.sql)
+            found = StatementQuery(self.store, session, version, spark_query, frame, self.sql, only, returned)
             return self._read_or_write(found, reading.rule, version.tables[name])
 
     def _build_tables(self, version: Version, epochs: Mapping[str, int]) -> TablesAtEpochs:
@@ -288,9 +290,9 @@ class StatementRun:
 
     def _build_body(self, table: TableVersion, rule: Rule, inline_bytes: int = 0) -> WriteRows:
         at = table.committed_epoch
-        seen = table.narrow(at, at) if rule in LOOKS_UP else None
+        version_at = table.narrow(at, at) if rule in LOOKS_UP else None
         options = dict(self.store.options)
-        return WriteRows(self.store.url, options, self.relation, table.table, rule, seen, inline_bytes)
+        return WriteRows(self.store.url, options, self.relation, table.table, rule, version_at, inline_bytes)
 
     def _commit(
         self,
@@ -317,10 +319,10 @@ class StatementRun:
         fresh = np.ones(rows.num_rows, dtype=bool)
         fresh[known] = False
         new, excluded = rows.filter(pa.array(fresh)), rows.take(pa.array(known))
-        shown = {"excluded": to_visible_names(relation, excluded)}
+        inputs = {"excluded": to_visible_names(relation, excluded)}
         if not _asks(conflict):  # a subquery may be of the table itself, and reads all of it
-            shown[relation.name] = to_visible_names(relation, old)
-        updated = self._merge(conflict, shown, self.store.refresh())
+            inputs[relation.name] = to_visible_names(relation, old)
+        updated = self._merge(conflict, inputs, self.store.refresh())
         assert isinstance(updated, pa.Table)
         return pa.concat_tables([new, complete_stored_rows(relation, updated, self.spark)])
 
@@ -349,20 +351,22 @@ class StatementRun:
         return self._query_over(merge.query, given, version)
 
     def _query_over(
-        self, query: exp.Select, given: Mapping[str, pa.Table | DataFrame], version: Version
+        self, query: exp.Select, replacements: Mapping[str, pa.Table | DataFrame], version: Version
     ) -> pa.Table | SpilledRows:
         """Return the rows of a query in which some tables have the rows that are given; spilled only if a frame is given."""
-        catalog = self._with_given(given)
+        catalog = self._with_given(replacements)
         query_tables(query, catalog, self.sql)
-        written = build_spark_query(query, catalog, self.dialect, make_view_prefix(), self.sql)
+        spark_query = build_spark_query(query, catalog, self.dialect, make_view_prefix(), self.sql)
         session = self.spark()
-        others = tuple(reading.table for reading in written.readings if reading.table not in given)
+        others = tuple(reading.table for reading in spark_query.readings if reading.table not in replacements)
         epochs = choose_epochs(version, self.stored, others)
-        with register_temporary_views(session, self._build_tables(version, epochs), written, given=given):
-            frame = analyze_sql(session, written.text, self.sql)
-            if all(isinstance(rows, pa.Table) for rows in given.values()):
+        with register_temporary_views(
+            session, self._build_tables(version, epochs), spark_query, replacements=replacements
+        ):
+            frame = analyze_sql(session, spark_query.text, self.sql)
+            if all(isinstance(rows, pa.Table) for rows in replacements.values()):
                 return track_rows(collect_rows(frame, self.sql))
-            found = StatementQuery(self.store, session, version, written, frame, self.sql)
+            found = StatementQuery(self.store, session, version, spark_query, frame, self.sql)
             options = dict(self.store.options)
             return gather_rows(frame, self.store.url, options, self.sql, found.inline_bytes)
 
@@ -379,7 +383,9 @@ class StatementRun:
         known = (*given, self.relation.name)
         others = tuple(reading.table for reading in written.readings if reading.table not in known)
         epochs = {self.relation.name: version.epoch, **choose_epochs(version, self.stored, others)}
-        with register_temporary_views(session, self._build_tables(version, epochs), written, given=given):
+        with register_temporary_views(
+            session, self._build_tables(version, epochs), written, replacements=given
+        ):
             types = [
                 one.dataType.simpleString() for one in analyze_sql(session, written.text, self.sql).schema
             ]
@@ -394,8 +400,8 @@ class StatementRun:
     def check_returning(self, items: tuple[exp.Expr, ...], alias: str | None) -> None:
         """Raise SqlError for what RETURNING cannot say of this table, before a row is written."""
         types = {column.name: to_arrow(column.type) for column in self.relation.columns}
-        shown = list_visible_columns(self.relation)
-        self.return_rows(items, pa.schema([(name, types[name]) for name in shown]).empty_table(), alias)
+        visible = list_visible_columns(self.relation)
+        self.return_rows(items, pa.schema([(name, types[name]) for name in visible]).empty_table(), alias)
 
     def check_foreign_returning(self, returned: Returning, rows: pa.Table, alias: str) -> None:
         """Raise SqlError for what RETURNING cannot say of rows that were read beside other tables, before one is written."""
@@ -415,15 +421,15 @@ class StatementRun:
         if not items:
             return None
         relation, alias = self.relation, alias or strip_schema(self.relation.name)
-        shown = list_visible_columns(relation)
-        rows = rows.select(list(shown))
+        visible = list_visible_columns(relation)
+        rows = rows.select(list(visible))
         names: list[str] = []
         for item in items:
             if isinstance(item, exp.Star) and not any(item.args.values()):
-                names += shown
+                names += visible
             elif (
                 isinstance(item, exp.Column)
-                and normalize_identifier(item.this) in shown
+                and normalize_identifier(item.this) in visible
                 and _is_of(item, alias)
             ):
                 names.append(normalize_identifier(item.this))

@@ -39,10 +39,10 @@ def is_surely_small(version: Version, query: SparkQuery, limit: int, *, only: st
         if only is not None and (reading.table != only or width):
             continue
         ssts = version.tables[reading.table].live_ssts
-        held = max(1, sum(sst.rows for sst in ssts))
+        row_count = max(1, sum(sst.rows for sst in ssts))
         times = 1 if only is not None else max(1, query.text.count(reading.view))
-        rows *= float(held) ** min(times, 20)
-        width += times * sum(sst.size for sst in ssts) / held
+        rows *= float(row_count) ** min(times, 20)
+        width += times * sum(sst.size for sst in ssts) / row_count
     return rows * width <= limit
 
 

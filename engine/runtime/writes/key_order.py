@@ -59,9 +59,9 @@ def sort_by_key(
     names = {column.storage_name: _render_stored(column) for column in relation.columns}
     hashed = f"xxhash64({', '.join(names[name] for name in relation.distribution_key)})"
     if needs_packing(relation, count):
-        given = rows.selectExpr("*", f"{hashed} AS {HASH}")
+        hashed_rows = rows.selectExpr("*", f"{hashed} AS {HASH}")
         return sort_packed(
-            relation, count, spark, lambda body: map_in_arrow(given, body, PACKED), placed=placed
+            relation, count, spark, lambda body: map_in_arrow(hashed_rows, body, PACKED), placed=placed
         )
     parts = count_partitions(count, count_parallel_tasks(spark))
     vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")
@@ -118,19 +118,19 @@ class PackRows:
     ranges: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
+        gathered: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in batches:
-            held.append(batch)
+            gathered.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= PACK_ROWS or size > PACK_BYTES:
-                yield self._pack(held)
-                held, rows, size = [], 0, 0
+                yield self._pack(gathered)
+                gathered, rows, size = [], 0, 0
         if rows:
-            yield self._pack(held)
+            yield self._pack(gathered)
 
-    def _pack(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
-        rows = pa.Table.from_batches(held).combine_chunks()
+    def _pack(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = pa.Table.from_batches(batches).combine_chunks()
         hashes = _read_hashes(rows)
         order = np.argsort(hashes)
         numbers = ((np.right_shift(hashes[order], 32) + (1 << 31)) * self.ranges) >> 32
@@ -156,21 +156,21 @@ class UnpackRows:
         yield from self.body(self._unpack(batches))
 
     def _unpack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.Table] = []
+        gathered: list[pa.Table] = []
         at = None
         for batch in batches:
             for number, stream in zip(as_values(batch.column(0)), batch.column(1), strict=True):
                 if number != at:
-                    yield from self._sort(held)
-                    at, held = number, []
-                held.append(from_stream(stream.as_buffer()))
-        yield from self._sort(held)
+                    yield from self._sort(gathered)
+                    at, gathered = number, []
+                gathered.append(from_stream(stream.as_buffer()))
+        yield from self._sort(gathered)
 
-    def _sort(self, held: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-        if not held:
+    def _sort(self, tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+        if not tables:
             return
-        rows = pa.concat_tables(held).combine_chunks()
-        held.clear()
+        rows = pa.concat_tables(tables).combine_chunks()
+        tables.clear()
         order, _ = order_by_key(_read_hashes(rows), rows.select(list(self.key)))
         rows = rows.drop_columns([HASH])
         for start in range(0, len(order), PACK_ROWS):

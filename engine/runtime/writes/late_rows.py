@@ -23,10 +23,10 @@ def filter_late(arrivals: ArrivingRows, rows: DataFrame) -> DataFrame:
     number = form.format(quote(column.name))
     late = "false" if arrivals.before is None else f"coalesce({number} < {arrivals.before}L, false)"
     found = rows.selectExpr(f"max({number})", f"count_if({late})").collect()[0]
-    kept = None
+    stored = None
     if found[1] and arrivals.retains_late:
         names = [one.name for one in relation.columns]
-        given = track_rows(rows.where(late).select(*map(quote, names)).toArrow())
-        kept = to_stored_names(relation, given)
-    arrivals.record(found[0], int(found[1]), kept)
+        late_rows = track_rows(rows.where(late).select(*map(quote, names)).toArrow())
+        stored = to_stored_names(relation, late_rows)
+    arrivals.record(found[0], int(found[1]), stored)
     return rows.where(f"NOT ({late})") if found[1] else rows

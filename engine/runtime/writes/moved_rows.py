@@ -36,8 +36,8 @@ def move_rows(
     twice = find_duplicate_key(whole, relation.unique_key)
     if twice is not None:
         raise DuplicateKey(f"UPDATE of {relation.name}: two rows would have the key {twice}")
-    wanted = whole.select(list(relation.unique_key))
-    _, known = store.reader.lookup(table, wanted, table.committed_epoch, columns=names, null_safe=True)
+    keys = whole.select(list(relation.unique_key))
+    _, known = store.reader.lookup(table, keys, table.committed_epoch, columns=names, null_safe=True)
     stays = ~find_members(known, gone)
     if stays.any():
         first = format_key_at(known, relation.unique_key, int(np.flatnonzero(stays)[0]))

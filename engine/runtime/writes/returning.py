@@ -32,8 +32,8 @@ class Returning:
     def extend(self, relation: Relation, rows: pa.Table) -> Relation:
         """Return the table with the columns of other tables beside its own, in the types in which they were read."""
         kinds = {part.name: part.type for part in rows.schema}
-        given = tuple(RelationColumn(name, from_arrow(kinds[name])) for name in self.names)
-        return msgspec.structs.replace(relation, columns=(*relation.columns, *given))
+        extra = tuple(RelationColumn(name, from_arrow(kinds[name])) for name in self.names)
+        return msgspec.structs.replace(relation, columns=(*relation.columns, *extra))
 
 
 def resolve_returning(
@@ -95,8 +95,8 @@ def _expand_stars(
         if not item.is_star or not isinstance(item, exp.Star | exp.Column):
             found.append(item)
             continue
-        wanted = [item.table.lower()] if isinstance(item, exp.Column) else list(tables)
-        for table in wanted:
+        requested = [item.table.lower()] if isinstance(item, exp.Column) else list(tables)
+        for table in requested:
             names = tables.get(table)
             if names is None:
                 raise unsupported_error(

@@ -19,19 +19,19 @@ def fold_versions(relation: Relation, rows: pa.Table) -> pa.Table:
     if find_duplicate_key(rows, key) is None:
         return rows
     merges = relation.on_conflict == UPDATE_IF_NOT_NULL
-    given = [to_mask(column.is_valid()) for column in rows.columns] if merges else []
+    valid = [to_mask(column.is_valid()) for column in rows.columns] if merges else []
     values = [_to_sort_keys(rows.column(name)) for name in relation.version_columns]
     at = [rows.schema.get_field_index(name) for name in relation.version_columns]
-    kept: dict[int, list[int]] = {}  # of each key the places that its columns are taken from
+    places_by_key: dict[int, list[int]] = {}  # of each key the places that its columns are taken from
     for place, of_key in enumerate(number_keys(rows.select(list(key))).tolist()):
-        new, before = [place] * rows.num_columns, kept.get(of_key)
+        new, before = [place] * rows.num_columns, places_by_key.get(of_key)
         if before is not None:
             if [own[place] for own in values] < [own[before[n]] for own, n in zip(values, at, strict=True)]:
                 continue
             if merges:
-                new = [place if known[place] else old for known, old in zip(given, before, strict=True)]
-        kept[of_key] = new
-    places = np.array(list(kept.values()))
+                new = [place if known[place] else old for known, old in zip(valid, before, strict=True)]
+        places_by_key[of_key] = new
+    places = np.array(list(places_by_key.values()))
     arrays = [column.take(to_positions(places[:, number])) for number, column in enumerate(rows.columns)]
     return pa.Table.from_arrays(arrays, schema=rows.schema)
 
@@ -42,9 +42,9 @@ def retain_newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: 
     `known` are the indexes of rows with known keys, `stored` their rows in the table.
     """
     versions = list(relation.version_columns)
-    taken, before = rows.select(versions).take(pa.array(known)), stored.select(versions)
+    arrived, before = rows.select(versions).take(pa.array(known)), stored.select(versions)
     fresh = np.array(
-        [new >= old for new, old in zip(_read_versions(taken), _read_versions(before), strict=True)],
+        [new >= old for new, old in zip(_read_versions(arrived), _read_versions(before), strict=True)],
         dtype=bool,
     )
     if relation.on_conflict == UPDATE_IF_NOT_NULL:

@@ -63,21 +63,21 @@ class SpilledRows:
         """Return the rows with ids that no other writer gives."""
         ids = []
         for file in self.files:
-            taken = store.row_ids(file.rows)
+            row_ids = store.row_ids(file.rows)
             while (
-                taken[-1] - taken[0] != file.rows - 1
+                row_ids[-1] - row_ids[0] != file.rows - 1
             ):  # they were the end of one block and the start of another
-                taken = store.row_ids(file.rows)
-            ids.append(int(taken[0]))
+                row_ids = store.row_ids(file.rows)
+            ids.append(int(row_ids[0]))
         return replace(self, ids=tuple(ids))
 
     def to_frame(self, spark: SparkSession, url: str, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows as a Spark frame, with `_place`, and `_row_id` if they have ids."""
         parts = min(len(self.files), count_partitions(self.rows, count_parallel_tasks(spark)))
         body = ReadSpill(url, dict(options), self, parts)
-        shown = derive_spark_schema(pa.schema([field.with_nullable(True) for field in self.schema]))
+        spark_schema = derive_spark_schema(pa.schema([field.with_nullable(True) for field in self.schema]))
         added = [PLACE, ROW_ID] if self.ids else [PLACE]
-        schema = StructType([*shown.fields, *(StructField(name, LongType()) for name in added)])
+        schema = StructType([*spark_schema.fields, *(StructField(name, LongType()) for name in added)])
         return spark.range(0, parts, 1, parts).mapInArrow(body, schema)
 
 
@@ -121,23 +121,23 @@ class SpillTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        held: list[pa.RecordBatch] = []
+        gathered: list[pa.RecordBatch] = []
         size, start = 0, 0
         files: list[SstInfo] = []
         for batch in batches:
-            held.append(batch)
+            gathered.append(batch)
             size += batch.nbytes
             if size > max(self.inline_bytes, SPILL_BYTES):
-                start += self._write(held, task, start, files)
-                held, size = [], 0
+                start += self._write(gathered, task, start, files)
+                gathered, size = [], 0
         if files or size > self.inline_bytes:
-            self._write(held, task, start, files)
+            self._write(gathered, task, start, files)
             yield encode_answer(TaskRows(task, files=tuple(files)))
-        elif any(batch.num_rows for batch in held):
-            yield encode_answer(TaskRows(task, rows=as_stream(pa.Table.from_batches(held))))
+        elif any(batch.num_rows for batch in gathered):
+            yield encode_answer(TaskRows(task, rows=as_stream(pa.Table.from_batches(gathered))))
 
-    def _write(self, held: list[pa.RecordBatch], task: int, start: int, files: list[SstInfo]) -> int:
-        rows = pa.Table.from_batches(held) if held else None
+    def _write(self, batches: list[pa.RecordBatch], task: int, start: int, files: list[SstInfo]) -> int:
+        rows = pa.Table.from_batches(batches) if batches else None
         if rows is None or not rows.num_rows:
             return 0
         rows = rows.rename_columns(self.schema.names)

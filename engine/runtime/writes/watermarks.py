@@ -49,19 +49,19 @@ class WatermarkMoved(Conflict):
 
 def build_watermark_table(relation: Relation) -> Table | None:
     """Return the storage table of a relation's watermark, None if it has none."""
-    shown = build_watermark_relation(relation)
-    if shown is None:
+    watermark_relation = build_watermark_relation(relation)
+    if watermark_relation is None:
         return None
-    schema = pa.schema([(column.name, to_arrow(column.type)) for column in shown.columns])
-    return Table(shown.name, schema, shown.primary_key, ())
+    schema = pa.schema([(column.name, to_arrow(column.type)) for column in watermark_relation.columns])
+    return Table(watermark_relation.name, schema, watermark_relation.primary_key, ())
 
 
 def format_late_notice(relation: Relation, rows: int) -> str:
     """Return the notice of a statement some of whose rows were late, an empty text if none was."""
     if not rows:
         return ""
-    kept = relation.options.get(LATE_ROWS) == "keep"
-    where = f"; they are in {DEAD_LETTER}" if kept else ", and counted (SHOW WATERMARKS)"
+    keeps_late = relation.options.get(LATE_ROWS) == "keep"
+    where = f"; they are in {DEAD_LETTER}" if keeps_late else ", and counted (SHOW WATERMARKS)"
     return f"{rows} rows were below the watermark of {relation.name} and not taken{where}"
 
 
@@ -73,16 +73,16 @@ class ArrivingRows:
 
     def __init__(self, store: Hummock, version: Version, relation: Relation | None) -> None:
         self.late = 0
-        self._kept: list[pa.Table] = []
+        self._late_rows: list[pa.Table] = []
         self._table = None if relation is None else build_watermark_table(relation)
         if self._table is None or relation is None:
             return
         self.relation = relation
-        self._seen = version.tables.get(self._table.name)
-        if self._seen is None:
+        self._base = version.tables.get(self._table.name)
+        if self._base is None:
             raise Conflict(f"table {relation.name} was dropped while rows were written to it")
         self._kind = self._table.schema.field(WATERMARK).type
-        self.before, self.late_before = read_watermark(store.reader, self._seen)
+        self.before, self.late_before = read_watermark(store.reader, self._base)
         self._now = self.before
 
     @property
@@ -107,11 +107,11 @@ class ArrivingRows:
         self.record(pc.max(times).as_py())
         return rows
 
-    def record(self, greatest: int | None, late: int = 0, kept: pa.Table | None = None) -> None:
+    def record(self, greatest: int | None, late: int = 0, late_rows: pa.Table | None = None) -> None:
         """Take note of rows that were held against the watermark elsewhere: the greatest time, and how many were late."""
         self.late += late
-        if kept is not None:
-            self._kept.append(kept)
+        if late_rows is not None:
+            self._late_rows.append(late_rows)
         if greatest is not None:
             reached = clamp_watermark(greatest - self.watermark.delay, self._kind)
             self._now = reached if self._now is None else max(self._now, reached)
@@ -122,8 +122,8 @@ class ArrivingRows:
             return {}
         row = build_watermark_row(self._table, WatermarkPosition(self._now, self.late_before + self.late))
         found: dict[str, Sequence[Operation]] = {self._table.name: [Put(row)]}
-        if self._kept:
-            found[DEAD_LETTER] = [Put(self._build_dead_letters(pa.concat_tables(self._kept)))]
+        if self._late_rows:
+            found[DEAD_LETTER] = [Put(self._build_dead_letters(pa.concat_tables(self._late_rows)))]
         return found
 
     def get_ttl_watermarks(self) -> dict[str, int]:
@@ -136,12 +136,12 @@ class ArrivingRows:
         """Return the precondition that the watermark stands where it stood, and the `further` one."""
         if self._table is None:
             return further
-        seen = self._seen
-        assert seen is not None
+        base = self._base
+        assert base is not None
         name = self.relation.name
         return require_all(
-            require_same_table(seen, f"table {name} was dropped while rows were written to it"),
-            require_unchanged(seen, f"the watermark of {name} has moved in the meantime", WatermarkMoved),
+            require_same_table(base, f"table {name} was dropped while rows were written to it"),
+            require_unchanged(base, f"the watermark of {name} has moved in the meantime", WatermarkMoved),
             further,
         )
 
@@ -158,16 +158,18 @@ class ArrivingRows:
             return rows, times
         self.late += count
         if self.retains_late:
-            self._kept.append(rows.filter(late))
+            self._late_rows.append(rows.filter(late))
         in_time = pc.invert(late)
         return rows.filter(in_time), times.filter(in_time)
 
     def _build_dead_letters(self, rows: pa.Table) -> pa.Table:
         name, before = self.relation.name, self.before
-        assert self._seen is not None
-        shown = [column for column in self.relation.columns if not column.hidden]
-        column = next(one.name for one in shown if one.storage_name == self.watermark.column)
-        rows = rows.select([one.storage_name for one in shown]).rename_columns([one.name for one in shown])
+        assert self._base is not None
+        visible = [column for column in self.relation.columns if not column.hidden]
+        column = next(one.name for one in visible if one.storage_name == self.watermark.column)
+        rows = rows.select([one.storage_name for one in visible]).rename_columns(
+            [one.name for one in visible]
+        )
         count = rows.num_rows
         raw = [json.dumps(row, default=str, ensure_ascii=False) for row in as_rows(rows)]
         assert before is not None  # or none of them would be late
@@ -178,7 +180,7 @@ class ArrivingRows:
         return pa.table(
             [
                 pa.array([name] * count, pa.string()),
-                pa.array([f"{LATE_FILE} {self._seen.table_id}"] * count, pa.string()),
+                pa.array([f"{LATE_FILE} {self._base.table_id}"] * count, pa.string()),
                 pa.array(np.arange(self.late_before + 1, self.late_before + 1 + count), pa.int64()),
                 pa.array(reasons, pa.string()),
                 pa.array(raw, pa.string()),

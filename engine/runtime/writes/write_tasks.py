@@ -140,13 +140,13 @@ class _WriteTask:
     def __init__(self, body: WriteRows, reader: Reader) -> None:
         self.body, self.reader, self.done = body, reader, WriteResult()
         self.done.new = body.rule in ("new", "error", "ignore", "split")
-        self._held: list[pa.RecordBatch] = []
+        self._buffered: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
         self._carried: pa.Table | None = None
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows that come after all others."""
-        self._held.append(batch)
+        self._buffered.append(batch)
         self._rows, self._bytes = self._rows + batch.num_rows, self._bytes + batch.nbytes
         if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
             rows = self._fold()
@@ -164,17 +164,19 @@ class _WriteTask:
 
     def _fold(self) -> pa.Table | None:
         """Return the rows that are held, under the names of the store, one a key; None if there are none or they are wrong."""
-        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        buffered, self._buffered, self._rows, self._bytes = self._buffered, [], 0, 0
         body, wrong = self.body, self.done.wrong
         parts = [] if self._carried is None else [self._carried]
         self._carried = None
-        if any(batch.num_rows for batch in held):
-            given = pa.Table.from_batches(held).select(body.columns)
-            self._count_faults(given)
+        if any(batch.num_rows for batch in buffered):
+            gathered = pa.Table.from_batches(buffered).select(body.columns)
+            self._count_faults(gathered)
             if wrong.refuses:
                 return None
             try:
-                parts.append(to_stored_names(body.relation, convert_rows(body.relation, given, body.columns)))
+                parts.append(
+                    to_stored_names(body.relation, convert_rows(body.relation, gathered, body.columns))
+                )
             except InvalidRow as error:
                 wrong.invalid = str(error)
                 return None
@@ -242,9 +244,9 @@ class _WriteTask:
 
 def append_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:
     """Return rows of the store with `_op`; a deletion has no values."""
-    given = set(rows.column_names)
+    present = set(rows.column_names)
     arrays = [
-        rows.column(field.name) if field.name in given else pa.nulls(rows.num_rows, field.type)
+        rows.column(field.name) if field.name in present else pa.nulls(rows.num_rows, field.type)
         for field in table.schema
     ]
     operations = pa.repeat(pa.scalar(int(delete), pa.uint8()), rows.num_rows)

@@ -16,8 +16,8 @@ from engine.sql.batch.planned_queries import PlannedRows, plan_query
 from engine.sql.batch.quantified_comparisons import rewrite_quantified
 from engine.sql.batch.time_travel import Moment, parse_moment
 from engine.sql.batch.unnest_rows import rewrite_unnest
-from engine.sql.bind.frame_exclusion import parse_exclusion
-from engine.sql.bind.session_frames import is_session
+from engine.sql.bind.over_windows.frame_exclusion import parse_exclusion
+from engine.sql.bind.over_windows.session_frames import is_session
 from engine.sql.catalog import Catalog, Relation, is_named_index
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.nested.list_aggregates import translate_ordered_list
@@ -221,7 +221,7 @@ class _SparkQueryWriter:
             cte = items[name]
             if cte is None:
                 return None
-            inner, given = cte.this.copy(), cte.args["alias"].args.get("columns")
+            inner, column_names = cte.this.copy(), cte.args["alias"].args.get("columns")
         else:
             relation = find_relation(table, self.catalog)
             index = relation is not None and is_named_index(relation)
@@ -231,13 +231,13 @@ class _SparkQueryWriter:
             if relation.kind != "view" and not index:
                 return self._register_read(table, relation, alias, moment)
             inner = self._expand_index(relation, moment) if index else self._expand_view(relation, moment)
-            given = [exp.to_identifier(column.name, quoted=True) for column in relation.columns]
-            given = given if relation.renamed else None
-        if given and not alias.args.get("columns"):
-            alias.set("columns", [column.copy() for column in given])
+            column_names = [exp.to_identifier(column.name, quoted=True) for column in relation.columns]
+            column_names = column_names if relation.renamed else None
+        if column_names and not alias.args.get("columns"):
+            alias.set("columns", [column.copy() for column in column_names])
         dropped = ("this", "alias", "version", "when")
-        kept = {k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in dropped}
-        return exp.Subquery(this=inner, alias=alias, **kept)
+        clauses = {k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in dropped}
+        return exp.Subquery(this=inner, alias=alias, **clauses)
 
     def _expand_view(self, relation: Relation, moment: Moment | None) -> exp.Expr:
         return self.write(_parse_view_query(relation), relation.dialect, False, moment)
@@ -258,11 +258,11 @@ class _SparkQueryWriter:
         whole = is_read_whole(table)
         key = (relation.name, moment, whole)
         if key not in self.readings:
-            taken = {
+            used_names = {
                 reading.view.lower() for reading in self.readings.values()
             }  # to Spark case makes no other name
             view = self.prefix + re.sub(r"\W", "_", relation.name.replace(".", "__"), flags=re.ASCII)
-            view = f"{view}_{len(self.readings)}" if moment or view.lower() in taken else view
+            view = f"{view}_{len(self.readings)}" if moment or view.lower() in used_names else view
             self.readings[key] = TableRead(view, relation.name, moment, whole)
         new = table.copy()
         for part in ("version", "when"):

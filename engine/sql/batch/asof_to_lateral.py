@@ -46,8 +46,8 @@ def _build_lateral(join: exp.Join, sql: str) -> exp.Join:
     rows = rows.where(*(part.copy() for part in parts), copy=False)
     rows.set("order", exp.Order(expressions=[nearest]))
     found = rows.limit(1, copy=False)
-    shown = exp.Lateral(this=exp.Subquery(this=found), alias=exp.TableAlias(this=name))
-    return exp.Join(this=shown, side=side or None, on=exp.true())
+    lateral = exp.Lateral(this=exp.Subquery(this=found), alias=exp.TableAlias(this=name))
+    return exp.Join(this=lateral, side=side or None, on=exp.true())
 
 
 def _parse_order(order: exp.Expr, name: str, sql: str) -> tuple[exp.Expr, bool]:

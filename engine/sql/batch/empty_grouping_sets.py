@@ -29,13 +29,13 @@ def add_empty_group_rows(tree: exp.Expr, types: QueryTypes) -> exp.Expr:
         group = select.args.get("group")
         sets = read_grouping_sets(group) if group is not None else None
         wholes = sum(1 for one in sets or () if not one)
-        cut = any(select.args.get(part) for part in ("limit", "offset"))
-        if sets is None or not wholes or len(sets) == 1 or (wholes > 1 and cut):
+        limited = any(select.args.get(part) for part in ("limit", "offset"))
+        if sets is None or not wholes or len(sets) == 1 or (wholes > 1 and limited):
             continue  # one set alone, and that is empty, is no grouping to Spark either: it has its row
         keys = _resolve_keys(select, [part for one in sets for part in one], types)
         if _has_keys_in_subqueries(select, keys):
             continue
-        with_, ordered = select.args.get("with_"), cut or select.args.get("order") is not None
+        with_, ordered = select.args.get("with_"), limited or select.args.get("order") is not None
         first = select.copy()
         first.set("with_", None)
         found: exp.Expr = exp.Subquery(this=first) if ordered else first
@@ -54,17 +54,17 @@ def _resolve_keys(select: exp.Select, parts: Sequence[exp.Expr], types: QueryTyp
     """Return the expressions that GROUP BY groups by; a number or an alias of the SELECT list means what stands there."""
     found = []
     for part in parts:
-        meant = part.unnest()
-        if isinstance(meant, exp.Literal) and meant.name.isdigit():
-            number = int(meant.name)
-            meant = select.selects[number - 1].unalias() if 0 < number <= len(select.selects) else meant
-        elif isinstance(meant, exp.Column) and not meant.table and not types.has_column(select, meant.name):
-            name = normalize_identifier(meant.this)
+        key = part.unnest()
+        if isinstance(key, exp.Literal) and key.name.isdigit():
+            number = int(key.name)
+            key = select.selects[number - 1].unalias() if 0 < number <= len(select.selects) else key
+        elif isinstance(key, exp.Column) and not key.table and not types.has_column(select, key.name):
+            name = normalize_identifier(key.this)
             aliases = [item for item in select.selects if isinstance(item, exp.Alias)]
             items = [item.this for item in aliases if normalize_identifier(item.args["alias"]) == name]
-            own = bool(items) and any(column.name == meant.name for column in items[0].find_all(exp.Column))
-            meant = items[0] if items and not own else meant
-        found.append(meant)
+            own = bool(items) and any(column.name == key.name for column in items[0].find_all(exp.Column))
+            key = items[0] if items and not own else key
+        found.append(key)
     return found
 
 
@@ -85,10 +85,10 @@ def _build_empty_group(select: exp.Select, keys: Sequence[exp.Expr]) -> exp.Expr
         inner.replace(_evaluate_on_nothing(inner, keys))
     none = exp.EQ(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
     having = found.args.get("having")
-    held: exp.Expr = none
+    condition: exp.Expr = none
     if having is not None:
-        held = exp.And(this=none, expression=exp.Paren(this=_evaluate_on_nothing(having.this, keys)))
-    found.set("having", exp.Having(this=held))
+        condition = exp.And(this=none, expression=exp.Paren(this=_evaluate_on_nothing(having.this, keys)))
+    found.set("having", exp.Having(this=condition))
     return found
 
 

@@ -67,10 +67,10 @@ def check_deterministic(query: exp.Query, sql: str) -> None:
             raise unsupported_error(
                 "TABLESAMPLE gives other rows each time", part, sql, "write a WHERE condition"
             )
-        cut = (part.args.get("limit") or part.args.get("offset")) if isinstance(part, exp.Query) else None
-        if cut is not None and not part.args.get("order"):
+        limit = (part.args.get("limit") or part.args.get("offset")) if isinstance(part, exp.Query) else None
+        if limit is not None and not part.args.get("order"):
             raise unsupported_error(
-                "LIMIT without ORDER BY does not say which rows", cut, sql, "add ORDER BY"
+                "LIMIT without ORDER BY does not say which rows", limit, sql, "add ORDER BY"
             )
         if isinstance(part, exp.Table) and (part.args.get("version") or part.args.get("when")):
             hint = "a view follows the newest content of its inputs: leave it out"

@@ -42,18 +42,18 @@ def expose_row_ids(tree: exp.Expr, catalog: Catalog, sql: str) -> exp.Expr:
 
 def _is_meant(column: exp.Column, select: exp.Select, catalog: Catalog, sql: str) -> bool:
     """Tell whether a column is the row id of a table of this SELECT, which is then read with it."""
-    meant = [
+    matches = [
         (table, relation)
         for table, relation in _list_sources(select, catalog)
         if _is_hidden(column, relation) and _can_mean(column, table)
     ]
-    for table, relation in meant:
+    for table, relation in matches:
         _order_by_key(column, select, table, relation)
         if not is_read_whole(table):
             mark_read_whole(table)
             _expand_star(select, relation, sql)
             _refuse_natural(select, catalog, sql)
-    return bool(meant)
+    return bool(matches)
 
 
 def _is_hidden(column: exp.Column, relation: Relation) -> bool:
@@ -126,10 +126,10 @@ def _expand_star(select: exp.Select, relation: Relation, sql: str) -> None:
     if select.args.get("joins"):
         what = "* of several tables beside a row id"
         raise unsupported_error(f"{what} is not offered", stars[0], sql, "name the columns")
-    shown = [exp.column(exp.to_identifier(c.name, quoted=True)) for c in relation.columns if not c.hidden]
+    visible = [exp.column(exp.to_identifier(c.name, quoted=True)) for c in relation.columns if not c.hidden]
     items = [
         part
         for item in select.expressions
-        for part in ([c.copy() for c in shown] if item in stars else [item])
+        for part in ([c.copy() for c in visible] if item in stars else [item])
     ]
     select.set("expressions", items)

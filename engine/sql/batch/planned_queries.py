@@ -26,7 +26,7 @@ from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.queries.expand_row_order import expand_row_order
 
 _INSTEAD = "make a materialized view of what has such frames, and read that"
-_KEPT, _ONCE = (
+_IN_VIEW, _ONCE = (
     "is not supported in a maintained view",
     "is not supported in a query with frames of EXCLUDE or SESSION WITH GAP",
 )
@@ -58,15 +58,15 @@ def plan_query(
     try:
         bound = bind(inner, catalog, dialect=dialect, sql=sql)
     except UnsupportedSql as error:
-        message = error.message.replace(_KEPT, _ONCE)
+        message = error.message.replace(_IN_VIEW, _ONCE)
         hint = error.hint if message == error.message else f"{error.hint}; or {_INSTEAD}"
         raise UnsupportedSql(message, sql=sql, line=error.line, column=error.column, hint=hint) from error
     _refuse_moving(bound.plan, sql)
-    shown = bound.columns[: len(bound.columns) - len(set(added.values()))]
-    columns = [exp.alias_(_quote_column(internal), name, quoted=True) for name, internal in shown]
+    visible = bound.columns[: len(bound.columns) - len(set(added.values()))]
+    columns = [exp.alias_(_quote_column(internal), name, quoted=True) for name, internal in visible]
     found = exp.Select(expressions=columns).from_(exp.to_identifier(view, quoted=True), copy=False)
     if order:
-        found.set("order", exp.Order(expressions=_build_orders(order, added, bound, len(shown), sql)))
+        found.set("order", exp.Order(expressions=_build_orders(order, added, bound, len(visible), sql)))
     return found, PlannedRows(view, bound.plan)
 
 
@@ -92,8 +92,8 @@ def _add_order_columns(select: exp.Select, order: list[OrderItem]) -> dict[int, 
         if isinstance(item.node, exp.Literal) or (plain and normalize_identifier(item.node.this) in named):
             continue
         added[n] = f"order {n}"
-        meant = item.node.transform(lambda node: _resolve_alias(node, aliases))
-        select.append("expressions", exp.alias_(meant, added[n], quoted=True))
+        resolved = item.node.transform(lambda node: _resolve_alias(node, aliases))
+        select.append("expressions", exp.alias_(resolved, added[n], quoted=True))
     if added and distinct is not None and distinct.args.get("on") is None:
         select.set("expressions", select.expressions[: -len(added)])
         added.clear()
@@ -112,10 +112,10 @@ def _resolve_alias(node: exp.Expr, aliases: dict[str, exp.Expr]) -> exp.Expr:
 
 
 def _build_orders(
-    order: list[OrderItem], added: dict[int, str], bound: BoundQuery, shown: int, sql: str
+    order: list[OrderItem], added: dict[int, str], bound: BoundQuery, width: int, sql: str
 ) -> list[exp.Ordered]:
     scope, columns = Scope(sql), dict(bound.columns)
-    names = [name for name, _ in bound.columns[:shown]]
+    names = [name for name, _ in bound.columns[:width]]
     found = []
     for n, item in enumerate(order):
         if n in added:

@@ -59,10 +59,10 @@ class PointRead:
     @property
     def reads(self) -> tuple[str, ...]:
         """The table columns that the read needs."""
-        wanted = (
+        columns = (
             [c for _, c in self.columns] + [p.column for p in self.predicates] + [c for c, _, _ in self.order]
         )
-        return tuple(dict.fromkeys(wanted))
+        return tuple(dict.fromkeys(columns))
 
 
 class _TooComplex(Exception):
@@ -88,10 +88,10 @@ def point_read(query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str = 
     if relation is None or relation.kind not in ("table", "materialized view"):
         return None
     whole = is_read_whole(table)
-    shown = {column.name: column for column in relation.columns if whole or not column.hidden}
+    visible = {column.name: column for column in relation.columns if whole or not column.hidden}
     moment = parse_moment(table, sql)
-    shown_as = normalize_identifier(alias.this if alias is not None else table.this)
-    reader = _PointReadPlanner(relation.name, shown_as, shown, dialect)
+    alias_name = normalize_identifier(alias.this if alias is not None else table.this)
+    reader = _PointReadPlanner(relation.name, alias_name, visible, dialect)
     try:
         return replace(reader.plan(query), moment=moment)
     except (_TooComplex, NotLiteral):
@@ -104,7 +104,7 @@ class _PointReadPlanner:
 
     table: str
     alias: str
-    shown: Mapping[str, RelationColumn]
+    visible: Mapping[str, RelationColumn]
     dialect: Dialect
 
     def plan(self, query: exp.Select) -> PointRead:
@@ -113,7 +113,7 @@ class _PointReadPlanner:
         for item in query.expressions:
             inner = item.this if isinstance(item, exp.Alias) else item
             if isinstance(inner, exp.Star) and not any(inner.args.values()):
-                columns += [(name, column.storage_name) for name, column in self.shown.items()]
+                columns += [(name, column.storage_name) for name, column in self.visible.items()]
             elif (
                 isinstance(inner, exp.Count)
                 and isinstance(inner.this, exp.Star)
@@ -128,8 +128,8 @@ class _PointReadPlanner:
                 )
             else:
                 column = self._resolve_column(inner)
-                shown = item.args["alias"] if isinstance(item, exp.Alias) else inner.this
-                columns.append((normalize_identifier(shown), column))
+                name_node = item.args["alias"] if isinstance(item, exp.Alias) else inner.this
+                columns.append((normalize_identifier(name_node), column))
         if len({output.lower() for output, _ in columns}) != len(columns):
             raise _TooComplex
         where = query.args.get("where")
@@ -161,9 +161,9 @@ class _PointReadPlanner:
         if node.args.get("table") and normalize_identifier(node.args["table"]) != self.alias:
             raise _TooComplex
         name = normalize_identifier(node.this)
-        if name not in self.shown:
+        if name not in self.visible:
             raise _TooComplex
-        return self.shown[name].storage_name
+        return self.visible[name].storage_name
 
     def _parse_predicates(self, node: exp.Expr) -> list[Predicate]:
         match node:
@@ -197,10 +197,10 @@ class _PointReadPlanner:
         return Predicate(self._resolve_column(node.this), "is not null" if is_not else "is null")
 
     def _parse_literal(self, node: exp.Expr, column: str) -> Any:
-        shown = next(found for found in self.shown.values() if found.storage_name == column)
-        value = read_literal(node, shown.type, self.dialect)
-        if is_document(shown) and value is not None:
-            if shown.sql_type != "jsonb" or validate_document(value, shown) is not None:
+        known = next(found for found in self.visible.values() if found.storage_name == column)
+        value = read_literal(node, known.type, self.dialect)
+        if is_document(known) and value is not None:
+            if known.sql_type != "jsonb" or validate_document(value, known) is not None:
                 raise _TooComplex
             value = normalize_json(value)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:

@@ -136,7 +136,7 @@ def _list_columns(world: SystemCatalog) -> Iterator[Row]:
             digits = decimal_digits(column.type)
             known = bool(column.visible_type)  # a plain view's are told by whoever reads it
             standard, own, _, _ = to_postgres_type(column)
-            shown = standard if world.dialect != "spark" else column.type.upper()
+            type_name = standard if world.dialect != "spark" else column.type.upper()
             nullable = not relation.is_never_null(column)
             yield (
                 DATABASE,
@@ -146,7 +146,7 @@ def _list_columns(world: SystemCatalog) -> Iterator[Row]:
                 n,
                 column.default,
                 "YES" if nullable else "NO",
-                shown if known else None,
+                type_name if known else None,
                 column.length,
                 *(digits or (None, None)),
                 own if known else None,

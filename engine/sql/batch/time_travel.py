@@ -30,16 +30,16 @@ def parse_moment(table: exp.Table, sql: str) -> Moment | None:
     version = table.args.get("version") or table.args.get("when")
     if version is None or is_at_proctime(table):
         return None
-    given = version.expression
+    moment = version.expression
     if (
         not isinstance(version, exp.Version)
         or str(version.args.get("kind")).upper() != "AS OF"
-        or given is None
+        or moment is None
     ):
         raise sql_error("a table is read AS OF one moment", table, sql, _HINT)
-    found = _parse_moment(given)
+    found = _parse_moment(moment)
     if found is None:
-        raise sql_error(f"{given.sql()} is no moment of the past", given, sql, _HINT)
+        raise sql_error(f"{moment.sql()} is no moment of the past", moment, sql, _HINT)
     return found
 
 

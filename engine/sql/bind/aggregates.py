@@ -86,9 +86,9 @@ class AggregateBinder:
         """Bind the arguments; raises SqlError if their number is none of `count`."""
         allowed = (count,) if isinstance(count, int) else count
         if len(call.arguments) not in allowed:
-            wanted = " or ".join(str(n) for n in allowed)
-            message = f"{call.name} takes {wanted} arguments, {len(call.arguments)} are given"
-            raise self.expressions.scope.build_error(message, call.node, f"write {call.name} with {wanted}")
+            expected = " or ".join(str(n) for n in allowed)
+            message = f"{call.name} takes {expected} arguments, {len(call.arguments)} are given"
+            raise self.expressions.scope.build_error(message, call.node, f"write {call.name} with {expected}")
         return [self.expressions.bind_scalar(argument, call.name) for argument in call.arguments]
 
     def _get_type(self, expr: Expr) -> str | None:
@@ -108,9 +108,9 @@ class AggregateBinder:
 
     # ---- aggregates that Spark computes as they are ----------------------------------------------------------
     def _bind_plain(self, call: ParsedCall, where: Expr | None) -> AggCall:
-        name, written = call.name, self.expressions.get_source_name(call.node)
+        name, source_name = call.name, self.expressions.get_source_name(call.node)
         if name not in AGGREGATES:
-            raise self._build_unsupported(call, f"the aggregate {written or name}", _HINT)
+            raise self._build_unsupported(call, f"the aggregate {source_name or name}", _HINT)
         if call.within:
             raise self._build_unsupported(
                 call, f"WITHIN GROUP of {name}", "use it with percentile_cont, percentile_disc or mode"
@@ -144,9 +144,9 @@ class AggregateBinder:
     def _build_list(self, call: ParsedCall, value: Expr, where: Expr | None, skip_nulls: bool) -> Expr:
         """Return the array of a call's values in its order."""
         order = self._bind_order(call)
-        kept = (where, build_not_null(value)) if skip_nulls else (where,)
+        conditions = (where, build_not_null(value)) if skip_nulls else (where,)
         if not call.distinct:
-            return project_field(build_ordered_list([("v", value)], order, self.key, *kept), "v")
+            return project_field(build_ordered_list([("v", value)], order, self.key, *conditions), "v")
         if order and (len(order) > 1 or order[0].expr != value):
             hint = "order by the argument itself"
             raise self.expressions.scope.build_error(

@@ -11,8 +11,10 @@ import sqlglot.expressions as exp
 from engine.errors import SqlError, UnsupportedSql
 from engine.sql.bind.clock_placement import check_clock
 from engine.sql.bind.expressions import ExpressionBinder, split_conjuncts
-from engine.sql.bind.from_items import Cte, Ctes, FromBinder, FromItem
-from engine.sql.bind.joins import JoinBuilder, JoinStep
+from engine.sql.bind.from_clause.from_items import Cte, Ctes, FromBinder, FromItem
+from engine.sql.bind.from_clause.joins import JoinBuilder, JoinStep
+from engine.sql.bind.from_clause.time_windows import TimeWindowBinder
+from engine.sql.bind.from_clause.values_rows import bind_values
 from engine.sql.bind.operand_checks import are_incompatible
 from engine.sql.bind.ordering import (
     build_ambiguity_error,
@@ -24,8 +26,6 @@ from engine.sql.bind.projection import ProjectionBinder
 from engine.sql.bind.scope import FromSource, Scope
 from engine.sql.bind.set_operations import SetOperationBinder
 from engine.sql.bind.subqueries import ExpressionSubqueries
-from engine.sql.bind.time_windows import TimeWindowBinder
-from engine.sql.bind.values_rows import bind_values
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import Literal

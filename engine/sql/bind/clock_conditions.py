@@ -110,8 +110,8 @@ class ClockConditionBinder:
         if (name := find_function_name(node)) in CLOCK_CALLS | DATE_CALLS and not _has_arguments(node):
             if name in DATE_CALLS:
                 value, after = _round_up(value, "DAY", after), False
-            shown = fill_template("unix_micros(CAST(:x AS TIMESTAMP))", x=value)
-            return fill_template(":x + 1L", x=shown) if after else shown
+            micros = fill_template("unix_micros(CAST(:x AS TIMESTAMP))", x=value)
+            return fill_template(":x + 1L", x=micros) if after else micros
         match node:
             case exp.Cast() if node.to.this == exp.DataType.Type.DATE:
                 return self._find_first_moment(node.this, _round_up(value, "DAY", after), False)
@@ -196,8 +196,8 @@ def _round_up(value: Expr, unit: str, after: bool) -> Expr:
     following = fill_template(":start + :step", start=start, step=step)
     if after:
         return following
-    shown = fill_template("CAST(:x AS TIMESTAMP)", x=value)
-    return fill_template("if(:start = :x, :x, :after)", start=start, x=shown, after=following)
+    moment = fill_template("CAST(:x AS TIMESTAMP)", x=value)
+    return fill_template("if(:start = :x, :x, :after)", start=start, x=moment, after=following)
 
 
 def _has_arguments(node: exp.Expr) -> bool:
@@ -211,8 +211,8 @@ def _find_unit(node: exp.Expr) -> str | None:
         return _find_unit(node.this)
     if not isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
         return None
-    written = node.args["unit"].name.upper()
-    unit = _SHORT.get(written, written)
+    word = node.args["unit"].name.upper()
+    unit = _SHORT.get(word, word)
     unit = unit if unit in _STEPS else unit.removesuffix("S")
     return unit if unit in _STEPS else None
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 import sqlglot.expressions as exp
 
 from engine.sql.bind.expressions import ExpressionBinder, bound_column, walk_own_parts
-from engine.sql.bind.table_functions import BoundTableCall, TableFunctionBinder
+from engine.sql.bind.from_clause.table_functions import BoundTableCall, TableFunctionBinder
 from engine.sql.functions import is_table_function
 from engine.sql.parsing.location import copy_location
 from engine.sql.parsing.names import normalize_identifier
 
-_SHOWN = {"explode": "unnest", "exploding_generate_series": "generate_series"}
+_SQL_NAMES = {"explode": "unnest", "exploding_generate_series": "generate_series"}
 """How PostgreSQL calls the column of a function that sqlglot knows by another name."""
 _REMEDY = "put it into FROM: FROM t, UNNEST(xs) AS u(x)"
 
@@ -53,7 +53,7 @@ def _replace_call(
         names = [name for name, _ in call.columns]
         if expressions.dialect != "spark" and len(names) == 1:
             names = [found.sql_name().lower() if isinstance(found, exp.Func) else names[0]]
-            names = [_SHOWN.get(names[0], names[0])]
+            names = [_SQL_NAMES.get(names[0], names[0])]
         if isinstance(item, exp.Alias):
             names = [normalize_identifier(item.args["alias"])]
         elif isinstance(item, exp.Aliases):

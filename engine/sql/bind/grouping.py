@@ -12,9 +12,9 @@ from engine.sql.bind.aggregates import AggregateBinder
 from engine.sql.bind.clock_conditions import ClockConditionBinder
 from engine.sql.bind.expressions import ExpressionBinder, bound_column, split_conjuncts, walk_own_parts
 from engine.sql.bind.ordering import build_ambiguity_error
+from engine.sql.bind.over_windows.windows import WINDOW, WindowBinder
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import is_subquery
-from engine.sql.bind.windows import WINDOW, WindowBinder
 from engine.sql.expression.nodes import Column, Expr, annotate
 from engine.sql.parsing.names import normalize_identifier
 from engine.sql.plan import AggCall, Aggregate, Filter, Node
@@ -89,15 +89,15 @@ class GroupBinder:
             return keys[expr]
 
         sets = read_grouping_sets(group) if group is not None else None
-        kept = None
+        key_sets = None
         if sets is not None:
-            kept = [
+            key_sets = [
                 {add_key(node) for part in one for node in self._expand_element(part, items)} for one in sets
             ]
         for node in self._expand_group_by(group, items) if sets is None else ():
             add_key(node)
         groups = Groups(keys, AggregateBinder(self.expressions, plan.key), nodes=nodes, largest=largest)
-        if kept is not None:
+        if key_sets is not None:
             groups.number = self.fresh("grouping")
             self.types[groups.number] = "bigint"
         windows.bind_parts([self._bind_over_groups(part, groups) for part in windows.parts])
@@ -109,7 +109,7 @@ class GroupBinder:
             self._refuse_windows(condition, "HAVING")
             conditions = [self._bind_having(part, groups) for part in split_conjuncts(condition)]
         plan = self.expressions.subqueries.attach(plan)
-        plan = self._build_aggregate(plan, named, kept, groups)
+        plan = self._build_aggregate(plan, named, key_sets, groups)
         for step in groups.pending:
             plan = step(plan)
         for expr in conditions:
@@ -131,19 +131,19 @@ class GroupBinder:
             raise self.expressions.refuse("WITH TOTALS", group, "write GROUPING SETS ((…), ())")
         if group.args.get("all"):
             return [item for _, item in items if not self.expressions.has_aggregate(item)]
-        return [meant for node in group.expressions for meant in self._expand_element(node, items)]
+        return [element for node in group.expressions for element in self._expand_element(node, items)]
 
     def _expand_element(self, node: exp.Expr, items: Items) -> list[exp.Expr]:
         """Return the expressions that an element of GROUP BY means: those of a list, of an ordinal or of an alias."""
         found = []
         for part in _flatten(node):
-            meant = self.resolve_element(part, items)
-            self.expressions.check(meant, "GROUP BY")
-            self._refuse_windows(meant, "GROUP BY")
-            if self.expressions.has_aggregate(meant):
+            resolved = self.resolve_element(part, items)
+            self.expressions.check(resolved, "GROUP BY")
+            self._refuse_windows(resolved, "GROUP BY")
+            if self.expressions.has_aggregate(resolved):
                 hint = "group by columns or expressions of them"
                 raise self.scope.build_error("GROUP BY of an aggregate", part, hint)
-            found.append(meant)
+            found.append(resolved)
         return found
 
     def _refuse_windows(self, node: exp.Expr, clause: str) -> None:
@@ -153,16 +153,16 @@ class GroupBinder:
             raise self.scope.build_error(f"a window function in {clause}", found, hint)
 
     def _build_aggregate(
-        self, plan: Node, named: list[tuple[str, Expr]], kept: list[set[str]] | None, groups: Groups
+        self, plan: Node, named: list[tuple[str, Expr]], key_sets: list[set[str]] | None, groups: Groups
     ) -> Node:
         calls = tuple(groups.calls.values())
-        if kept is None or groups.number is None:
+        if key_sets is None or groups.number is None:
             return Aggregate(plan, tuple(named), calls)
         keys = self.expressions.subqueries.keys
         whole = (
             self.expressions.dialect != "spark" or not named
         )  # Spark gives the whole of nothing no row beside keys
-        return expand_grouping_sets(plan, named, GroupingSets(kept, groups.number, whole), calls, keys)
+        return expand_grouping_sets(plan, named, GroupingSets(key_sets, groups.number, whole), calls, keys)
 
     def resolve_element(self, node: exp.Expr, items: Items) -> exp.Expr:
         if not isinstance(node, exp.Literal) or node.is_string:
@@ -185,10 +185,10 @@ class GroupBinder:
         name = normalize_identifier(node.this)
         if self.scope.find_visible(name, self.scope.sources):
             return node
-        meant = [item for alias, item in items if alias == name]
-        if any(item != meant[0] for item in meant):
+        matches = [item for alias, item in items if alias == name]
+        if any(item != matches[0] for item in matches):
             raise build_ambiguity_error(node, self.scope)
-        return meant[0].copy() if meant else node
+        return matches[0].copy() if matches else node
 
     def _bind_over_groups(self, node: exp.Expr, groups: Groups) -> Expr:
         """Bind an expression over groups: group keys and aggregate calls become columns of the Aggregate."""
@@ -220,11 +220,9 @@ class GroupBinder:
                 name, _ = (part.this.name, ()) if part.meta.get("bound") else self.scope.resolve(part)
                 if name in self.scope.outer_columns:
                     return part
-                shown = part.meta.get("shown", part.sql())
+                text = part.meta.get("shown", part.sql())
                 hint = "add it to GROUP BY, or aggregate it, e.g. max"
-                raise self.scope.build_error(
-                    f"{shown} is neither grouped nor inside an aggregate", part, hint
-                )
+                raise self.scope.build_error(f"{text} is neither grouped nor inside an aggregate", part, hint)
             copy = part.copy()
             for key, value in part.args.items():
                 if isinstance(value, exp.Expr):
@@ -245,9 +243,9 @@ class GroupBinder:
                 key = groups.keys.get(Column(column))
                 if key is None:
                     hint = "add it to GROUP BY"
-                    shown = column.partition(":")[2] or column
+                    name = column.partition(":")[2] or column
                     raise self.scope.build_error(
-                        f"the subquery reads {shown}, which is not grouped", node, hint
+                        f"the subquery reads {name}, which is not grouped", node, hint
                     )
                 by[column] = Column(key)
         self.expressions.subqueries.equalities.rename(by)
@@ -256,18 +254,18 @@ class GroupBinder:
     def _build_grouping_bits(self, node: exp.Expr, groups: Groups) -> exp.Expr:
         """`grouping(a, b)` -> the bits of a and b in the number of the grouping set, a's the higher."""
         places = list(groups.keys.values())
-        wanted = []
+        requested = []
         for argument in node.expressions:
             key = groups.keys.get(self.expressions.bind_scalar(argument, "GROUPING"))
             if key is None:
                 hint = "name an expression of GROUP BY"
                 raise self.scope.build_error(f"{argument.sql()} is not grouped", argument, hint)
-            wanted.append(key)
-        if not wanted and isinstance(node, exp.Grouping):
+            requested.append(key)
+        if not requested and isinstance(node, exp.Grouping):
             raise self.scope.build_error("GROUPING needs an argument", node, "name an expression of GROUP BY")
         if groups.number is None:
             return exp.Cast(this=exp.Literal.number(0), to=exp.DataType.build("INT", dialect="spark"))
-        keys = wanted or places
+        keys = requested or places
         kind = "BIGINT" if isinstance(node, exp.GroupingId) else "INT"
         total: exp.Expr | None = None
         for n, key in enumerate(keys):

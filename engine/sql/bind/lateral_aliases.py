@@ -32,13 +32,13 @@ def expand_lateral_aliases(
     found: Items = []
     known: dict[str, exp.Expr | None] = {}
     for name, item in items:
-        meant = _expand_aliases(item, known, scope) if known else item
-        if meant is not item and sum(1 for _ in meant.walk()) > MOST_PARTS:
+        expanded = _expand_aliases(item, known, scope) if known else item
+        if expanded is not item and sum(1 for _ in expanded.walk()) > MOST_PARTS:
             what = f"an alias that comes to more than {MOST_PARTS} parts with the aliases in it"
             raise refuse(what, item, "compute the first of them in a WITH item, and read that")
-        found.append((name, meant))
+        found.append((name, expanded))
         if name.lower() in aliases:
-            known[name.lower()] = meant if known.get(name.lower(), meant) == meant else None
+            known[name.lower()] = expanded if known.get(name.lower(), expanded) == expanded else None
     return found
 
 
@@ -49,16 +49,18 @@ def _expand_aliases(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope:
     root = exp.Paren(this=item.copy())
     for column in [part for part in root.walk(prune=_is_query) if _is_alias(part, known, scope)]:
         first, *fields = column.parts
-        meant = known[normalize_identifier(first).lower()]
-        if meant is None:
+        definition = known[normalize_identifier(first).lower()]
+        if definition is None:
             message = f"the alias {normalize_identifier(first)} stands for two items"
             raise scope.build_error(message, column, "give one of them another name")
-        new: exp.Expr = meant.copy() if isinstance(meant, _WHOLE) else exp.Paren(this=meant.copy())
+        new: exp.Expr = (
+            definition.copy() if isinstance(definition, _WHOLE) else exp.Paren(this=definition.copy())
+        )
         for field in fields:
             new = exp.Dot(this=new, expression=field.copy())
         column.replace(copy_location(new, column))
-    written: exp.Expr = root.this.pop()
-    return written
+    expanded: exp.Expr = root.this.pop()
+    return expanded
 
 
 def _is_alias(node: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> TypeGuard[exp.Column]:

@@ -52,9 +52,9 @@ class OperandChecker:
             kind = get_expr_type(argument, self.types)
             if kind is None:
                 continue
-            wanted = None if self.lenient and kind == "string" else self._describe_wanted(name, kind)
-            if wanted:
-                message = f"{name} takes {wanted}, not {kind}"
+            expected = None if self.lenient and kind == "string" else self._describe_wanted(name, kind)
+            if expected:
+                message = f"{name} takes {expected}, not {kind}"
                 raise self.scope.build_error(
                     message, node, f"CAST the argument, for example {name}(CAST(x AS …))"
                 )

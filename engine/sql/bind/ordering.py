@@ -74,19 +74,19 @@ class RowLimits:
             return TopN(plan, (), keys, self.limit, self.offset) if self else plan
         rank, number = fresh("ties:rank"), fresh("ties:number")
         calls = [WindowCall(rank, Call("rank"), keys)]
-        kept: Expr = fill_template(
+        condition: Expr = fill_template(
             ":rank <= :last", rank=Column(rank), last=Literal(str(self.offset + self.limit))
         )
         if self.limit == 0:
-            kept = FALSE
+            condition = FALSE
         if self.offset:
             calls.append(WindowCall(number, Call("row_number"), keys))
             skipped = Literal(str(self.offset))
-            kept = combine_conditions(
-                kept, fill_template(":number > :skipped", number=Column(number), skipped=skipped)
+            condition = combine_conditions(
+                condition, fill_template(":number > :skipped", number=Column(number), skipped=skipped)
             )
         items = tuple((column, Column(column)) for column in plan.columns)
-        return Project(Filter(Over(plan, (), tuple(calls)), kept), items)
+        return Project(Filter(Over(plan, (), tuple(calls)), condition), items)
 
 
 def parse_limits(query: exp.Expr, refuse: Refuse) -> RowLimits:

@@ -22,8 +22,8 @@ from engine.sql.bind.ordering import (
     parse_limits,
     parse_order_items,
 )
+from engine.sql.bind.over_windows.windows import WindowBinder
 from engine.sql.bind.scope import Scope
-from engine.sql.bind.windows import WindowBinder
 from engine.sql.catalog import explain_reserved
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import Column, Expr
@@ -63,24 +63,24 @@ class ProjectionBinder:
                 self.expressions.check(part, "HAVING", clock=is_comparison(part))
         distinct, rows = select.args.get("distinct"), parse_limits(select, self.expressions.refuse)
         by = self._resolve_order_nodes(order, items, windows)
-        kept = self._bind_qualify(select, items, windows)
+        conditions = self._bind_qualify(select, items, windows)
         for part in windows.parts:
             self.expressions.check(part)
-        parts = [*(item for _, item in items), *kept, *windows.parts]
+        parts = [*(item for _, item in items), *conditions, *windows.parts]
         calls = any(self.expressions.has_aggregate(part) for part in parts)
         for note in rows.describe(bool(order)) if distinct is None or not distinct.args.get("on") else ():
             self.expressions.subqueries.keys.add_note(note)
         self.grouped = group is not None or having is not None or calls
         grouping = GroupBinder(self.scope, self.expressions, self.types, self.fresh)
         if self.grouped:
-            plan, bound, others = grouping.bind(plan, items, select, [*by, *kept], windows)
+            plan, bound, others = grouping.bind(plan, items, select, [*by, *conditions], windows)
             plan = windows.apply(plan)
         else:
             windows.bind_parts([self.expressions.bind_scalar(part, "OVER") for part in windows.parts])
             plan = windows.apply(self.expressions.subqueries.attach(plan))
             bound = [(name, self.expressions.bind_scalar(item, "SELECT")) for name, item in items]
             others = [self.expressions.bind_scalar(node, "ORDER BY") for node in by]
-            others += [self.expressions.bind_scalar(node, "QUALIFY") for node in kept]
+            others += [self.expressions.bind_scalar(node, "QUALIFY") for node in conditions]
             plan = self.expressions.subqueries.attach(plan)
         sorted_by = others[: len(by)]
         for condition in others[len(by) :]:
@@ -108,12 +108,12 @@ class ProjectionBinder:
         if qualify is None:
             return []
         grouping = GroupBinder(self.scope, self.expressions, self.types, self.fresh)
-        meant = windows.extract_calls(grouping.substitute_aliases(qualify.this, items))
+        condition = windows.extract_calls(grouping.substitute_aliases(qualify.this, items))
         if not windows:
             hint = "write WHERE, or HAVING for groups"
             raise self.scope.build_error("QUALIFY without a window function", qualify, hint)
-        self.expressions.check(meant)
-        return split_conjuncts(meant)
+        self.expressions.check(condition)
+        return split_conjuncts(condition)
 
     def _resolve_order_nodes(
         self, order: list[OrderItem], items: Items, windows: WindowBinder
@@ -197,14 +197,14 @@ class ProjectionBinder:
     def _expand_items(self, select: exp.Select) -> Items:
         """Return what the SELECT list gives; two items may have one name, which is told where one of them is to be chosen."""
         found: list[tuple[str | None, exp.Expr]] = []
-        taken: set[str] = set()
+        used_names: set[str] = set()
         aliases: set[str] = set()
 
         def add_item(name: str, node: exp.Expr, what: exp.Expr) -> None:
             own = explain_reserved(name, "column")
             if own:
                 raise self.scope.build_error(own, node, "choose another name with AS")
-            taken.add(name.lower())
+            used_names.add(name.lower())
             found.append((name, what))
 
         for item in expand_generators(select, self.expressions, self.fresh, self._record_type):
@@ -224,7 +224,7 @@ class ProjectionBinder:
                 found.append((None, item))
         dialect = self.expressions.dialect
         items = [
-            (name or _make_unused_name(_choose_name(item, n, dialect), taken), item)
+            (name or _make_unused_name(_choose_name(item, n, dialect), used_names), item)
             for n, (name, item) in enumerate(found, 1)
         ]
         if dialect != "spark":
@@ -239,12 +239,12 @@ class ProjectionBinder:
         found = self.scope.expand_star(alias, item)
         for left_out in (star.args.get("except_") or ()) if star is not None else ():
             name = left_out.name.lower()
-            if all(shown.lower() != name for shown, _ in found):
-                hint = f"* has {', '.join(shown for shown, _ in found)}"
+            if all(visible.lower() != name for visible, _ in found):
+                hint = f"* has {', '.join(visible for visible, _ in found)}"
                 raise self.scope.build_error(
                     f"* EXCEPT leaves out {name}, which is not there", left_out, hint
                 )
-            found = [(shown, internal) for shown, internal in found if shown.lower() != name]
+            found = [(visible, internal) for visible, internal in found if visible.lower() != name]
         return found
 
 
@@ -257,8 +257,8 @@ def _choose_name(item: exp.Expr, position: int, dialect: Dialect) -> str:
     return name if name.isidentifier() and name not in ("cast", "try_cast", "case") else f"column_{position}"
 
 
-def _make_unused_name(base: str, taken: set[str]) -> str:
+def _make_unused_name(base: str, used_names: set[str]) -> str:
     tries = itertools.chain((base,), (f"{base}_{n}" for n in itertools.count(2)))
-    name = next(candidate for candidate in tries if candidate not in taken)
-    taken.add(name)
+    name = next(candidate for candidate in tries if candidate not in used_names)
+    used_names.add(name)
     return name

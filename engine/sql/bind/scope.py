@@ -142,12 +142,12 @@ class Scope:
             if self._is_same_name(visible, name) and internal not in self.merged
         ]
 
-    def merge_columns(self, kept: str, hidden: str) -> None:
+    def merge_columns(self, visible: str, hidden: str) -> None:
         """Let USING show one of two equal columns only, before all others."""
         self.merged.add(hidden)
-        self.using = [kept if column == hidden else column for column in self.using]
-        if kept not in self.using:
-            self.using.append(kept)
+        self.using = [visible if column == hidden else column for column in self.using]
+        if visible not in self.using:
+            self.using.append(visible)
 
     def show_instead(self, name: str, either: str, left: str, right: str) -> None:
         """Let the column `either` stand for two that a FULL JOIN compares: it has the value of the one that is there."""
@@ -167,6 +167,6 @@ class Scope:
         pairs = [pair for source in sources for pair in source.columns if pair[0] != ROW]
         if alias is not None:
             return pairs
-        shown = [pair for pair in pairs if pair[1] not in self.merged]
-        first = [pair for column in self.using for pair in shown if pair[1] == column]
-        return first + [pair for pair in shown if pair not in first]
+        unmerged = [pair for pair in pairs if pair[1] not in self.merged]
+        first = [pair for column in self.using for pair in unmerged if pair[1] == column]
+        return first + [pair for pair in unmerged if pair not in first]

@@ -50,12 +50,12 @@ class SetOperationBinder:
             inputs.append(
                 Project(plan, tuple((self.fresh(f"branch:{name}"), Column(c)) for name, c in columns))
             )
-        shown = tuple((name, self.fresh(f"union:{name}")) for name, _ in branches[0][1])
-        for n, (_, internal) in enumerate(shown):
+        outputs = tuple((name, self.fresh(f"union:{name}")) for name, _ in branches[0][1])
+        for n, (_, internal) in enumerate(outputs):
             kind = self._find_widest_type([self.types.get(columns[n][1]) for _, columns in branches])
             if kind is not None:
                 self.types[internal] = kind
-        return build_union_all(inputs, tuple(internal for _, internal in shown), self.fresh), shown
+        return build_union_all(inputs, tuple(internal for _, internal in outputs), self.fresh), outputs
 
     def _find_widest_type(self, kinds: list[str | None]) -> str | None:
         found = kinds[0]
@@ -84,13 +84,13 @@ class SetOperationBinder:
             for plan, items, marked in sides
         ]
         plan, columns = self._concatenate(branches)
-        *shown, (_, which) = columns
+        *outputs, (_, which) = columns
         ours, theirs = self.fresh("rows:left"), self.fresh("rows:right")
         calls = tuple(
             AggCall(name, "count", (), where=Comparison("=", Column(which), Literal(str(n))))
             for n, name in enumerate((ours, theirs))
         )
-        grouped, found = self._group_rows(plan, tuple(shown), calls)
+        grouped, found = self._group_rows(plan, tuple(outputs), calls)
         return grouped, found, Column(ours), Column(theirs)
 
     def _group_rows(self, plan: Node, columns: Columns, calls: tuple[AggCall, ...]) -> tuple[Node, Columns]:

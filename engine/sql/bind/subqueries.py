@@ -65,8 +65,8 @@ def is_subquery(node: exp.Expr) -> bool:
 
 def _find_in_query(node: exp.In) -> exp.Query | exp.Values | None:
     """Return the query in which IN looks, or None if it is a list of values."""
-    given = node.expressions
-    return unwrap_query(node.args.get("query") or (given[0] if len(given) == 1 else None))
+    items = node.expressions
+    return unwrap_query(node.args.get("query") or (items[0] if len(items) == 1 else None))
 
 
 def _find_quantified_query(node: exp.Expr) -> exp.Query | exp.Values | None:
@@ -109,29 +109,29 @@ class ExpressionSubqueries:
     # ---- conditions of WHERE ---------------------------------------------------------------------------------
     def build_condition(self, node: exp.Expr) -> Attach | None:
         """Return what a conjunct of WHERE does to the plan if it is EXISTS, IN or their negation, else None."""
-        node, wanted = _normalize_quantifier(strip_parens(node)), True
+        node, positive = _normalize_quantifier(strip_parens(node)), True
         while isinstance(node, exp.Not):
-            node, wanted = _normalize_quantifier(strip_parens(node.this)), not wanted
+            node, positive = _normalize_quantifier(strip_parens(node.this)), not positive
         if isinstance(node, exp.Exists) and is_subquery(node):
             inner = self._bind_inner(node.this).plan
 
             def attach_exists(plan: Node) -> Node:
                 other = decorrelate(plan, inner, self.equalities, self.keys, residual=True)
-                return filter_exists(plan, other, self.keys, wanted)
+                return filter_exists(plan, other, self.keys, positive)
 
             return attach_exists
         if isinstance(node, exp.In) and is_subquery(node):
-            return self._build_membership(node, wanted)
+            return self._build_membership(node, positive)
         return None
 
-    def _build_membership(self, node: exp.In, wanted: bool) -> Attach:
+    def _build_membership(self, node: exp.In, positive: bool) -> Attach:
         inner = self._bind_inner(node)
         members = self._pair_members(node, inner, self.outer)
 
         def attach_member(plan: Node) -> Node:
             other = decorrelate(plan, inner.plan, self.equalities, self.keys, residual=True)
             rule = Membership(self.keys, self.known)
-            if wanted:
+            if positive:
                 return rule.filter_in(plan, other, members)
             if len(members) == 1:
                 return rule.filter_not_in(plan, other, *members[0])

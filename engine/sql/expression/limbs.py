@@ -65,19 +65,19 @@ def build_decimal_sum(high: Expr, low: Expr, scale: int) -> Expr:
 def build_decimal_average(high: Expr, low: Expr, count: Expr, precision: int, scale: int) -> Expr:
     """Return sum / count with the type and the rounding of Spark's avg of decimal(precision, scale)."""
     most, fraction = min(38, precision + 4), min(38, scale + 4)
-    given = {"n": cast(count, "decimal(20,0)"), "base": _power(_LOW_DIGITS), "more": _power(fraction - scale)}
+    parts = {"n": cast(count, "decimal(20,0)"), "base": _power(_LOW_DIGITS), "more": _power(fraction - scale)}
 
     def divide_limbs(h: Expr, c: Expr) -> Expr:
         """Divide digit by digit, in base 10^19, as on paper; the signs are set apart."""
-        above = _divide_whole(call("abs", h), given["n"])
-        rest = _cast_whole(fill_template("(abs(:h) % :n) * :base + abs(:c)", h=h, c=c, **given))
+        above = _divide_whole(call("abs", h), parts["n"])
+        rest = _cast_whole(fill_template("(abs(:h) % :n) * :base + abs(:c)", h=h, c=c, **parts))
 
         def append_digits(r: Expr) -> Expr:
             whole = fill_template(
-                ":above * :base + :part", above=above, part=_divide_whole(r, given["n"]), **given
+                ":above * :base + :part", above=above, part=_divide_whole(r, parts["n"]), **parts
             )
-            last = _divide_rounded(fill_template("(:r % :n) * :more", r=r, **given), given["n"])
-            return fill_template(":whole * :more + :last", whole=whole, last=last, **given)
+            last = _divide_rounded(fill_template("(:r % :n) * :more", r=r, **parts), parts["n"])
+            return fill_template(":whole * :more + :last", whole=whole, last=last, **parts)
 
         signed = fill_template(
             "if(:h < 0 OR :c < 0, -1, 1) * :digits", h=h, c=c, digits=_let("r", rest, append_digits)
@@ -97,10 +97,10 @@ def _align_signs(high: Expr, low: Expr, body: Callable[[Expr, Expr], Expr]) -> E
 
     def align_sign(s: Expr) -> Expr:
         text = "CASE WHEN :s.h > 0 AND :s.l < 0 THEN 1 WHEN :s.h < 0 AND :s.l > 0 THEN -1 ELSE 0 END"
-        given = {"s": s, "borrow": fill_template(text, s=s), "base": base}
+        operands = {"s": s, "borrow": fill_template(text, s=s), "base": base}
         upper, lower = (
-            fill_template(":s.h - :borrow", **given),
-            fill_template(":s.l + :borrow * :base", **given),
+            fill_template(":s.h - :borrow", **operands),
+            fill_template(":s.l + :borrow * :base", **operands),
         )
         return build_struct([("h", _cast_whole(upper)), ("l", _cast_whole(lower))])
 

@@ -97,8 +97,8 @@ def join_texts_by_rows(
 def build_json_list(name: str, values: Expr, kind: str | None) -> tuple[Expr, str]:
     """Return an array as json_agg or jsonb_agg gives it, and its type; `kind` is that of the array's items."""
     if name == "jsonb_agg":
-        told = f"array<{kind}>" if kind else ""
-        return call(PREFIX + "to_jsonb", values, Literal(told, "string")), "jsonb"
+        array_type = f"array<{kind}>" if kind else ""
+        return call(PREFIX + "to_jsonb", values, Literal(array_type, "string")), "jsonb"
     return call(PREFIX + "json_agg", values, Literal(kind or "", "string")), "json"
 
 

@@ -53,16 +53,16 @@ def build_sketch_percentile(
 
 def as_spark_percentile(node: exp.Expr) -> exp.Expr | None:
     """Return the call of a sketch, with its FILTER, as Spark says it; None for anything else."""
-    given, parts, where = node, ParsedParts(), None
+    core, parts, where = node, ParsedParts(), None
     if isinstance(node, exp.Filter):
-        given, where = node.this, parts.add(node.expression.this)
+        core, where = node.this, parts.add(node.expression.this)
     elif isinstance(node.parent, exp.Filter):
         return None  # the FILTER goes into the parts
-    inner = given.this if isinstance(given, exp.WithinGroup) else None
+    inner = core.this if isinstance(core, exp.WithinGroup) else None
     if not isinstance(inner, exp.Anonymous) or inner.name.lower() != "approx_percentile":
         return None
     fraction, *errors = inner.expressions
-    item = given.expression.expressions[0]
+    item = core.expression.expressions[0]
     error = errors[0].name if errors else DEFAULT_ERROR
     if not isinstance(fraction, exp.Literal) or not is_relative_error(error):
         return None

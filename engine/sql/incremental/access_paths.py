@@ -35,10 +35,10 @@ def find_access_path(scan: Scan, columns: tuple[str, ...]) -> Access:
     """Return where rows of `scan` are found by its output `columns`."""
     by_name = dict(scan.items)
     pairs = tuple(dict.fromkeys((column, by_name[column]) for column in columns))
-    wanted = tuple(dict.fromkeys(column for _, column in pairs))
-    if scan.distribution_key and set(scan.distribution_key) <= set(wanted):
+    by = tuple(dict.fromkeys(column for _, column in pairs))
+    if scan.distribution_key and set(scan.distribution_key) <= set(by):
         return Access(scan.table, pairs)
-    return Access(index_name(scan.table, wanted), pairs)
+    return Access(index_name(scan.table, by), pairs)
 
 
 def find_required_indexes(

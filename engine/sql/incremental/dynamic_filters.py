@@ -15,9 +15,9 @@ import msgspec
 from engine.sql.expression.clock import split_predicate
 from engine.sql.expression.nodes import Column, Comparison, Expr
 from engine.sql.expression.template import join_conditions
-from engine.sql.incremental.lookup_states import Analyzer
-from engine.sql.incremental.monotone_expressions import find_unit
-from engine.sql.incremental.window_close import cast_to_number
+from engine.sql.incremental.states.lookup_states import Analyzer
+from engine.sql.incremental.watermarks.monotone_expressions import find_unit
+from engine.sql.incremental.watermarks.window_close import cast_to_number
 from engine.sql.plan import Aggregate, DynamicFilter, Filter, Join, Node, Project, UnionAll, Unnest
 from engine.sql.rewrites.binding.free_columns import list_call_expressions
 

@@ -11,7 +11,7 @@ import msgspec
 from engine.sql.catalog import Catalog
 from engine.sql.incremental.access_paths import build_arrange_key, index_name
 from engine.sql.incremental.rules import IndexCopy, Rule
-from engine.sql.incremental.watermark_columns import build_watermark_bound
+from engine.sql.incremental.watermarks.watermark_columns import build_watermark_bound
 from engine.sql.plan import Bound, Node, Scan, list_scans
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.sql.expression.nodes import Column, Expr, Literal
-from engine.sql.incremental.partials import GLOBAL_KEY
+from engine.sql.incremental.states.partials import GLOBAL_KEY
 from engine.sql.plan import AggCall, Aggregate, Node, Project
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.dynamic_filters import replace_with_dynamic_filters
 from engine.sql.incremental.fragments import IncrementalPlan
-from engine.sql.incremental.lookup_states import Analyzer
 from engine.sql.incremental.lowering import Lowering
 from engine.sql.incremental.reference_rules import ReferenceLowering
-from engine.sql.incremental.table_columns import sanitize_names
-from engine.sql.incremental.watermark_columns import OfScan
+from engine.sql.incremental.states.lookup_states import Analyzer
+from engine.sql.incremental.states.table_columns import sanitize_names
+from engine.sql.incremental.watermarks.watermark_columns import OfScan
 from engine.sql.plan import Node, Project
 from engine.sql.statements.options.view_options import Rules
 
@@ -37,8 +37,8 @@ def build_incremental_plan(
 
 def _project_outputs(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
     """Give the plan the view's column names; key columns that it lacks become hidden `_key_…` columns."""
-    shown = {internal for _, internal in outputs}
-    hidden = sanitize_names(tuple(column for column in plan.key if column not in shown))
+    visible = {internal for _, internal in outputs}
+    hidden = sanitize_names(tuple(column for column in plan.key if column not in visible))
     items = tuple((name, Column(internal)) for name, internal in outputs)
     return Project(
         plan, items + tuple((f"_key_{new.lstrip('_')}", Column(old)) for old, new in hidden.items())

@@ -83,8 +83,8 @@ def _build_error(
     ]
     found.sort(key=lambda part: computed and isinstance(part, exp.Column))
     at = found[0] if found else next(_list_comparisons(query), query)
-    shown = isinstance(at, exp.Condition) and not isinstance(at, exp.Query)
-    text = at.sql("spark") if shown else next(iter(sorted(names)), column)
+    has_text = isinstance(at, exp.Condition) and not isinstance(at, exp.Query)
+    text = at.sql("spark") if has_text else next(iter(sorted(names)), column)
     return unsupported_error(
         f"{text} is {_format_type(kind)}: rows cannot be grouped, joined or distinguished by it",
         at,

@@ -7,19 +7,8 @@ import msgspec
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.expression.template import as_columns
 from engine.sql.incremental.access_paths import build_arrange_key, is_chain, list_join_columns
-from engine.sql.incremental.changelogs import KEY, build_changelog_plan
-from engine.sql.incremental.counted_values import (
-    CountedValues,
-    OverValues,
-    ValueState,
-    aggregate_over_values,
-    find_counted_values,
-)
-from engine.sql.incremental.filter_states import build_filter_state, build_timed_state
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import add_global_key, is_global, project_keys, rename_global_key
-from engine.sql.incremental.lookup_states import LookupStates
-from engine.sql.incremental.partials import Partials, build_partials
 from engine.sql.incremental.rules import (
     ChangelogRows,
     FirstRows,
@@ -29,7 +18,18 @@ from engine.sql.incremental.rules import (
     WindowReach,
     WindowRecompute,
 )
-from engine.sql.incremental.table_columns import (
+from engine.sql.incremental.states.changelogs import KEY, build_changelog_plan
+from engine.sql.incremental.states.counted_values import (
+    CountedValues,
+    OverValues,
+    ValueState,
+    aggregate_over_values,
+    find_counted_values,
+)
+from engine.sql.incremental.states.filter_states import build_filter_state, build_timed_state
+from engine.sql.incremental.states.lookup_states import LookupStates
+from engine.sql.incremental.states.partials import Partials, build_partials
+from engine.sql.incremental.states.table_columns import (
     add_hidden_columns,
     copy_order_column,
     rename_columns,

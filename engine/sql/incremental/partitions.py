@@ -131,13 +131,13 @@ def derive_partitioning(plan: IncrementalPlan, options: Mapping[str, str]) -> Pa
 def _derive_partitioning(plan: IncrementalPlan, by: str | None, groups: str | None) -> Partitioning:
     view = plan.fragments[-1]
     kinds = {name.lower(): (name, kind) for name, kind in view.columns}
-    wanted = (
+    stored_names = (
         tuple(map(to_storage_name, parse_column_list(by)))
         if by is not None
         else tuple(name.lower() for name in view.distribution_key)
     )
-    names = tuple(kinds[name][0] for name in wanted)
-    types = tuple(kinds[name][1].lower() for name in wanted)
+    names = tuple(kinds[name][0] for name in stored_names)
+    types = tuple(kinds[name][1].lower() for name in stored_names)
     for name, kind in zip(names, types, strict=True):
         if kind not in _TYPES and decimal_digits(kind) is None:
             raise NotPartitionable(f"column {name} is {kind}, whose values do not name partitions")
@@ -211,10 +211,10 @@ def trace_partitions(node: Node, by: By, leaf: Leaf) -> Node:
 
 def _substitute_items(by: By, items: Mapping[str, Expr]) -> By:
     found = [substitute_small(expr, items) for expr in by]
-    written = tuple(expr for expr in found if expr is not None)
-    if len(written) < len(found):
+    substituted = tuple(expr for expr in found if expr is not None)
+    if len(substituted) < len(found):
         raise NotPartitionable("its column is computed in so many steps that they cannot be said in one")
-    return written
+    return substituted
 
 
 def _trace_union(node: UnionAll, by: By, leaf: Leaf) -> Node:
@@ -259,10 +259,10 @@ def _format_column(column: str) -> str:
     return column.rpartition(":")[2].removeprefix("_group_").removeprefix("_key_")
 
 
-def list_usable_columns(plan: IncrementalPlan, shown: Collection[str]) -> tuple[str, ...]:
+def list_usable_columns(plan: IncrementalPlan, visible: Collection[str]) -> tuple[str, ...]:
     """Return the columns of a view by each of which it could be cut."""
     found = []
-    for name in shown:
+    for name in visible:
         try:
             _derive_partitioning(plan, name, None)
         except (NotPartitionable, KeyError):

@@ -8,9 +8,9 @@ from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import add_global_key, project_keys
 from engine.sql.incremental.lowering import Lowering
-from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import ReferenceRecompute
-from engine.sql.incremental.table_columns import sanitize_names
+from engine.sql.incremental.states.partials import GLOBAL_KEY
+from engine.sql.incremental.states.table_columns import sanitize_names
 from engine.sql.plan import Aggregate, Join, Node, Over, Project, Scan, TopN, list_children
 
 Keyed = Join | Aggregate | TopN | Over

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.sql.incremental.partials import Partials
+from engine.sql.incremental.states.partials import Partials
 from engine.sql.plan import Scan
 
 

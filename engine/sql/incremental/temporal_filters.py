@@ -73,8 +73,8 @@ def scan_rows_inside(table: str, node: TemporalFilter, source: Node, names: dict
     if node.enter is None:
         return Scan(table, items, key, ())
     inside = f"{TIME_IN}:{table}"
-    kept = Filter(Scan(table, (*items, (inside, TIME_IN)), key, ()), Column(inside))
-    return Project(kept, tuple((column, Column(column)) for column in source.columns))
+    filtered = Filter(Scan(table, (*items, (inside, TIME_IN)), key, ()), Column(inside))
+    return Project(filtered, tuple((column, Column(column)) for column in source.columns))
 
 
 def _narrow_bounds(one: Expr, other: Expr, narrower: str) -> Expr:

@@ -8,8 +8,8 @@ import msgspec
 
 from engine.sql.expression.nodes import Call, Expr, Literal
 from engine.sql.expression.template import as_columns
-from engine.sql.incremental.partials import GLOBAL_KEY
 from engine.sql.incremental.rules import WindowReach
+from engine.sql.incremental.states.partials import GLOBAL_KEY
 from engine.sql.plan import Node, Over, Project
 from engine.sql.window_calls import FrameEnd, WindowCall
 

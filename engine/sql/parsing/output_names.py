@@ -52,13 +52,13 @@ def assign_output_names(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
     for select in list(tree.find_all(exp.Select)):
         if not _is_source(select):
             continue
-        taken = {item.alias_or_name for item in select.expressions if isinstance(item, _NAMED)}
+        used_names = {item.alias_or_name for item in select.expressions if isinstance(item, _NAMED)}
         for item in list(select.expressions):
             if isinstance(item, _NAMED):
                 continue
             name = find_output_name(item, dialect)
-            if name is not None and name not in taken:
-                taken.add(name)
+            if name is not None and name not in used_names:
+                used_names.add(name)
                 place = exp.to_identifier(name, quoted=True)
                 item.replace(exp.Alias(this=item.copy(), alias=place))
     return tree

@@ -58,7 +58,7 @@ _FIRST_WORDS = (
     *("SET", "VALUES", "FROM", "TABLE", "ALTER", "COMMENT"),
 )
 
-_WORDS_BETWEEN = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "UNION", "VALUES", "USING")
+_CLAUSE_WORDS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "UNION", "VALUES", "USING")
 
 
 def build_statement_error(sql: str) -> UnsupportedSql:
@@ -173,7 +173,7 @@ def _suggest_word(before: str) -> str | None:
     last = words[-1].upper() if words else ""
     if last in ("GROUP", "ORDER", "PARTITION"):
         return f"write {last} BY"
-    guess = difflib.get_close_matches(last, _WORDS_BETWEEN, 1, 0.7) if last not in _WORDS_BETWEEN else []
+    guess = difflib.get_close_matches(last, _CLAUSE_WORDS, 1, 0.7) if last not in _CLAUSE_WORDS else []
     return f"did you mean {guess[0]} instead of {words[-1]}?" if guess else None
 
 

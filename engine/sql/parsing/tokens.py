@@ -11,20 +11,20 @@ from sqlglot import Token, TokenType
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.dialect_readers import resolve_dialect
 
-KEPT_CHARACTERS = 1 << 18
+CACHED_CHARACTERS = 1 << 18
 """The tokens of longer texts are not kept: they would hold more memory than cutting them again costs time."""
 
 
 def tokenize(text: str, dialect: Dialect) -> tuple[Token, ...]:
     """Return the tokens of a text, which nobody changes; raises sqlglot's TokenError."""
-    return _kept(text, dialect) if len(text) <= KEPT_CHARACTERS else _tokenize(text, dialect)
+    return _tokenize_cached(text, dialect) if len(text) <= CACHED_CHARACTERS else _tokenize(text, dialect)
 
 
 def _tokenize(text: str, dialect: Dialect) -> tuple[Token, ...]:
     return tuple(sqlglot.tokenize(text, read=resolve_dialect(dialect)))
 
 
-_kept = lru_cache(maxsize=2)(_tokenize)
+_tokenize_cached = lru_cache(maxsize=2)(_tokenize)
 
 
 def find_name_end(tokens: Sequence[Token], at: int) -> int:

@@ -230,7 +230,7 @@ def _parse_readable(readable: str, sql: str, dialect: Dialect, values: Parameter
     match tree:
         case exp.Create():
             made = build_create(tree, clauses, sql, dialect)
-            return replace(made, passes=source is not None) if isinstance(made, CreateTable) else made
+            return replace(made, pass_through=source is not None) if isinstance(made, CreateTable) else made
         case exp.Drop():
             parts = [build_drop(tree, part, sql) for part in list_dropped(tree)]
             return _combine_parts([replace(part, kind="source") for part in parts] if source else parts, sql)

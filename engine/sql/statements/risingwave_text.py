@@ -36,12 +36,12 @@ _PAIRS = {
 def render_statement(sql: str, dialect: Dialect) -> str:
     """Return a statement as RisingWave shows it; names and literals stay as they were written."""
     tokens = [token for token in tokenize(sql, dialect) if token.token_type != TokenType.SEMICOLON]
-    shown = ""
+    text = ""
     for n, token in enumerate(tokens):
         before = tokens[n - 1] if n else None
         after = tokens[n + 1] if n + 1 < len(tokens) else None
-        shown += _render_gap(sql, before, token) + _render_word(sql, before, token, after)
-    return shown
+        text += _render_gap(sql, before, token) + _render_word(sql, before, token, after)
+    return text
 
 
 def _render_gap(sql: str, before: Token | None, token: Token) -> str:
@@ -51,11 +51,11 @@ def _render_gap(sql: str, before: Token | None, token: Token) -> str:
 
 
 def _render_word(sql: str, before: Token | None, token: Token, after: Token | None) -> str:
-    written = sql[token.start : token.end + 1]
+    text = sql[token.start : token.end + 1]
     word = token.text.upper()
     paired = (before is not None and (before.text.upper(), word) in _PAIRS) or (
         after is not None and (word, after.text.upper()) in _PAIRS
     )
     if token.token_type in _NO_WORDS and not (paired and token.token_type == TokenType.VAR):
-        return written
-    return _TYPES.get(word, word) if written.upper() == word else written
+        return text
+    return _TYPES.get(word, word) if text.upper() == word else text

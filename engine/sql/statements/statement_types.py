@@ -45,7 +45,7 @@ class CreateTable:
     places: dict[str, int] = field(default_factory=dict)
     version_columns: tuple[str, ...] = ()
     watermark: Watermark | None = None
-    passes: bool = False
+    pass_through: bool = False
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from engine.sql.typing.json_values import DECODER, decode_bytes, format_json, li
 from engine.sql.typing.spark_texts import MICROS_OF_A_DAY
 from engine.sql.typing.text_values import REFUSED, parse_texts
 
-LONGEST_SHOWN = 60
+LONGEST_EXCERPT = 60
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_TIME, _LAST_TIME = _FIRST_DAY * MICROS_OF_A_DAY, (_LAST_DAY + 1) * MICROS_OF_A_DAY - 1
 
@@ -56,8 +56,8 @@ class ConversionFault(NamedTuple):
 
     path: str
     value: str
-    given: Kind
-    wanted: Kind
+    source: Kind
+    target: Kind
     twice: bool = False
     """It is a key that one map has twice."""
 
@@ -66,11 +66,11 @@ class ConversionFault(NamedTuple):
         of = f" of {table}" if table else ""
         if self.twice:
             return f'column {column}{self.path}{of}: "{self.value}" occurs twice in one map'
-        told = f'column {column}{self.path}{of}: "{self.value}" is no {format_arrow_type(self.wanted)}'
-        if classify_conversion(self.given, self.wanted) is not ConversionVerdict.REFUSED:
-            return told
-        remedy = suggest_remedy(self.given, self.wanted)
-        return f"{told}, and no {format_arrow_type(self.given)} is taken for one" + (
+        message = f'column {column}{self.path}{of}: "{self.value}" is no {format_arrow_type(self.target)}'
+        if classify_conversion(self.source, self.target) is not ConversionVerdict.REFUSED:
+            return message
+        remedy = suggest_remedy(self.source, self.target)
+        return f"{message}, and no {format_arrow_type(self.source)} is taken for one" + (
             f"; {remedy}" if remedy else ""
         )
 
@@ -141,8 +141,8 @@ class _ColumnConversion:
 
     def convert(self, values: pa.Array[Any], kind: Kind, place: _Location) -> pa.Array[Any]:
         """Return values as `kind`; those that are none are null, and told."""
-        given = values.type
-        if is_unchanged(given, kind) and not (self.calendar and _has_moments(kind)):
+        source = values.type
+        if is_unchanged(source, kind) and not (self.calendar and _has_moments(kind)):
             return values.cast(kind) if is_nested(kind) else values
         values = _decode_values(values, kind)
         if pa.types.is_null(values.type):
@@ -176,15 +176,17 @@ class _ColumnConversion:
         bad: np.ndarray,
         kind: Kind,
         place: _Location,
-        given: Any = None,
+        originals: Any = None,
         *,
         twice: bool = False,
     ) -> None:
         for at in np.flatnonzero(bad).tolist():
             row = at if place.rows is None else int(place.rows[at])
             if row not in self.faults:
-                shown = format_scalar(values[at]) if given is None else str(given[at])[:LONGEST_SHOWN]
-                whole = shown.encode(
+                text = (
+                    format_scalar(values[at]) if originals is None else str(originals[at])[:LONGEST_EXCERPT]
+                )
+                whole = text.encode(
                     "utf-8", "backslashreplace"
                 ).decode()  # JSON may hold half of a surrogate pair
                 self.faults[row] = ConversionFault(place.path, whole, values.type, kind, twice)
@@ -222,8 +224,8 @@ class _ColumnConversion:
         if keys.null_count:  # of rows that are set aside: the value goes with them, and a map has no null key
             lost = np.zeros(len(lengths), dtype=bool)
             lost[_list_owners(lengths)[to_mask(keys.is_null())]] = True
-            kept = to_positions(np.flatnonzero(~lost[_list_owners(lengths)]))
-            keys, items, lengths = keys.take(kept), items.take(kept), np.where(lost, 0, lengths)
+            valid = to_positions(np.flatnonzero(~lost[_list_owners(lengths)]))
+            keys, items, lengths = keys.take(valid), items.take(valid), np.where(lost, 0, lengths)
         made: pa.Array[Any] = pa.MapArray.from_arrays(
             _compute_offsets(lengths), keys, items, type=kind, mask=null
         )  # type: ignore[call-overload]  # the stubs know no mask here
@@ -280,17 +282,17 @@ class _ColumnConversion:
             return self._convert_objects(values, kind, place)
         is_map = pa.types.is_map(kind)
         nested_keys = is_map and is_nested(kind.key_type)
-        held = [list_entries(value, nested_keys=nested_keys) if is_map else value for value in values]
-        bad = np.array([value is not None and not isinstance(value, list) for value in held], dtype=bool)
+        lists = [list_entries(value, nested_keys=nested_keys) if is_map else value for value in values]
+        bad = np.array([value is not None and not isinstance(value, list) for value in lists], dtype=bool)
         bad |= np.array(
-            [value is not None and parts is None for value, parts in zip(values, held, strict=True)],
+            [value is not None and parts is None for value, parts in zip(values, lists, strict=True)],
             dtype=bool,
         )
         self._record_bad_json(values, bad, kind, place)
-        held = [value if isinstance(value, list) else None for value in held]
-        lengths = np.array([0 if value is None else len(value) for value in held], dtype=np.int64)
-        owners, null = _list_owners(lengths), pa.array([value is None for value in held], pa.bool_())
-        flat = [item for value in held if value is not None for item in value]
+        lists = [value if isinstance(value, list) else None for value in lists]
+        lengths = np.array([0 if value is None else len(value) for value in lists], dtype=np.int64)
+        owners, null = _list_owners(lengths), pa.array([value is None for value in lists], pa.bool_())
+        flat = [item for value in lists if value is not None for item in value]
         if not is_map:
             inner = self._convert_json(flat, kind.value_type, place.below("[]", owners))
             return _build_list(lengths, inner, kind, null)
@@ -311,13 +313,13 @@ class _ColumnConversion:
             dtype=bool,
         )
         self._record_bad_json(values, bad, kind, place)
-        held = [
+        objects = [
             value if isinstance(value, dict) and not no else None
             for value, no in zip(values, bad, strict=True)
         ]
         columns: list[list[Any]] = [[] for _ in kind]
         known: dict[tuple[str, ...], list[str | None]] = {}
-        for value in held:
+        for value in objects:
             names = () if value is None else names_of(value)
             if names not in known:
                 places = match_fields(names, kind)
@@ -329,7 +331,7 @@ class _ColumnConversion:
             self._convert_json(column, one.type, place.below(f".{one.name}"))
             for column, one in zip(columns, kind, strict=True)
         ]
-        return _build_struct(arrays, kind, pa.array([value is None for value in held], pa.bool_()))
+        return _build_struct(arrays, kind, pa.array([value is None for value in objects], pa.bool_()))
 
     def _record_bad_json(self, values: list[Any], bad: np.ndarray, kind: Kind, place: _Location) -> None:
         if bad.any():
@@ -357,17 +359,17 @@ class _ColumnConversion:
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------
-def _decode_values(values: pa.Array[Any], wanted: Kind) -> pa.Array[Any]:
+def _decode_values(values: pa.Array[Any], target: Kind) -> pa.Array[Any]:
     """Return values without what only encodes them, in one of the forms that SQL's types have."""
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return _decode_values(decode_dictionary(values), wanted)
+        return _decode_values(decode_dictionary(values), target)
     if pa.types.is_run_end_encoded(kind):
-        return _decode_values(_expand_runs(values), wanted)
+        return _decode_values(_expand_runs(values), target)
     if isinstance(values, pa.ExtensionArray):
-        if isinstance(kind, pa.UuidType) and not is_bytes(wanted):
+        if isinstance(kind, pa.UuidType) and not is_bytes(target):
             return pa.array([str(one.as_py()) if one.is_valid else None for one in values], pa.string())
-        return _decode_values(values.storage, wanted)
+        return _decode_values(values.storage, target)
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind) and kind.precision <= 38:
@@ -421,7 +423,7 @@ def _mask_bad(values: pa.Array[Any], bad: np.ndarray) -> pa.Array[Any]:
 def format_scalar(value: pa.Scalar[Any]) -> str:
     """Return a value as errors show it, cut where it is long."""
     try:
-        return str(value.as_py())[:LONGEST_SHOWN]
+        return str(value.as_py())[:LONGEST_EXCERPT]
     except (ValueError, OverflowError):  # a date that Python does not know
         return f"a {value.type} out of range"
 

@@ -69,36 +69,36 @@ REMEDIES: Mapping[tuple[str, str], str] = {
 """What to do instead, of pairs that are refused."""
 
 
-def is_unchanged(given: pa.DataType, wanted: pa.DataType) -> bool:
+def is_unchanged(source: pa.DataType, target: pa.DataType) -> bool:
     """Tell whether values of a type are handed on as they are; those of TIME may be finer than its microseconds, and an Arrow
     map may have a key twice.
     """
-    return given == wanted and not has_type(pa.types.is_time, wanted) and not _has_map(wanted)
+    return source == target and not has_type(pa.types.is_time, target) and not _has_map(target)
 
 
 def classify_conversion(
-    given: pa.DataType, wanted: pa.DataType, *, by_name: bool = True
+    source: pa.DataType, target: pa.DataType, *, by_name: bool = True
 ) -> ConversionVerdict:
     """Return what becomes of values of one type in a column of another: of a nested one the worst of its parts.
 
     Fields of structs are matched by name, or by place as SQL does it.
     """
-    if given == wanted or pa.types.is_null(given):
+    if source == target or pa.types.is_null(source):
         return ConversionVerdict.TAKEN
-    one, other = find_family(given), find_family(wanted)
-    if one == "string" and is_nested(wanted):
+    one, other = find_family(source), find_family(target)
+    if one == "string" and is_nested(target):
         return ConversionVerdict.EXACT
-    if one != other and (is_nested(given) or is_nested(wanted)):
+    if one != other and (is_nested(source) or is_nested(target)):
         return ConversionVerdict.REFUSED
     if one in ("array", "map", "struct"):
-        pairs = list(_pair_parts(given, wanted, by_name))
+        pairs = list(_pair_parts(source, target, by_name))
         return max(
             (classify_conversion(*pair, by_name=by_name) for pair in pairs), key=_WORSE.index, default=_T
         )
     found = TABLE.get(one, {}).get(other, ConversionVerdict.REFUSED)
     return (
         ConversionVerdict.TAKEN
-        if found is ConversionVerdict.EXACT and holds_all_values(given, wanted)
+        if found is ConversionVerdict.EXACT and holds_all_values(source, target)
         else found
     )
 
@@ -106,30 +106,30 @@ def classify_conversion(
 _WORSE = list(ConversionVerdict)
 
 
-def _pair_parts(given: Kind, wanted: Kind, by_name: bool) -> Iterator[tuple[Kind, Kind]]:
-    if pa.types.is_map(given):
-        yield given.key_type, wanted.key_type
-        yield given.item_type, wanted.item_type
-    elif pa.types.is_struct(given):
+def _pair_parts(source: Kind, target: Kind, by_name: bool) -> Iterator[tuple[Kind, Kind]]:
+    if pa.types.is_map(source):
+        yield source.key_type, target.key_type
+        yield source.item_type, target.item_type
+    elif pa.types.is_struct(source):
         if not by_name:
-            if given.num_fields != wanted.num_fields:
+            if source.num_fields != target.num_fields:
                 yield pa.int64(), pa.bool_()
-            yield from zip((one.type for one in given), (one.type for one in wanted), strict=False)
+            yield from zip((one.type for one in source), (one.type for one in target), strict=False)
             return
-        for one, at in zip(wanted, match_fields([one.name for one in given], wanted), strict=True):
+        for one, at in zip(target, match_fields([one.name for one in source], target), strict=True):
             if at is not None:
-                yield given.field(at).type, one.type
+                yield source.field(at).type, one.type
     else:
-        yield given.value_type, wanted.value_type
+        yield source.value_type, target.value_type
 
 
-def match_fields(names: Sequence[str], wanted: Kind) -> list[int | None]:
+def match_fields(names: Sequence[str], target: Kind) -> list[int | None]:
     """Return where each field of a struct type stands among names: the same name, else the only one but for case."""
     lower: dict[str, list[int]] = {}
     for at, name in enumerate(names):
         lower.setdefault(name.lower(), []).append(at)
     found: list[int | None] = []
-    for one in wanted:
+    for one in target:
         close = lower.get(one.name.lower(), [])
         exact = [at for at in close if names[at] == one.name]
         found.append(exact[0] if exact else close[0] if len(close) == 1 else None)
@@ -183,24 +183,24 @@ def _is_list(kind: Kind) -> bool:
     return plain or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
 
 
-def holds_all_values(given: Kind, wanted: Kind) -> bool:
+def holds_all_values(source: Kind, target: Kind) -> bool:
     """Tell whether a number type has every value of another."""
-    whole = _count_digits(given) if pa.types.is_integer(given) else None
-    if pa.types.is_integer(wanted):
+    whole = _count_digits(source) if pa.types.is_integer(source) else None
+    if pa.types.is_integer(target):
         if whole is None:
             return False
         signed = pa.types.is_signed_integer
-        bits = given.bit_width + (not signed(given)) - (not signed(wanted))
-        return bits <= wanted.bit_width and (signed(wanted) or not signed(given))
-    if pa.types.is_floating(wanted):
-        exact = 53 if pa.types.is_float64(wanted) else 24
-        return whole is not None and given.bit_width <= exact
-    if pa.types.is_decimal(wanted):
+        bits = source.bit_width + (not signed(source)) - (not signed(target))
+        return bits <= target.bit_width and (signed(target) or not signed(source))
+    if pa.types.is_floating(target):
+        exact = 53 if pa.types.is_float64(target) else 24
+        return whole is not None and source.bit_width <= exact
+    if pa.types.is_decimal(target):
         if whole is not None:
-            return bool(whole <= wanted.precision - wanted.scale)
-        if pa.types.is_decimal(given):
-            before = given.precision - given.scale
-            return bool(given.scale <= wanted.scale and before <= wanted.precision - wanted.scale)
+            return bool(whole <= target.precision - target.scale)
+        if pa.types.is_decimal(source):
+            before = source.precision - source.scale
+            return bool(source.scale <= target.scale and before <= target.precision - target.scale)
     return False
 
 
@@ -210,13 +210,13 @@ def _count_digits(kind: Kind) -> int:
 
 def format_arrow_type(kind: pa.DataType) -> str:
     """Return the name that SQL has for an Arrow type, or Arrow's own where it has none."""
-    given: Kind = kind
-    if pa.types.is_map(given):
-        return f"MAP<{format_arrow_type(given.key_type)},{format_arrow_type(given.item_type)}>"
-    if pa.types.is_struct(given):
-        return f"STRUCT<{','.join(f'{one.name}:{format_arrow_type(one.type)}' for one in given)}>"
-    if _is_list(given):
-        return f"ARRAY<{format_arrow_type(given.value_type)}>"
+    arrow_type: Kind = kind
+    if pa.types.is_map(arrow_type):
+        return f"MAP<{format_arrow_type(arrow_type.key_type)},{format_arrow_type(arrow_type.item_type)}>"
+    if pa.types.is_struct(arrow_type):
+        return f"STRUCT<{','.join(f'{one.name}:{format_arrow_type(one.type)}' for one in arrow_type)}>"
+    if _is_list(arrow_type):
+        return f"ARRAY<{format_arrow_type(arrow_type.value_type)}>"
     try:
         found = from_arrow(kind)
     except UnsupportedSql:
@@ -224,29 +224,29 @@ def format_arrow_type(kind: pa.DataType) -> str:
     return {"time(6)": "TIME", "interval day to second": "INTERVAL"}.get(found, found.upper())
 
 
-def suggest_remedy(given: pa.DataType, wanted: pa.DataType) -> str:
+def suggest_remedy(source: pa.DataType, target: pa.DataType) -> str:
     """Return what to do instead of a conversion that is refused, "" where nothing is to be said."""
-    return REMEDIES.get((find_family(given), find_family(wanted)), "")
+    return REMEDIES.get((find_family(source), find_family(target)), "")
 
 
 def find_refused_part(
-    given: Kind, wanted: Kind, path: str = "", *, by_name: bool = True
+    source: Kind, target: Kind, path: str = "", *, by_name: bool = True
 ) -> tuple[str, Kind, Kind] | None:
     """Return where in two types, and which, a pair stands that is refused; None where there is none."""
-    if classify_conversion(given, wanted, by_name=by_name) is not ConversionVerdict.REFUSED:
+    if classify_conversion(source, target, by_name=by_name) is not ConversionVerdict.REFUSED:
         return None
-    one = find_family(given)
-    if one != find_family(wanted) or one not in ("array", "map", "struct"):
-        return path, given, wanted
+    one = find_family(source)
+    if one != find_family(target) or one not in ("array", "map", "struct"):
+        return path, source, target
     steps = {"array": ["[]"], "map": [".key", ".value"]}.get(one)
     if steps is None:
-        if not by_name and given.num_fields != wanted.num_fields:
-            return path, given, wanted
-        at = match_fields([part.name for part in given], wanted) if by_name else range(wanted.num_fields)
-        steps = [f".{part.name}" for part, place in zip(wanted, at, strict=True) if place is not None]
+        if not by_name and source.num_fields != target.num_fields:
+            return path, source, target
+        at = match_fields([part.name for part in source], target) if by_name else range(target.num_fields)
+        steps = [f".{part.name}" for part, place in zip(target, at, strict=True) if place is not None]
     found = (
         find_refused_part(*pair, path + step, by_name=by_name)
-        for pair, step in zip(_pair_parts(given, wanted, by_name), steps, strict=True)
+        for pair, step in zip(_pair_parts(source, target, by_name), steps, strict=True)
     )
     return next(part for part in found if part is not None)
 

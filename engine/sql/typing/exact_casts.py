@@ -48,8 +48,8 @@ def _mask_numbers(
     null = to_mask(values.is_null())
     bad = bad & ~null
     with np.errstate(invalid="ignore"):
-        kept = np.where(bad | null, 0, numbers).astype(kind.to_pandas_dtype())
-    return pa.array(kept, kind, mask=bad | null), bad
+        filled = np.where(bad | null, 0, numbers).astype(kind.to_pandas_dtype())
+    return pa.array(filled, kind, mask=bad | null), bad
 
 
 def _cast_integers(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:
@@ -90,10 +90,12 @@ def _cast_integers_to_decimals(values: pa.Array[Any], kind: Kind) -> tuple[pa.Ar
 
 def _cast_decimals(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:
     """Return decimals with other digits; by way of 76, as Arrow multiplies 38 digits without looking where they go."""
-    given: Kind = values.type
-    if given.scale >= kind.scale or holds_all_values(given, kind):
+    source: Kind = values.type
+    if source.scale >= kind.scale or holds_all_values(source, kind):
         return cast_exactly(values, kind)
-    return cast_exactly(values.cast(pa.decimal256(76, given.scale)).cast(pa.decimal256(76, kind.scale)), kind)
+    return cast_exactly(
+        values.cast(pa.decimal256(76, source.scale)).cast(pa.decimal256(76, kind.scale)), kind
+    )
 
 
 def _cast_floats_to_decimals(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:
@@ -136,11 +138,11 @@ def _build_decimals(whole: pa.Array[Any], kind: Kind) -> pa.Array[Any]:
 
 def _cast_decimals_to_floats(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:
     """Return decimals as the nearest floating numbers."""
-    given, null = values.type, to_mask(values.is_null())
-    if given.precision <= _SURE_PRECISION and pa.types.is_float64(kind):
-        whole = pa.decimal128(given.precision, 0)
+    source, null = values.type, to_mask(values.is_null())
+    if source.precision <= _SURE_PRECISION and pa.types.is_float64(kind):
+        whole = pa.decimal128(source.precision, 0)
         digits = pa.Array.from_buffers(whole, len(values), values.buffers(), values.null_count, values.offset)
-        return pa.array(as_numbers(digits.cast(pa.int64())) / 10.0**given.scale, kind, mask=null), np.zeros(
+        return pa.array(as_numbers(digits.cast(pa.int64())) / 10.0**source.scale, kind, mask=null), np.zeros(
             len(values), bool
         )
     exact = values.to_pylist()
@@ -181,10 +183,10 @@ def _cast_days_to_moments(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[A
 
 def _cast_moments_to_days(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:
     """Return times as days, which they are at midnight alone."""
-    given: Kind = values.type
-    day = 86_400 * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[given.unit]
+    source: Kind = values.type
+    day = 86_400 * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[source.unit]
     of_day = as_numbers(values.view(pa.int64())) % day
-    return values.view(pa.timestamp(given.unit)).cast(kind, safe=False), of_day != 0
+    return values.view(pa.timestamp(source.unit)).cast(kind, safe=False), of_day != 0
 
 
 def _cast_times(values: pa.Array[Any], kind: Kind) -> tuple[pa.Array[Any], np.ndarray]:

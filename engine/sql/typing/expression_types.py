@@ -154,8 +154,8 @@ def _list_branches(node: exp.Case | exp.If) -> list[exp.Expr]:
     else:
         found = [node.args.get("true"), node.args.get("false")]
     fails = [isinstance(part, exp.Anonymous) and part.name.lower() == "raise_error" for part in found]
-    given = [part for part, error in zip(found, fails, strict=True) if not error]
-    return [part for part in given if part is not None and not isinstance(part, exp.Null)]
+    sound = [part for part, error in zip(found, fails, strict=True) if not error]
+    return [part for part in sound if part is not None and not isinstance(part, exp.Null)]
 
 
 def _is_span(node: exp.Expr, kind: str | None) -> bool:

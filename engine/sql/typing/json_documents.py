@@ -29,14 +29,14 @@ def normalize_document(text: str, kind: str) -> str:
 def normalize_documents(values: Values, column: RelationColumn) -> tuple[pa.Array[Any], dict[int, str]]:
     """Return values as a column keeps them, and why those are none that it could keep, by their places; these are null."""
     keep = _choose_normalizer(column.sql_type or "")
-    kept, wrong = list[Any](), dict[int, str]()
+    normalized, wrong = list[Any](), dict[int, str]()
     for place, value in enumerate(values.to_pylist()):
         try:
-            kept.append(None if value is None else keep(value))
+            normalized.append(None if value is None else keep(value))
         except NotJson as error:
-            kept.append(None)
+            normalized.append(None)
             wrong[place] = str(error)
-    return pa.array(kept, values.type), wrong
+    return pa.array(normalized, values.type), wrong
 
 
 def _choose_normalizer(kind: str) -> Callable[[Any], Any]:

@@ -137,10 +137,10 @@ class QueryTypes:
             else:
                 inner = item.this if isinstance(item, exp.Alias) else item
                 found.append((item.alias_or_name.lower(), infer_exact_type(inner, types)))
-        given = alias.args.get("columns") if alias is not None else None
-        if given and len(given) == len(found):
-            return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]
-        return None if given else found
+        aliases = alias.args.get("columns") if alias is not None else None
+        if aliases and len(aliases) == len(found):
+            return [(part.name.lower(), kind) for part, (_, kind) in zip(aliases, found, strict=True)]
+        return None if aliases else found
 
     def _merge_branches(self, query: exp.SetOperation, alias: exp.TableAlias | None) -> Columns | None:
         """Return the columns of a set operation: the names of its left side, the types in which both agree."""
@@ -149,10 +149,10 @@ class QueryTypes:
             return None
         pairs = zip(left, right, strict=True)
         found = [(name, kind if kind == other else None) for (name, kind), (_, other) in pairs]
-        given = alias.args.get("columns") if alias is not None else None
-        if given and len(given) == len(found):
-            return [(part.name.lower(), kind) for part, (_, kind) in zip(given, found, strict=True)]
-        return None if given else found
+        aliases = alias.args.get("columns") if alias is not None else None
+        if aliases and len(aliases) == len(found):
+            return [(part.name.lower(), kind) for part, (_, kind) in zip(aliases, found, strict=True)]
+        return None if aliases else found
 
 
 def _infer_values_columns(source: exp.Values) -> Columns | None:

@@ -43,15 +43,15 @@ def format_decimals(values: pa.Array[Any]) -> pa.Array[Any]:
 
 def format_moments(values: pa.Array[Any]) -> pa.Array[Any]:
     """Write dates, times of day and moments, those with a zone in UTC."""
-    given: Any = values.type
-    if pa.types.is_date64(given):
+    arrow_type: Any = values.type
+    if pa.types.is_date64(arrow_type):
         values = values.cast(pa.timestamp("ms")).cast(pa.date32(), safe=False)
-    elif pa.types.is_timestamp(given):
-        values = values.view(pa.timestamp(given.unit))
+    elif pa.types.is_timestamp(arrow_type):
+        values = values.view(pa.timestamp(arrow_type.unit))
     texts: pa.Array[Any] = values.cast(pa.string())
     texts = pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1")
     texts = pc.replace_substring_regex(texts, r"\.$", "")
-    return texts if pa.types.is_time(given) else _rewrite_far_years(texts, values)
+    return texts if pa.types.is_time(arrow_type) else _rewrite_far_years(texts, values)
 
 
 def _rewrite_far_years(texts: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:

@@ -44,7 +44,7 @@ def format_column_type(column: RelationColumn) -> str:
 class FittedTexts:
     """Texts as a column keeps them; those that are too long for it, and the numbers of their rows."""
 
-    kept: Texts
+    fitted: Texts
     long: Texts
     places: pa.Int64Array
 
@@ -58,11 +58,13 @@ def fit_texts(values: Texts, column: RelationColumn) -> FittedTexts:
     over = to_mask(pc.greater(lengths, pa.scalar(column.length)))
     if not over.any():
         return FittedTexts(values, values.slice(0, 0), to_positions(np.empty(0, dtype=np.int64)))
-    cut = pc.utf8_slice_codeunits(values, 0, column.length)
+    truncated = pc.utf8_slice_codeunits(values, 0, column.length)
     rest = pc.utf8_slice_codeunits(values, column.length)
     more = to_mask(pc.not_equal(pc.utf8_rtrim(rest, characters=" "), pa.scalar("", rest.type)))
     places = to_positions(np.flatnonzero(over & more))
-    return FittedTexts(choose_values(pa.array(over, pa.bool_()), cut, values), values.take(places), places)
+    return FittedTexts(
+        choose_values(pa.array(over, pa.bool_()), truncated, values), values.take(places), places
+    )
 
 
 def validate_length(text: str, column: RelationColumn) -> str | None:
@@ -71,5 +73,5 @@ def validate_length(text: str, column: RelationColumn) -> str | None:
     rest = text[column.length :]
     if not rest.strip(" "):
         return None
-    shown = text if len(text) <= 40 else f"{text[:37]}…"
-    return f"'{shown}' has {len(text)} characters, column {column.name} is {format_column_type(column)}"
+    excerpt = text if len(text) <= 40 else f"{text[:37]}…"
+    return f"'{excerpt}' has {len(text)} characters, column {column.name} is {format_column_type(column)}"

@@ -46,25 +46,29 @@ def refuse_wrong(node: exp.Expr, kind: str, column: str, sql: str) -> None:
         raise sql_error(f"{node.sql()} is no {kind}, which column {column} is", node, sql, f"write a {kind}")
 
 
-def refuse_type(given: str | None, kind: str, column: str, node: exp.Expr, sql: str, table: str = "") -> None:
+def refuse_type(
+    source: str | None, kind: str, column: str, node: exp.Expr, sql: str, table: str = ""
+) -> None:
     """Raise SqlError, with the place, for a value of a type that a column of another does not take, whatever the value is.
 
     Fields of structs are matched by place. A `given` of None may be any type.
     """
     try:
-        kinds = None if given is None else (to_arrow(to_storage_type(given)), to_arrow(to_storage_type(kind)))
+        kinds = (
+            None if source is None else (to_arrow(to_storage_type(source)), to_arrow(to_storage_type(kind)))
+        )
     except UnsupportedSql:  # Spark tells whether it can be cast
         return
     refused = None if kinds is None else find_refused_part(*kinds, by_name=False)
     if refused is None:
         return
-    path, found, wanted = refused
-    if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):
+    path, found, target = refused
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(target):
         return  # a statement is run in one zone, UTC
     of = f" of {table}" if table else ""
     message = (
-        f"column {column}{path}{of} is {format_arrow_type(wanted)}, which takes no {format_arrow_type(found)}"
+        f"column {column}{path}{of} is {format_arrow_type(target)}, which takes no {format_arrow_type(found)}"
     )
     raise sql_error(
-        message, node, sql, suggest_remedy(found, wanted) or f"CAST it to {format_arrow_type(wanted)}"
+        message, node, sql, suggest_remedy(found, target) or f"CAST it to {format_arrow_type(target)}"
     )

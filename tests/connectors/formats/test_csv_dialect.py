@@ -199,16 +199,18 @@ def test_empty_lines_alone_are_no_rows(mark: str) -> None:
 
 
 def test_fields_without_a_header_are_found_as_names_of_a_header_are() -> None:
-    options = FileOptions(fields=("ID", "_v", "v", "skipped"), wanted=frozenset({"id", "V", "_V"}))
+    options = FileOptions(fields=("ID", "_v", "v", "skipped"), columns=frozenset({"id", "V", "_V"}))
     (batch,) = read_csv(io.BytesIO(b"1,a,b,c\n"), options, ReadLimits())
     assert {name: column.to_pylist() for name, column in batch.columns.items()} == {
         "ID": ["1"], "_v": ["a"], "v": ["b"]}  # fmt: skip
-    twice = FileOptions(fields=("v", "V"), wanted=frozenset({"Id", "v"}))
+    twice = FileOptions(fields=("v", "V"), columns=frozenset({"Id", "v"}))
     assert len(next(read_csv(io.BytesIO(b"1,2\n"), twice, ReadLimits())).columns) == 1
     with pytest.raises(MalformedFile, match="the fields' names have id as Id and as iD"):
         list(
             read_csv(
-                io.BytesIO(b"1,2\n"), FileOptions(fields=("Id", "iD"), wanted=frozenset({"id"})), ReadLimits()
+                io.BytesIO(b"1,2\n"),
+                FileOptions(fields=("Id", "iD"), columns=frozenset({"id"})),
+                ReadLimits(),
             )
         )
 

@@ -27,7 +27,7 @@ def write(path: Path, rows: int = 10) -> Path:
 
 def read(path: Path, limits: ReadLimits = SMALL) -> list[int]:
     with path.open("rb") as file:
-        batches = list(parquet_process.read_in_process(file, FileOptions(wanted=frozenset({"id"})), limits))
+        batches = list(parquet_process.read_in_process(file, FileOptions(columns=frozenset({"id"})), limits))
     return [number for batch in batches for number in batch.columns["id"].to_pylist()]
 
 
@@ -70,7 +70,7 @@ def test_what_tells_a_group_of_processes_to_end_sets_no_file_aside(
 ) -> None:
     path = write(tmp_path / "a.parquet", 5_000)  # more than fits into the socket
     with path.open("rb") as file:
-        batches = parquet_process.read_in_process(file, FileOptions(wanted=frozenset({"id"})), SMALL)
+        batches = parquet_process.read_in_process(file, FileOptions(columns=frozenset({"id"})), SMALL)
         found = next(batches).columns["id"].to_pylist()
         worker = batches.gi_frame.f_locals["worker"]  # type: ignore[attr-defined]
         os.kill(worker.process.pid, sign)

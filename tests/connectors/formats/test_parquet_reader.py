@@ -37,7 +37,7 @@ EPOCH_DAY = 2_440_588
 
 def read(data: bytes, wanted: str | None = None, skip: int = 0) -> tuple[dict[str, list[Any]], list[BadLine]]:
     """Return the columns of a file and what was set aside."""
-    options = FileOptions(wanted=None if wanted is None else frozenset({wanted}))
+    options = FileOptions(columns=None if wanted is None else frozenset({wanted}))
     columns: dict[str, list[Any]] = {}
     bad: list[BadLine] = []
     for rows in parquet_reader.read_parquet(io.BytesIO(data), options, LIMITS, skip):

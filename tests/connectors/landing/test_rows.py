@@ -45,7 +45,7 @@ WRITERS = {"csv": csv_of, "json": json_of, "parquet": parquet_of}
 
 
 def batches(kind: str, data: bytes, target: LandingTarget) -> list[FileRows]:
-    options = FileOptions(wanted=target.columns_to_read, documents=target.documents, row_groups=())
+    options = FileOptions(columns=target.columns_to_read, documents=target.documents, row_groups=())
     return list(READERS[kind](io.BytesIO(data), options, ReadLimits()))
 
 

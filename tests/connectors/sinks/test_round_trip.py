@@ -71,7 +71,7 @@ def again(rows: pa.Table, form: str, limited: dict[str, RelationColumn]) -> tupl
     documents = frozenset(limited)
     file = io.BytesIO(encode_rows(rows, form, "none", documents))
     target = LandingTarget("t", rows.schema, ("id",), frozenset({"id"}), limited=limited)
-    options = FileOptions(wanted=target.columns_to_read, documents=target.documents, row_groups=())
+    options = FileOptions(columns=target.columns_to_read, documents=target.documents, row_groups=())
     found = [land_rows(batch, target) for batch in READERS[form](file, options, ReadLimits())]
     return pa.concat_tables([each.rows for each in found]), [bad.reason for each in found for bad in each.bad]
 

@@ -20,7 +20,7 @@ from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
-from engine.sql.incremental.state_expiry import add_expiry
+from engine.sql.incremental.watermarks.state_expiry import add_expiry
 from engine.sql.statements import reader as st
 from tests.crash.program.event_verbs import CLOSED
 from tests.crash.program.table_verbs import POISONOUS, TableVerbs

@@ -51,7 +51,7 @@ def test_versions_go_on_though_nothing_is_told() -> None:
     assert isinstance(first, dg.AssetMaterialization)
     assert first.tags == {"dagster/data_version": "1", "dagster/code_version": "code"}
     list(telling.submit([event("a", 2, 1)], 1.0))
-    assert telling.seen["a"]["dagster/data_version"] == "2"
+    assert telling.reported_tags["a"]["dagster/data_version"] == "2"
 
 
 def test_a_check_that_comes_out_in_another_way_is_told_at_once_and_the_same_outcome_at_distances() -> None:
@@ -87,7 +87,7 @@ def partition(name: str, key: str, version: int, rows: int) -> dg.AssetMateriali
 def test_versions_go_on_with_partitions_too() -> None:
     telling = EventThrottle(30.0, {}, {"a": {"dagster/data_version": "1"}})
     list(telling.submit([partition("a", "x", 2, 1)], 0.0))
-    assert telling.seen["a"]["dagster/data_version"] == "2"
+    assert telling.reported_tags["a"]["dagster/data_version"] == "2"
 
 
 def test_a_partition_in_quarantine_takes_no_materialization_away() -> None:

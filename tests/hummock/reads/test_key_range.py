@@ -68,7 +68,7 @@ def test_rows_between_bounds_are_those_of_a_whole_look(
             ]
             found = []
             for index, part in store.reader.lookup_in_parts(
-                version, keys, epoch, columns=SCHEMA.names, null_safe=True, between=between
+                version, keys, epoch, columns=SCHEMA.names, null_safe=True, key_range=between
             ):
                 for i, row in zip(index.tolist(), part.to_pylist(), strict=True):
                     found.append((i, (row["g"], row["t"], row["n"]), row["v"]))
@@ -76,7 +76,7 @@ def test_rows_between_bounds_are_those_of_a_whole_look(
             for last in (False, True):
                 ends = {i: (key, v) for i, key, v in (wanted if last else reversed(wanted))}
                 index, part = store.reader.find_first_rows(
-                    version, keys, epoch, columns=SCHEMA.names, last=last, between=between
+                    version, keys, epoch, columns=SCHEMA.names, last=last, key_range=between
                 )
                 answer = {
                     i: ((row["g"], row["t"], row["n"]), row["v"])
@@ -104,7 +104,7 @@ def test_the_rows_outside_of_the_bounds_are_not_read(store: Hummock) -> None:
     version, keys = store.version.tables["s"], pa.table({"g": ["a", "a"]})
     between = KeyRange("t", pa.array([500, 99_990]), pa.array([502, None]), (True, False))
     parts = store.reader.lookup_in_parts(
-        version, keys, store.version.epoch, columns=["t"], null_safe=True, between=between
+        version, keys, store.version.epoch, columns=["t"], null_safe=True, key_range=between
     )
     found = [
         (i, t) for index, rows in parts for i, t in zip(index.tolist(), rows["t"].to_pylist(), strict=True)
@@ -118,5 +118,5 @@ def test_bounds_of_a_column_that_does_not_follow_the_key_are_refused(store: Humm
     for column in ("n", "v", "g"):
         with pytest.raises(InvalidRow, match="leading columns of g, t, n"):
             store.reader.find_first_rows(
-                version, keys, store.version.epoch, columns=["v"], between=KeyRange(column)
+                version, keys, store.version.epoch, columns=["v"], key_range=KeyRange(column)
             )

@@ -20,13 +20,13 @@ class Runs:
 
     def __init__(self, *_: object, **__: object) -> None:
         self.count = 0
-        self.lanes = SimpleNamespace(list_busy=dict, wait=lambda: None, has_ended=False, told=0)
+        self.lanes = SimpleNamespace(list_busy=dict, wait=lambda: None, has_ended=False, reported=0)
 
     def run(self, *_: Any, **__: Any) -> FlushReport:
         """Note a run."""
         self.count += 1
         if self.tells:
-            self.lanes.told = 1
+            self.lanes.reported = 1
         else:
             self.lanes.has_ended = self.count == 1
         return FlushReport((), 0.0)

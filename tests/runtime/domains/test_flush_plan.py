@@ -92,7 +92,7 @@ def test_an_epoch_goes_from_what_a_view_has_to_the_last_change_and_counts_the_ro
     found = plan(views)["groups"]
     (step,) = found.steps
     assert (step.work, step.label, step.oldest_change, step.rows) == ("epoch", last, first, 2)
-    assert step.epoch.prev == before and plan(views).cut == views.store.version.epoch == step.stop
+    assert step.epoch.prev == before and plan(views).target_epoch == views.store.version.epoch == step.stop
     assert [(f.table, f.rule, f.how, f.previous) for f in step.fragments] == [
         ("groups", "aggregate", "epoch", before)
     ]

@@ -71,7 +71,7 @@ def test_a_flush_waits_for_three_round_trips(flushing: Session, bucket: RoundsSt
 def test_a_flush_that_computes_quickly_makes_one_manifest(
     flushing: Session, bucket: RoundsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.hummock.in_flight_store.HELD_SECONDS", 30.0)
+    monkeypatch.setattr("engine.hummock.in_flight_store.BARRIER_WAIT_SECONDS", 30.0)
     with bucket.counted():
         flushing.flush().raise_for_errors()
     made = [path for path in bucket.paths["put"] if path.startswith("manifest/")]

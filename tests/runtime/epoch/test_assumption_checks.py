@@ -24,7 +24,7 @@ from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART
 from engine.sql.expression.nodes import Column
 from engine.sql.incremental.fragments import Fragment, StateExpiry
 from engine.sql.incremental.rules import Linear
-from engine.sql.incremental.watermark_columns import build_watermark_bound
+from engine.sql.incremental.watermarks.watermark_columns import build_watermark_bound
 from engine.sql.plan import Project, Scan
 from engine.sql.typing.types import to_arrow
 from engine.verification import Assumption

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.assumptions import CHECK_STANDS
+from engine.assumptions import CHECK_UNCHANGED
 from engine.errors import EpochFailed, StorageError
 from engine.hummock import Commit, Version
 from engine.meta.status.check_results import CheckResult, find_check_results
@@ -350,7 +350,7 @@ def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
     with monkeypatch.context() as patch:
         patch.setattr(domain_run, "StagedEpoch", forgetful)
         error = session.flush()["v"].error or ""
-    assert CHECK_STANDS.name in error and re.search(told, error), error
+    assert CHECK_UNCHANGED.name in error and re.search(told, error), error
     before = session.store.version.tables["v"].committed_epoch
     assert session.flush()["v"].error is None
     assert session.store.version.tables["v"].committed_epoch > before

@@ -17,7 +17,7 @@ from engine.operators import context
 from engine.runtime import executor
 from engine.runtime.backfill import run as backfill_run
 from engine.session import Session
-from engine.sql.incremental import ordered_joins
+from engine.sql.incremental.watermarks import ordered_joins
 from tests.oracle.batch import assert_equal, by_duckdb, content
 from tests.runtime.watermarks.worlds import World
 

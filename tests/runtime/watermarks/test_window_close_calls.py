@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import ClaimBroken, TidelineError, UnsupportedSql
 from engine.session import Session
-from engine.sql.incremental import window_close
+from engine.sql.incremental.watermarks import window_close
 from tests.oracle.batch import content
 from tests.runtime.watermarks.worlds import World
 

@@ -31,11 +31,11 @@ SETTINGS = {
 }
 TRANSACTION = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 COMMENT = "spark.databricks.delta.commitInfo.userMetadata"
-TURN_SECONDS = 600.0
+LOCK_SECONDS = 600.0
 PAUSE_SECONDS = 0.05
 _JAVA_CLASS = re.compile(r"^:?\s*(?:[\w$]+\.)+\w*(?:Exception|Error): ")
 _NOT_IN_PARQUET = re.compile(r"[ ,;{}()\n\t=]")
-_MET_ANOTHER = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
+_CONCURRENT_CHANGE = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
 _NO_FILE_SYSTEM = re.compile(r'Class \S*S3AFileSystem not found|No FileSystem for scheme "?\w+')
 
 
@@ -144,13 +144,13 @@ def count_committed_rows(session: SparkSession, url: str, comment: str) -> int:
 @contextlib.contextmanager
 def begin_transaction(session: SparkSession, app: str, version: int, comment: str) -> Iterator[str]:
     """Let the next commit to a Delta table count once: it is skipped where the table has this version of `app` or a later one."""
-    given = dict(zip((*TRANSACTION, COMMENT), (app, str(version), comment), strict=True))
-    for key, value in given.items():
+    settings = dict(zip((*TRANSACTION, COMMENT), (app, str(version), comment), strict=True))
+    for key, value in settings.items():
         session.conf.set(key, value)
     try:
         yield comment
     finally:
-        for key in given:
+        for key in settings:
             session.conf.unset(key)
 
 
@@ -163,7 +163,7 @@ def translate_errors(what: str, url: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error)
-        if found := _MET_ANOTHER.search(text):
+        if found := _CONCURRENT_CHANGE.search(text):
             raise Conflict(f"{what}: {url} was written by another at the same time ({found[1]})") from error
         if _NO_FILE_SYSTEM.search(text):
             raise SinkError(
@@ -171,8 +171,8 @@ def translate_errors(what: str, url: str) -> Iterator[None]:
                 "afterwards, a server has to have it; or write to a local folder"
             ) from error
         line = next((line.strip() for line in text.splitlines() if _is_message(line)), type(error).__name__)
-        told = simplify_message(_JAVA_CLASS.sub("", line))
-        raise SinkError(f"{what}: {url} could not be read or written: {told}") from error
+        reason = simplify_message(_JAVA_CLASS.sub("", line))
+        raise SinkError(f"{what}: {url} could not be read or written: {reason}") from error
 
 
 def check_shared(session: SparkSession, what: str, url: str) -> None:
@@ -195,10 +195,10 @@ def hold_table_lock(url: str) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        deadline = time.monotonic() + TURN_SECONDS
+        deadline = time.monotonic() + LOCK_SECONDS
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
-                raise SinkError(f"another process has been writing {url} for {TURN_SECONDS:.0f} s")
+                raise SinkError(f"another process has been writing {url} for {LOCK_SECONDS:.0f} s")
             time.sleep(PAUSE_SECONDS)
         yield
     finally:

@@ -108,9 +108,9 @@ class DeltaSink:
         owner = find_owner(session, self._url)
         if portion.log_range.snapshot and owner in (None, self._app):
             changes, _ = build_change_frame(session, self._store, portion, self._columns)
-            with self._begin_transaction(session, portion) as told:
+            with self._begin_transaction(session, portion) as comment:
                 self._create_table(session, changes)
-            return DeliveryResult(count_committed_rows(session, self._url, told))
+            return DeliveryResult(count_committed_rows(session, self._url, comment))
         if owner is None:
             if not begins:
                 raise SinkError(
@@ -123,12 +123,12 @@ class DeltaSink:
         changes, count = build_change_frame(session, self._store, portion, self._columns)
         if count == 0:
             return DeliveryResult(0)
-        with self._begin_transaction(session, portion) as told:
+        with self._begin_transaction(session, portion) as comment:
             with self._explain_missing_columns(session):
                 if self.options.upsert:
                     return DeliveryResult(self._merge(session, changes))
                 self._append(changes)
-            return DeliveryResult(count_committed_rows(session, self._url, told))
+            return DeliveryResult(count_committed_rows(session, self._url, comment))
 
     @contextmanager
     def _explain_missing_columns(self, session: SparkSession) -> Iterator[None]:
@@ -151,13 +151,13 @@ class DeltaSink:
         part, promise = portion.log_range, portion.promise
         assert promise is not None
         what = "the rows" if part.snapshot else f"the changes after epoch {format_epoch(part.after)}"
-        told = f"sink {self._relation.name}: {what}, up to epoch {format_epoch(part.upto)}"
-        return begin_transaction(session, self._app, promise.number, told)
+        comment = f"sink {self._relation.name}: {what}, up to epoch {format_epoch(part.upto)}"
+        return begin_transaction(session, self._app, promise.number, comment)
 
     def _create_table(self, session: SparkSession, changes: DataFrame) -> None:
         """Make the table, or make it anew with the properties that it has got, with these rows, in one commit."""
-        stands = find_owner(session, self._url) is not None
-        properties = {**(read_user_properties(session, self._url) if stands else {}), OWNER: self._app}
+        exists = find_owner(session, self._url) is not None
+        properties = {**(read_user_properties(session, self._url) if exists else {}), OWNER: self._app}
         if any(needs_mapping(to_arrow(column.type), column.name) for column in self._relation.columns):
             properties["delta.columnMapping.mode"] = "name"
         rows, laid = self._select_rows(changes), ""
@@ -167,11 +167,11 @@ class DeltaSink:
         elif self.options.cluster_by:
             laid = f"CLUSTER BY ({render_name_list(self.options.cluster_by)})"
         rows.createOrReplaceTempView(_VIEW)
-        told = ", ".join(
+        options = ", ".join(
             f"{render_literal(key)} = {render_literal(value)}" for key, value in properties.items()
         )
         session.sql(
-            f"CREATE OR REPLACE TABLE {self._name} USING delta {laid} TBLPROPERTIES ({told}) AS SELECT * FROM {_VIEW}"
+            f"CREATE OR REPLACE TABLE {self._name} USING delta {laid} TBLPROPERTIES ({options}) AS SELECT * FROM {_VIEW}"
         )
 
     def _adopt_table(self, session: SparkSession, owner: str) -> None:
@@ -182,8 +182,8 @@ class DeltaSink:
             )
         lacking = find_missing_columns(self._relation, read_column_types(session, self._url))
         if lacking:
-            told = ", ".join(f"{quote(column.name)} {quote_type(column.type)}" for column in lacking)
-            session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({told})")
+            definitions = ", ".join(f"{quote(column.name)} {quote_type(column.type)}" for column in lacking)
+            session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({definitions})")
 
     def _merge(self, session: SparkSession, changes: DataFrame) -> int:
         names = [column.name for column in self._relation.columns]
@@ -249,9 +249,9 @@ def _to_arrow_type(kind: str) -> pa.DataType | None:
 
 
 def _render_null_check(relation: Relation, name: str, value: str) -> str:
-    told = render_literal(
+    message = render_literal(
         f"sink {relation.name}: column {name} is an empty text or {NULL_FOLDER}, of which Delta makes a null where it partitions "
         "by it: write NULL or another word in the view, or take cluster_by instead"
     )
     nulls = f"{value} IN ('', {render_literal(NULL_FOLDER)})"
-    return f"CASE WHEN {nulls} THEN CAST(raise_error({told}) AS STRING) ELSE {value} END AS {value}"
+    return f"CASE WHEN {nulls} THEN CAST(raise_error({message}) AS STRING) ELSE {value} END AS {value}"

@@ -41,10 +41,10 @@ def plan_delta_sink(
 
     It raises SqlError, at the place of the option, for what no sink can do; nothing is there then.
     """
-    asked = _build_statement(statement.name, statement.copy, statement.places, statement.sql)
+    sink_statement = _build_statement(statement.name, statement.copy, statement.places, statement.sql)
 
     def build_commit(after: StoredCatalog) -> Commit:
-        return _build_commit(store_url, after, asked, dialect, spark)
+        return _build_commit(store_url, after, sink_statement, dialect, spark)
 
     return build_commit
 
@@ -73,15 +73,15 @@ def set_delta_table(store: Hummock, statement: Alter, options: Mapping[str, str]
         )
     for sink in list_copies(stored, view.name):
         raise build_error(f"{view.name} keeps a Delta table already", f"DROP SINK {sink.name} first")
-    asked = _build_statement(view.name, copy, places, statement.sql)
-    made = _build_commit(store.url, stored, asked, view.dialect, spark)
+    sink_statement = _build_statement(view.name, copy, places, statement.sql)
+    made = _build_commit(store.url, stored, sink_statement, view.dialect, spark)
     text = view.sql
     for option, value in reversed(copy.items()):
         text = with_option(text, view.dialect, option, value)
     changed = msgspec.structs.replace(view, sql=text)
     catalog = dict(made.catalog) | encode_entries({view.name: changed}, {})
     store.commit(Commit(catalog=catalog, precondition=require_same_catalog(version)))
-    return asked.name
+    return sink_statement.name
 
 
 def _build_statement(view: str, copy: Mapping[str, str], places: Mapping[str, int], sql: str) -> CreateSink:
@@ -93,27 +93,29 @@ def _build_statement(view: str, copy: Mapping[str, str], places: Mapping[str, in
 
 
 def _build_commit(
-    store_url: str, stored: StoredCatalog, asked: CreateSink, dialect: Dialect, spark: OpenSpark
+    store_url: str, stored: StoredCatalog, statement: CreateSink, dialect: Dialect, spark: OpenSpark
 ) -> Commit:
-    name, view = asked.name, asked.source
+    name, view = statement.name, statement.source
     if name in stored.catalog.relations:
-        line, column = locate_character(asked.sql, asked.places["url"])
+        line, column = locate_character(statement.sql, statement.places["url"])
         message = f"the sink of the view's Delta table is {name}, and a {stored.catalog.get(name).kind} has that name"
         hint = "call the view otherwise; or leave connector out, and CREATE SINK under another name"
-        raise SqlError(message, sql=asked.sql, line=line, column=column, hint=hint)
-    relation = build_sink_relation(stored, asked, dialect)
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    relation = build_sink_relation(stored, statement, dialect)
     for other in list_sinks(stored):
         if other.options.get("url") == relation.options["url"]:
-            line, column = locate_character(asked.sql, asked.places.get("path", asked.places["url"]))
+            line, column = locate_character(
+                statement.sql, statement.places.get("path", statement.places["url"])
+            )
             message = (
                 f"sink {other.name} writes {relation.options['url']}, and the table is to be the view's own"
             )
-            raise SqlError(message, sql=asked.sql, line=line, column=column, hint="name another path")
-    relation = prepare_delta_sink(store_url, relation, asked, spark, alone=True)
-    told = ", ".join(
-        f"{option} = {render_literal(value, dialect)}" for option, value in asked.options.items()
+            raise SqlError(message, sql=statement.sql, line=line, column=column, hint="name another path")
+    relation = prepare_delta_sink(store_url, relation, statement, spark, alone=True)
+    options = ", ".join(
+        f"{option} = {render_literal(value, dialect)}" for option, value in statement.options.items()
     )
-    text = f"CREATE SINK {quote_name(name, dialect)} FROM {quote_name(view, dialect)} WITH ({told})"
+    text = f"CREATE SINK {quote_name(name, dialect)} FROM {quote_name(view, dialect)} WITH ({options})"
     relation = msgspec.structs.replace(relation, sql=text, options={**relation.options, COPY: "true"})
     catalog = encode_entries({name: relation}, {}) | encode_sink_state(name, SinkState())
     return Commit(catalog=catalog, precondition=require_absent_relation(name))

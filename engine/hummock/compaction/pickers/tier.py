@@ -22,14 +22,14 @@ class Tier:
     def pick(self, table: TableVersion) -> CompactionTask | None:
         """Return the merge of the newest runs."""
         runs = list_live_runs(table)
-        taken, rows = 0, 0
+        run_count, rows = 0, 0
         for count, run in enumerate(runs, start=1):
             more = count_run_rows(run)
             if self.max_rows is not None and rows + more > self.max_rows:
                 break
             if count == 1 or more <= max(rows, FLOOR_ROWS):
-                taken = count
+                run_count = count
             rows += more
-        if taken < max(2, self.least):
+        if run_count < max(2, self.least):
             return None
-        return CompactionTask(table, runs[:taken], runs[taken:], picker="tier")
+        return CompactionTask(table, runs[:run_count], runs[run_count:], picker="tier")

@@ -212,14 +212,14 @@ def _add_column(
         if len(found.long):
             message = f"the DEFAULT does not fit: {validate_length(value.as_py(), column)}"
             raise _build_error(message, column.name, statement.sql, "write a shorter text")
-        value = found.kept[0]
+        value = found.fitted[0]
     if not column.nullable and not value.is_valid and _has_rows(store, table):
         hint = "give it a DEFAULT, or take NOT NULL out"
         message = f"column {column.name} would be null in the rows that {relation.name} has"
         raise _build_error(message, column.name, statement.sql, hint)
-    taken = {*table.schema.names, *table.table.options.dropped}
+    used_names = {*table.schema.names, *table.table.options.dropped}
     n = 1
-    while (source := column.storage_name if n == 1 else f"{column.storage_name}__{n}") in taken:
+    while (source := column.storage_name if n == 1 else f"{column.storage_name}__{n}") in used_names:
         n += 1
     if source != column.storage_name:
         _refuse_connector(relation, statement)
@@ -272,8 +272,8 @@ def _drop_column(
         raise _build_error(
             f"column {name} of {relation.name} is read by {', '.join(used)}", name, statement.sql, hint
         )
-    kept = tuple(c for c in relation.columns if c.name != name)
-    changed = msgspec.structs.replace(relation, columns=kept)
+    remaining = tuple(c for c in relation.columns if c.name != name)
+    changed = msgspec.structs.replace(relation, columns=remaining)
     return _alter_with_indexes(store, stored, _rewrite_statement(changed), drop=[column.storage_name])
 
 
@@ -336,8 +336,8 @@ def _set_options(
         if name not in CHANGEABLE:
             hint = f"DROP the view and CREATE it with the option; {', '.join(CHANGEABLE)} can be changed"
             raise _build_error(f"option {name} is fixed when the view is created", name, statement.sql, hint)
-    kept = merge_options(relation.options, options, statement.sql)
-    changed = msgspec.structs.replace(relation, options=kept)
+    merged = merge_options(relation.options, options, statement.sql)
+    changed = msgspec.structs.replace(relation, options=merged)
     domain = find_domain_name(stored, relation.name)
     before = read_control(version, domain)
     control = before
@@ -353,10 +353,10 @@ def _set_options(
         else {}
     )
     same = require_all(require_same_catalog(version), require_same_queue(version, domain))
-    noted = encode_entries({relation.name: changed}, {}) | (
+    entries = encode_entries({relation.name: changed}, {}) | (
         encode_control(domain, control) if control != before else {}
     )
-    return Commit(catalog=noted, alter=tables, precondition=same)
+    return Commit(catalog=entries, alter=tables, precondition=same)
 
 
 def _parse_number(text: str) -> int | None:
@@ -371,8 +371,8 @@ def _find_column(relation: Relation, name: str, sql: str) -> RelationColumn:
     for column in relation.columns:
         if column.name == name and not column.hidden:
             return column
-    shown = ", ".join(column.name for column in relation.columns if not column.hidden)
-    raise _build_error(f"{relation.name} has no column {name}", name, sql, f"its columns are {shown}")
+    known = ", ".join(column.name for column in relation.columns if not column.hidden)
+    raise _build_error(f"{relation.name} has no column {name}", name, sql, f"its columns are {known}")
 
 
 def _replace_column(relation: Relation, old: RelationColumn, new: RelationColumn) -> Relation:

@@ -47,15 +47,15 @@ def change_checks(
     if made is not None and relation.name in made.tables and made.state == CONSUMING_SNAPSHOT:
         raise build_error(f"{relation.name} is still being created", "run FLUSH first")
     text = None if options[OPTION].lower() == "default" else options[OPTION]
-    kept = {name: value for name, value in relation.options.items() if name != OPTION}
+    others = {name: value for name, value in relation.options.items() if name != OPTION}
     if text is not None:
         check_option(OPTION, text, 0, statement.sql)
-        kept[OPTION] = text
-    bare = msgspec.structs.replace(relation, options=kept, checks=())
+        others[OPTION] = text
+    bare = msgspec.structs.replace(relation, options=others, checks=())
     gone = build_removal(version, stored, set(list_companions(relation.checks)))
     left = {n: r for n, r in stored.catalog.relations.items() if RELATIONS.key(n) not in gone.catalog}
-    written = msgspec.structs.replace(bare, sql=statement.sql)
-    planned = plan_checks(Catalog(left), spark(), written, stored.plans[relation.name])
+    view = msgspec.structs.replace(bare, sql=statement.sql)
+    planned = plan_checks(Catalog(left), spark(), view, stored.plans[relation.name])
     sql = with_option(relation.sql, relation.dialect, OPTION, text)
     changed = msgspec.structs.replace(bare, sql=sql, checks=planned.checks)
     notes = forget_check_results(version, [relation.name]) | forget_failure(

@@ -39,7 +39,7 @@ def alter_column(
         return SqlError(message, sql=statement.sql, line=line, column=at, hint=hint)
 
     version = store.version
-    seen = version.tables[relation.name]
+    base = version.tables[relation.name]
     checks = [require_same_catalog(version)]
     if action.change == "default":
         if column.generated is not None:
@@ -65,7 +65,7 @@ def alter_column(
             hint = f"UPDATE {relation.name} SET {column.name} = … WHERE {column.name} IS NULL first"
             raise build_error(f"rows of {relation.name} have no value in {column.name}", hint)
         changed = msgspec.structs.replace(column, nullable=False)
-        checks.append(require_unchanged(seen))
+        checks.append(require_unchanged(base))
     columns = tuple(changed if other.name == column.name else other for other in relation.columns)
     after = msgspec.structs.replace(relation, columns=columns)
     after = msgspec.structs.replace(after, sql=render_create_table(after), dialect="spark")

@@ -63,18 +63,18 @@ def swap_relations(
 
 
 def _build_commit(
-    version: Version, stored: StoredCatalog, wanted: Mapping[str, str], statement: Alter
+    version: Version, stored: StoredCatalog, renames: Mapping[str, str], statement: Alter
 ) -> Commit:
-    for old in wanted:
+    for old in renames:
         _check_renamable(version, stored, old, statement)
     names: dict[str, str] = {}
-    own = [old for old in wanted if DOMAIN not in stored.catalog.relations[old].options]
-    for old, name in wanted.items():
+    own = [old for old in renames if DOMAIN not in stored.catalog.relations[old].options]
+    for old, name in renames.items():
         names |= _map_names(stored, stored.catalog.relations[old], name)
     relations = {
         other: changed
         for other, value in stored.catalog.relations.items()
-        if (changed := _rename_in_relation(value, names, wanted, own, statement)) is not value
+        if (changed := _rename_in_relation(value, names, renames, own, statement)) is not value
     }
     plans = {
         owner: changed
@@ -92,7 +92,7 @@ def _build_commit(
             {**dict.fromkeys(relations), **{value.name: value for value in relations.values()}},
             {**dict.fromkeys(plans), **{plan.view: plan for plan in plans.values()}},
         )
-        | _rename_entries(version, stored, wanted, names),
+        | _rename_entries(version, stored, renames, names),
     )
 
 
@@ -115,16 +115,16 @@ def _check_renamable(version: Version, stored: StoredCatalog, old: str, statemen
 
 
 def _rename_entries(
-    version: Version, stored: StoredCatalog, wanted: Mapping[str, str], names: Mapping[str, str]
+    version: Version, stored: StoredCatalog, renames: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, str | None]:
     """Return what is noted about domains and partitions under other names, without what failed: it is tried again."""
     gone: dict[str, str | None] = {}
     moved: dict[str, str | None] = {}
-    for old, name in wanted.items():
+    for old, name in renames.items():
         domain = find_domain_name(stored, old)
         own = name if domain == old else domain
         for changed in (
-            rename_control(version, domain, own, wanted),
+            rename_control(version, domain, own, renames),
             _move_creation(version, domain, own, names),
         ):
             gone |= {key: value for key, value in changed.items() if value is None}
@@ -134,7 +134,7 @@ def _rename_entries(
         if forget_quarantine(version, old):
             gone |= forget_quarantine(version, old)
             moved |= encode_quarantine(name, read_quarantine(version, old))
-    return gone | rename_boundaries(version, names) | rename_check_results(version, wanted) | moved
+    return gone | rename_boundaries(version, names) | rename_check_results(version, renames) | moved
 
 
 def _move_creation(
@@ -166,42 +166,42 @@ def _map_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str
     return names
 
 
-def _move_to_domain(relation: Relation, wanted: Mapping[str, str], own: Collection[str]) -> Relation:
+def _move_to_domain(relation: Relation, renames: Mapping[str, str], own: Collection[str]) -> Relation:
     """Return a companion in the domain of its view, which has the view's name unless it was given one."""
     domain = relation.options.get(DOMAIN)
     if domain is None or domain not in own:
         return relation
-    return msgspec.structs.replace(relation, options={**relation.options, DOMAIN: wanted[domain]})
+    return msgspec.structs.replace(relation, options={**relation.options, DOMAIN: renames[domain]})
 
 
 def _rename_in_relation(
     relation: Relation,
     names: Mapping[str, str],
-    wanted: Mapping[str, str],
+    renames: Mapping[str, str],
     own: Collection[str],
     statement: Alter,
 ) -> Relation:
     inputs = (*relation.depends_on, *relation.through)
     if relation.kind in COMPANIONS and not relation.sql:
-        relation = _move_to_domain(relation, wanted, own)
+        relation = _move_to_domain(relation, renames, own)
     carried = tuple(one.rename_tables(names) for one in relation.carried)
     if carried != relation.carried:
         relation = msgspec.structs.replace(relation, carried=carried)
     if relation.name not in names and not set(inputs) & set(names):
         return relation
-    if relation.name in wanted and relation.checks:
-        relation = _rename_in_checks(relation, wanted, statement)
+    if relation.name in renames and relation.checks:
+        relation = _rename_in_checks(relation, renames, statement)
     options = relation.options
     for option in _NAMING.get(relation.kind, ()) if relation.sql else ():
         if option in options:
             options = options | {option: names.get(options[option], options[option])}
     text = relation.sql
-    if relation.name in wanted:
-        text = _replace_name(relation, _KINDS, wanted[relation.name])
+    if relation.name in renames:
+        text = _replace_name(relation, _KINDS, renames[relation.name])
     if relation.kind == "index" and options != relation.options:
         text = _replace_name(msgspec.structs.replace(relation, sql=text), ("ON",), options["on"])
-    elif relation.kind in _READING and set(inputs) & set(wanted):
-        text = _rewrite_reader_text(msgspec.structs.replace(relation, sql=text), wanted, statement)
+    elif relation.kind in _READING and set(inputs) & set(renames):
+        text = _rewrite_reader_text(msgspec.structs.replace(relation, sql=text), renames, statement)
     return msgspec.structs.replace(
         relation,
         name=names.get(relation.name, relation.name),
@@ -213,25 +213,27 @@ def _rename_in_relation(
     )
 
 
-def _rename_in_checks(relation: Relation, wanted: Mapping[str, str], statement: Alter) -> Relation:
+def _rename_in_checks(relation: Relation, renames: Mapping[str, str], statement: Alter) -> Relation:
     """Return a view whose checks that are a SELECT name it by its new name."""
     options, text, checks = relation.options, relation.sql, []
     for check in relation.checks:
-        told = check.text
+        rewritten = check.text
         if check.kind == "query":
-            told = _rewrite_reader_text(msgspec.structs.replace(relation, sql=check.text), wanted, statement)
-            options = options | {CHECKS: options[CHECKS].replace(check.text, told, 1)}
-            text = text.replace(check.text.replace("'", "''"), told.replace("'", "''"), 1)
-        checks.append(msgspec.structs.replace(check, text=told))
+            rewritten = _rewrite_reader_text(
+                msgspec.structs.replace(relation, sql=check.text), renames, statement
+            )
+            options = options | {CHECKS: options[CHECKS].replace(check.text, rewritten, 1)}
+            text = text.replace(check.text.replace("'", "''"), rewritten.replace("'", "''"), 1)
+        checks.append(msgspec.structs.replace(check, text=rewritten))
     return msgspec.structs.replace(relation, sql=text, options=options, checks=tuple(checks))
 
 
-def _rewrite_reader_text(relation: Relation, wanted: Mapping[str, str], statement: Alter) -> str:
+def _rewrite_reader_text(relation: Relation, renames: Mapping[str, str], statement: Alter) -> str:
     """Return the text of what reads relations by their new names; raises SqlError where it has no other way to say them."""
     try:
-        return rename_relations(relation.sql, relation.dialect, wanted)
+        return rename_relations(relation.sql, relation.dialect, renames)
     except NameNotFound:
-        old = next(name for name in wanted if name in (*relation.depends_on, *relation.through))
+        old = next(name for name in renames if name in (*relation.depends_on, *relation.through))
         line, column = locate_name(old, statement.sql)
         hint = "drop it first, and create it again with the new name"
         message = f"{old} is read by {relation.name} in a way that needs its name"

@@ -58,8 +58,8 @@ def plan_checks(
     text = relation.options.get(OPTION)
     if text is None:
         return CheckViews()
-    cut = derive_partitioning(plan, relation.options)
-    by = cut.columns if cut is not None else ()
+    partitioning = derive_partitioning(plan, relation.options)
+    by = partitioning.columns if partitioning is not None else ()
     return _CheckPlanner(catalog, spark, relation, text, by).plan_views(parse_checks(text, relation.sql))
 
 
@@ -72,11 +72,11 @@ class _CheckPlanner:
     by: tuple[str, ...]
     found: CheckViews = field(default_factory=CheckViews)
 
-    def plan_views(self, written: Sequence[CheckClause]) -> CheckViews:
+    def plan_views(self, clauses: Sequence[CheckClause]) -> CheckViews:
         """Return the hidden views of checks, and the checks in the order in which they were written."""
         made: dict[str, Check] = {}
         of_rows = [
-            (one, self._build_condition(one)) for one in written if one.word in ("", "not_null", "accepted")
+            (one, self._build_condition(one)) for one in clauses if one.word in ("", "not_null", "accepted")
         ]
         number = 0
         for begin in range(0, len(of_rows), MOST_BITS):
@@ -86,11 +86,11 @@ class _CheckPlanner:
                 one.name: Check(one.name, "rows", one.text, one.severity, breaks, counts, bit)
                 for bit, (one, _) in enumerate(group)
             }
-        for one in written:
+        for one in clauses:
             if one.name not in made:
                 number += 1
                 made[one.name] = self._plan_whole_check(one, number)
-        self.found.checks = tuple(made[one.name] for one in written)
+        self.found.checks = tuple(made[one.name] for one in clauses)
         return self.found
 
     # ---- checks of rows --------------------------------------------------------------------------------------
@@ -133,11 +133,17 @@ class _CheckPlanner:
 
     def _add_row_view(self, number: int, conditions: Sequence[str]) -> tuple[str, str]:
         """Make the view of the rows that break some of the conditions, and which; a condition that is null holds."""
-        shown = {column.storage_name: column.name for column in self.relation.columns if not column.hidden}
-        keys = [shown[name] for name in self.relation.primary_key if name in shown]
+        visible_names = {
+            column.storage_name: column.name for column in self.relation.columns if not column.hidden
+        }
+        keys = [visible_names[name] for name in self.relation.primary_key if name in visible_names]
         if len(keys) < len(self.relation.primary_key):  # rows that are told apart by what nobody sees
-            keys = list(shown.values())[:MOST_COLUMNS]
-        keys += [shown[name] for name in self.by if name in shown and shown[name] not in keys]
+            keys = list(visible_names.values())[:MOST_COLUMNS]
+        keys += [
+            visible_names[name]
+            for name in self.by
+            if name in visible_names and visible_names[name] not in keys
+        ]
         parts = [
             f"CASE WHEN NOT (\n{one}\n) THEN {1 << bit} ELSE 0 END" for bit, one in enumerate(conditions)
         ]
@@ -203,14 +209,14 @@ class _CheckPlanner:
             raise self._build_error(f"check {check.name} {what}", check, hint)
         names = {strip_schema(own): self.relation, own: self.relation}
         bound = self._bind(check, check.condition, check.place, names)
-        shown = [name for name, _ in bound.columns]
-        twice = next((name for name in shown if [n.lower() for n in shown].count(name.lower()) > 1), None)
+        visible = [name for name, _ in bound.columns]
+        twice = next((name for name in visible if [n.lower() for n in visible].count(name.lower()) > 1), None)
         if twice is not None:
             hint = "give one of them another name with AS"
             raise self._build_error(f"check {check.name} returns two columns named {twice}", check, hint)
         try:
             return self._record_view(
-                violations_view(own, number), bound, tuple(shown), check.condition, own, query
+                violations_view(own, number), bound, tuple(visible), check.condition, own, query
             )
         except SqlError as error:
             raise self._locate_error(error, check, check.condition, check.place) from error
@@ -237,15 +243,17 @@ class _CheckPlanner:
         view = self.relation
         if resolve_on_row_error(view.options, view.dialect) == "null":
             bound = replace(bound, plan=guard_plan(bound.plan))
-        stored = {shown: shown if shown in (FAILED, ROWS) else to_storage_name(shown) for shown in outputs}
+        stored = {
+            visible: visible if visible in (FAILED, ROWS) else to_storage_name(visible) for visible in outputs
+        }
         columns = tuple(
-            (stored[shown], internal) for shown, (_, internal) in zip(outputs, bound.columns, strict=True)
+            (stored[visible], internal) for visible, (_, internal) in zip(outputs, bound.columns, strict=True)
         )
         plan = build_incremental_plan(
             name, bound.plan, columns, self._build_analyzer(text), resolve_rules(view.options)
         )
         check_key_types(plan, query, self._build_catalog(), text)
-        last, names = plan.fragments[-1], {column: shown for shown, column in stored.items()}
+        last, names = plan.fragments[-1], {column: visible for visible, column in stored.items()}
         domain = view.options.get(DOMAIN, view.name)
         self.found.relations[name] = Relation(
             name=name,
@@ -279,10 +287,10 @@ class _CheckPlanner:
     # ---- texts and places ------------------------------------------------------------------------------------
     def _resolve_column(self, check: CheckClause, name: str) -> str:
         """Return the name of a column that a check means; raises SqlError if the view has none such."""
-        shown = [column.name for column in self.relation.columns if not column.hidden]
-        found = [column for column in shown if column == name] or [c for c in shown if c.lower() == name]
+        visible = [column.name for column in self.relation.columns if not column.hidden]
+        found = [column for column in visible if column == name] or [c for c in visible if c.lower() == name]
         if not found:
-            hint = f"its columns are {', '.join(shown)}"
+            hint = f"its columns are {', '.join(visible)}"
             raise self._build_error(f"{self.relation.name} has no column {name}", check, hint)
         return found[0]
 

@@ -39,12 +39,12 @@ def plan_full(
     null = resolve_on_row_error(statement.options, dialect) == "null"
     whole = build_whole_query(statement.query, catalog, dialect, statement.sql, null)
     schema = _analyze_schema(whole, catalog, spark, statement)
-    written = {name.name for name in statement.query.find_all(exp.Identifier)}
-    written |= {column for scan in whole.inputs for column in scan.columns}
-    names = name_columns(statement, _choose_names(schema, written, statement))
-    given = statement.options.get("key")
-    if given is not None:
-        key = tuple(parse_column_list(given))
+    identifiers = {name.name for name in statement.query.find_all(exp.Identifier)}
+    identifiers |= {column for scan in whole.inputs for column in scan.columns}
+    names = name_columns(statement, _choose_names(schema, identifiers, statement))
+    key_option = statement.options.get("key")
+    if key_option is not None:
+        key = tuple(parse_column_list(key_option))
         for name in key:
             if name not in names:
                 hint = f"columns are {', '.join(names)}"
@@ -74,12 +74,12 @@ def name_columns(statement: CreateMaterializedView | CreateView, names: tuple[st
     return statement.columns or names
 
 
-def check_columns(relation: Relation, shown: tuple[str, ...], statement: CreateMaterializedView) -> None:
+def check_columns(relation: Relation, visible: tuple[str, ...], statement: CreateMaterializedView) -> None:
     """Raise SqlError if an option of a view names columns that it lacks."""
     for option in ("key", "partition_by"):
         for name in parse_column_list(statement.options[option]) if option in statement.options else ():
-            if name not in shown:
-                hint = f"columns are {', '.join(shown)}"
+            if name not in visible:
+                hint = f"columns are {', '.join(visible)}"
                 message = f"option {option} names {name}, which is no column of {relation.name}"
                 raise sql_error(message, None, statement.sql, hint)
 
@@ -103,13 +103,13 @@ def _analyze_schema(
 
 
 def _choose_names(
-    schema: StructType, written: Collection[str], statement: CreateMaterializedView
+    schema: StructType, identifiers: Collection[str], statement: CreateMaterializedView
 ) -> tuple[str, ...]:
     """Return the names of a query's columns: those of columns and aliases as they are, others after what is called."""
     names: list[str] = []
     for n, field in enumerate(schema.fields, 1):
         name = field.name
-        if name not in written and re.fullmatch(r"[A-Za-z_]\w*", name) is None:
+        if name not in identifiers and re.fullmatch(r"[A-Za-z_]\w*", name) is None:
             call = re.match(r"([A-Za-z_]\w*)\(", name)
             name = call[1].lower() if call else f"column_{n}"
             while name in names:

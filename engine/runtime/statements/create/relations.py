@@ -69,8 +69,8 @@ from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.key_types import check_key_types, check_plain
-from engine.sql.incremental.state_expiry import add_expiry
-from engine.sql.incremental.watermark_columns import build_scan_lookup
+from engine.sql.incremental.watermarks.state_expiry import add_expiry
+from engine.sql.incremental.watermarks.watermark_columns import build_scan_lookup
 from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statements.ddl.defaults import explain_not_fed
@@ -108,28 +108,28 @@ def create_table(
     ssts: tuple[SstInfo, ...] = ()
     if statement.as_query is None:
         relation = build_table_relation(statement, dialect, tuple(statement.columns), statement.primary_key)
-        relation = build_source_relation(relation) if statement.passes else relation
+        relation = build_source_relation(relation) if statement.pass_through else relation
         table = _build_table(relation)
     else:
         with open_table_query(store, stored, spark, statement, dialect) as rows:
             names = tuple(rows.frame.columns)
-            seen = find_query_document_types(
+            documents = find_query_document_types(
                 statement.as_query, stored.catalog, dialect, statement.sql, names
             )
-            relation = build_table_relation(statement, dialect, *build_columns(rows, statement, seen))
+            relation = build_table_relation(statement, dialect, *build_columns(rows, statement, documents))
             table = _build_table(relation)
             ssts = write_query_rows(rows, relation, table)
     relation = msgspec.structs.replace(relation, since=max(version.epoch, epoch_at(store.clock() - 1)))
-    shown = [
+    watermark_relation = [
         one for one in (build_watermark_relation(relation), build_companion(relation)) if one is not None
     ]
     if relation.watermark is not None and relation.options.get(LATE_ROWS) == "keep":
         ensure_dead_letters(store)
     store.commit(
         Commit(
-            create=(table, *map(_build_table, shown)),
+            create=(table, *map(_build_table, watermark_relation)),
             writes={statement.name: ssts} if ssts else {},
-            catalog=encode_entries({one.name: one for one in (relation, *shown)}, {}),
+            catalog=encode_entries({one.name: one for one in (relation, *watermark_relation)}, {}),
             precondition=_require_absent(statement.name),
         )
     )
@@ -208,11 +208,11 @@ def build_view_relation(catalog: Catalog, statement: CreateView, dialect: Dialec
     """Return a plain view as the catalog has it; raises SqlError for a query that cannot be."""
     renamed = bool(statement.columns)
     bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql, named=renamed)
-    shown = name_columns(statement, tuple(name for name, _ in bound.columns))
+    names = name_columns(statement, tuple(name for name, _ in bound.columns))
     return Relation(
         name=statement.name,
         kind="view",
-        columns=build_plain_view_columns(shown, find_document_types(bound, shown)),
+        columns=build_plain_view_columns(names, find_document_types(bound, names)),
         sql=statement.sql,
         dialect=dialect,
         depends_on=query_tables(statement.query, catalog),
@@ -237,23 +237,23 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
         line, column = locate_name(base.name, statement.sql)
         message = f"{base.name} is a {base.kind} and has no rows of its own"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    shown = {column.name: column for column in base.columns if not column.hidden}
+    visible = {column.name: column for column in base.columns if not column.hidden}
     for name in (*statement.columns, *(statement.include or ())):
-        if name not in shown:
+        if name not in visible:
             node = exp.to_identifier(name)
             raise sql_error(
                 f"{base.name} has no column {name}",
                 node,
                 statement.sql,
-                f"its columns are {', '.join(shown)}",
+                f"its columns are {', '.join(visible)}",
             )
     hint = "index a plain part of it, in a view that has it as a column"
-    check_plain((shown[name] for name in statement.columns), "indexed", hint, statement.sql)
-    by = tuple(shown[name].storage_name for name in statement.columns)
+    check_plain((visible[name] for name in statement.columns), "indexed", hint, statement.sql)
+    by = tuple(visible[name].storage_name for name in statement.columns)
     table = index_name(base.name, by)
     options = {"on": base.name, "table": table}
     if statement.include is not None:
-        options["include"] = ",".join(shown[name].storage_name for name in statement.include)
+        options["include"] = ",".join(visible[name].storage_name for name in statement.include)
     relations: dict[str, Relation | None] = {}
     plans: dict[str, IncrementalPlan | None] = {}
     if table not in stored.catalog.relations:
@@ -261,7 +261,7 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
     relations[statement.name] = Relation(
         name=statement.name,
         kind="index",
-        columns=tuple(shown[name] for name in statement.columns),
+        columns=tuple(visible[name] for name in statement.columns),
         sql=statement.sql,
         dialect=dialect,
         options=options,
@@ -283,16 +283,16 @@ def plan_view(
     options, carried = statement.options, tuple[Carried, ...]()
     check_emit(statement)
     if options.get("refresh_policy", "auto").lower() == "full":
-        plan, shown = plan_full(catalog, spark, statement, dialect)
-        seen = find_query_document_types(statement.query, catalog, dialect, statement.sql, shown)
+        plan, visible = plan_full(catalog, spark, statement, dialect)
+        documents = find_query_document_types(statement.query, catalog, dialect, statement.sql, visible)
     else:
-        plan, shown, seen, carried = _plan_incremental(catalog, spark, statement, dialect)
+        plan, visible, documents, carried = _plan_incremental(catalog, spark, statement, dialect)
     check_key_types(plan, statement.query, catalog, statement.sql)
     last = plan.fragments[-1]
     relation = Relation(
         name=statement.name,
         kind="materialized view",
-        columns=build_view_columns(last.columns, shown, seen),
+        columns=build_view_columns(last.columns, visible, documents),
         primary_key=last.key,
         distribution_key=last.distribution_key,
         append_only=last.plan.append_only,
@@ -303,7 +303,7 @@ def plan_view(
         through=list_inlined_texts(statement.query, catalog),
         carried=carried,
     )
-    check_columns(relation, shown, statement)
+    check_columns(relation, visible, statement)
     check_declared(relation)
     check_partitions(relation, plan)
     check_source_reads(plan, catalog, statement.sql)
@@ -323,21 +323,21 @@ def _plan_incremental(
         hint = f"{error.hint}; {OFFER}"
         place = {"line": error.line, "column": error.column}
         raise UnsupportedSql(error.message, sql=statement.sql, hint=hint, **place) from error
-    shown = name_columns(statement, tuple(name for name, _ in bound.columns))
+    visible = name_columns(statement, tuple(name for name, _ in bound.columns))
     columns = tuple(
-        (to_storage_name(name), internal) for name, (_, internal) in zip(shown, bound.columns, strict=True)
+        (to_storage_name(name), internal) for name, (_, internal) in zip(visible, bound.columns, strict=True)
     )
     if resolve_on_row_error(statement.options, dialect) == "null":
         bound = replace(bound, plan=guard_plan(bound.plan))
     query = restrict_to_closed(bound.plan, statement, catalog)
     analyzer = SparkAnalyzer(spark, catalog, statement.sql)
-    cut = "partition_by" in statement.options  # of which partitions may be computed again
-    of_scan = None if cut else build_scan_lookup(catalog)
+    is_partitioned = "partition_by" in statement.options  # of which partitions may be computed again
+    of_scan = None if is_partitioned else build_scan_lookup(catalog)
     plan = build_incremental_plan(
         statement.name, query, columns, analyzer, resolve_rules(statement.options), of_scan
     )
     carried = find_carried_watermarks(query, columns, catalog)
-    return add_expiry(plan, catalog), shown, find_document_types(bound, shown), carried
+    return add_expiry(plan, catalog), visible, find_document_types(bound, visible), carried
 
 
 def create_materialized_view(

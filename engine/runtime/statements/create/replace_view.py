@@ -45,7 +45,7 @@ from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.partitions import is_partitioned
 from engine.sql.incremental.rules import JoinedOnArrival
-from engine.sql.incremental.state_expiry import find_closing_filters
+from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
 
 
@@ -101,8 +101,8 @@ def keep_rows(
     stored = load_catalog(version)
     before, view = stored.catalog.get(after.name), after.name
     checks = {n for n in stored.catalog.list_dependents(view) if stored.catalog.get(n).kind == "check"}
-    wanted = {n for n, relation in relations.items() if relation.kind == "check"}
-    is_same = plans[view] == stored.plans[view] and checks == wanted
+    check_views = {n for n, relation in relations.items() if relation.kind == "check"}
+    is_same = plans[view] == stored.plans[view] and checks == check_views
     if is_same and all(stored.catalog.get(n) == relations[n] and stored.plans[n] == plans[n] for n in checks):
         if after != before:
             store.commit(
@@ -138,9 +138,9 @@ def change_plain_view(store: Hummock, statement: CreateView, dialect: Dialect) -
 
 def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn, ...]:
     """Return the columns of a relation with the comments that those of the same names had."""
-    told = {column.name: column.comment for column in before.columns}
+    comments = {column.name: column.comment for column in before.columns}
     return tuple(
-        msgspec.structs.replace(column, comment=column.comment or told.get(column.name))
+        msgspec.structs.replace(column, comment=column.comment or comments.get(column.name))
         for column in relation.columns
     )
 
@@ -155,8 +155,8 @@ def _check_no_loop(
     through = sorted(read & {view.name, *stored.catalog.list_dependents(view.name)})
     if through:
         line, column = locate_name(through[0], statement.sql)
-        told = "" if through[0] == view.name else f": {through[0]} is computed from it"
-        message, hint = f"{view.name} would read itself{told}", "read what it reads"
+        path = "" if through[0] == view.name else f": {through[0]} is computed from it"
+        message, hint = f"{view.name} would read itself{path}", "read what it reads"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
 
@@ -181,9 +181,9 @@ def _can_keep_rows(
         checks=before.checks,
         renamed=before.renamed,
     )
-    held, wanted = table.table, build_table(plan.fragments[-1])
-    shape = (wanted.schema, wanted.primary_key, wanted.distribution_key)
-    if same != before or shape != (held.schema, held.primary_key, held.distribution_key):
+    old_table, new_table = table.table, build_table(plan.fragments[-1])
+    shape = (new_table.schema, new_table.primary_key, new_table.distribution_key)
+    if same != before or shape != (old_table.schema, old_table.primary_key, old_table.distribution_key):
         return False
     if find_domain_name(StoredCatalog(Catalog({before.name: after}), {}), before.name) != domain:
         return False

@@ -50,11 +50,11 @@ def drop_schema(store: Hummock, statement: DropSchema, dialect: Dialect) -> bool
                 f"schema {name} is the system's own", name, statement.sql, "drop what is in it"
             )
         raise build_no_schema_error(catalog, name, statement.sql)
-    held = list_members(catalog, name)
-    if held and not statement.cascade:
+    members = list_members(catalog, name)
+    if members and not statement.cascade:
         hint = f"drop those first, or write DROP SCHEMA {name} CASCADE"
-        raise _build_error(f"schema {name} holds {', '.join(held)}", name, statement.sql, hint)
-    for member in held:
+        raise _build_error(f"schema {name} holds {', '.join(members)}", name, statement.sql, hint)
+    for member in members:
         now = load_catalog(store.refresh()).catalog.relations.get(member)
         if now is not None:  # what it read has not taken it along
             drop_relation(store, Drop(now.kind, member, True, True, statement.sql))

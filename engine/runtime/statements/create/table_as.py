@@ -43,13 +43,13 @@ def open_table_query(
     query, version = statement.as_query, store.version
     assert query is not None
     query_tables(query, stored.catalog, statement.sql)
-    written = build_spark_query(query, stored.catalog, dialect, make_view_prefix(), statement.sql)
-    tables = tuple(r.table for r in written.readings if r.moment is None)
+    spark_query = build_spark_query(query, stored.catalog, dialect, make_view_prefix(), statement.sql)
+    tables = tuple(r.table for r in spark_query.readings if r.moment is None)
     epochs = choose_epochs(version, stored, tables, "consistent")
     session = spark()
-    with register_temporary_views(session, TablesAtEpochs(store, version, stored, epochs), written):
-        frame = analyze_sql(session, written.text, statement.sql)
-        yield StatementQuery(store, session, version, written, frame, statement.sql)
+    with register_temporary_views(session, TablesAtEpochs(store, version, stored, epochs), spark_query):
+        frame = analyze_sql(session, spark_query.text, statement.sql)
+        yield StatementQuery(store, session, version, spark_query, frame, statement.sql)
 
 
 def build_columns(

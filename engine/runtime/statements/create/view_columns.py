@@ -16,40 +16,40 @@ from engine.sql.rewrites.rules import apply_parsed_rules
 from engine.sql.typing.query_types import QueryTypes
 
 
-def find_document_types(bound: BoundQuery, shown: tuple[str, ...]) -> Mapping[str, str]:
+def find_document_types(bound: BoundQuery, visible: tuple[str, ...]) -> Mapping[str, str]:
     """Return the types of the columns of a bound query that are json or jsonb, by the names under which they are shown."""
     kinds = {
-        name: bound.types.get(internal) for name, (_, internal) in zip(shown, bound.columns, strict=True)
+        name: bound.types.get(internal) for name, (_, internal) in zip(visible, bound.columns, strict=True)
     }
     return {name: kind for name, kind in kinds.items() if kind is not None and has_documents(kind)}
 
 
 def find_query_document_types(
-    query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str, shown: tuple[str, ...]
+    query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str, visible: tuple[str, ...]
 ) -> Mapping[str, str]:
     """Return the same of a query that is computed as a whole."""
     if dialect == "spark":
         return {}
     tree = apply_parsed_rules(query.copy(), QueryText(catalog, dialect, sql))
     kinds = QueryTypes(tree, catalog).list_types(tree)
-    if kinds is None or len(kinds) != len(shown):
+    if kinds is None or len(kinds) != len(visible):
         return {}
-    named = zip(shown, kinds, strict=True)
+    named = zip(visible, kinds, strict=True)
     return {name: kind for name, kind in named if kind is not None and has_documents(kind)}
 
 
 def build_view_columns(
-    kept: Sequence[tuple[str, str]], shown: tuple[str, ...], documents: Mapping[str, str]
+    columns: Sequence[tuple[str, str]], visible: tuple[str, ...], documents: Mapping[str, str]
 ) -> tuple[RelationColumn, ...]:
     """Return the columns of a materialized view by those that it keeps, each with its type, and the names of those it shows."""
-    names = {to_storage_name(name): name for name in shown}
+    names = {to_storage_name(name): name for name in visible}
     found = []
-    for stored, kind in kept:
+    for stored, kind in columns:
         if stored in names:
             name = names[stored]
             found.append(RelationColumn(name, kind, sql_type=documents.get(name)))
         else:  # a user's column may be named as this one is stored
-            name = to_storage_name(stored) if stored in shown else stored
+            name = to_storage_name(stored) if stored in visible else stored
             found.append(RelationColumn(name, kind, hidden=True, stored=stored if name != stored else None))
     return tuple(found)
 

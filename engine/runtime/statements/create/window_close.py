@@ -7,8 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from engine.errors import UnsupportedSql
 from engine.sql.catalog import Carried, Catalog
-from engine.sql.incremental.watermark_columns import build_scan_lookup, find_progress, list_carried_columns
-from engine.sql.incremental.window_close import emit_on_window_close
+from engine.sql.incremental.watermarks.watermark_columns import (
+    build_scan_lookup,
+    find_progress,
+    list_carried_columns,
+)
+from engine.sql.incremental.watermarks.window_close import emit_on_window_close
 from engine.sql.parsing.statement_errors import mask_literals, unsupported_error_at
 from engine.sql.plan import Node
 from engine.sql.statements.options.view_options import resolve_rules

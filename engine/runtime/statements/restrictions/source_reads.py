@@ -15,7 +15,7 @@ from engine.sql.incremental.rules import (
     StoredPartials,
     TimedRows,
 )
-from engine.sql.incremental.table_columns import reads_pass_through
+from engine.sql.incremental.states.table_columns import reads_pass_through
 from engine.sql.plan import Join, Node, list_children, list_scans
 
 _FOLLOWED = (Linear, Lookups, StoredPartials, TimedRows, JoinedOnArrival)

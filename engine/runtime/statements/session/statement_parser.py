@@ -44,8 +44,8 @@ def parse_statement(
     if settings["search_path"] != SETTINGS["search_path"].default:
         known = catalog()
         path = parse_search_path(settings["search_path"], known, dialect)
-        written = qualify_text(statement, path, known)
-        with locate_errors(written):
-            statement = qualify_names(st.parse_statement(written, dialect, parameters), path, known)
+        qualified = qualify_text(statement, path, known)
+        with locate_errors(qualified):
+            statement = qualify_names(st.parse_statement(qualified, dialect, parameters), path, known)
     found: st.Statement = strip_own_schema(rename_in_schema(statement))
     return fold_spark_names(found, catalog) if dialect == "spark" else found

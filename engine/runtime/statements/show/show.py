@@ -53,27 +53,27 @@ def show_relations(
         return describe_relation(stored, Describe(statement.name, statement.sql), spark)
     if statement.what == "schemas":
         names = [own_schema(dialect), *sorted(list_schemas(stored.catalog)), *SYSTEM]
-        shown = [name for name in names if statement.like is None or _matches(name, statement.like)]
-        return pa.table({"name": shown}, _build_text_schema("name"))
+        matching = [name for name in names if statement.like is None or _matches(name, statement.like)]
+        return pa.table({"name": matching}, _build_text_schema("name"))
     if statement.schema is not None:
         _check_schema(stored, statement, dialect)
     kinds = _KINDS[statement.what]
-    wanted = {
+    relations = {
         n: r for n, r in sorted(stored.catalog.relations.items()) if r.kind in kinds and not n.startswith("_")
     }
     if statement.what == "sources":
-        wanted = {
+        relations = {
             n: r
             for n, r in stored.catalog.relations.items()
             if "connector" in r.options and r.kind in ("table", "source")
         }
     if statement.name:
         base = resolve_relation(stored, "", statement.name, statement.sql, system=True).name
-        wanted = {n: r for n, r in wanted.items() if r.options.get("on") == base}
+        relations = {n: r for n, r in relations.items() if r.options.get("on") == base}
     if statement.schema is not None:
         schema = "" if statement.schema == own_schema(dialect) else statement.schema
-        wanted = {n: r for n, r in wanted.items() if schema_of(n) == schema}
-    found = [(n, r.kind) for n, r in wanted.items()]
+        relations = {n: r for n, r in relations.items() if schema_of(n) == schema}
+    found = [(n, r.kind) for n, r in relations.items()]
     if statement.like is not None:
         found = [(name, kind) for name, kind in found if _matches(name, statement.like)]
     return pa.table(
@@ -108,10 +108,10 @@ def describe_relation(
     relation = resolve_relation(stored, "", statement.name, statement.sql, system=True)
     if relation.kind == "function":
         macro = decode_macro(relation)
-        shown_parts = (*macro.parameters, ("returns", macro.returns))
-        return pa.table({"parameter": [n for n, _ in shown_parts], "type": [k for _, k in shown_parts]})
-    shown = [column for column in relation.columns if not column.hidden]
-    types = [format_column_type(column) for column in shown]
+        signature = (*macro.parameters, ("returns", macro.returns))
+        return pa.table({"parameter": [n for n, _ in signature], "type": [k for _, k in signature]})
+    visible = [column for column in relation.columns if not column.hidden]
+    types = [format_column_type(column) for column in visible]
     if relation.kind == "view":
         view = parse_statement(relation.sql, relation.dialect)
         assert isinstance(view, CreateView)
@@ -120,11 +120,11 @@ def describe_relation(
         types = [found[internal] for _, internal in bound.columns]
     return pa.table(
         {
-            "column": [column.name for column in shown],
+            "column": [column.name for column in visible],
             "type": types,
-            "nullable": [not relation.is_never_null(column) for column in shown],
-            "key": [column.storage_name in relation.unique_key for column in shown],
-            "comment": [column.comment or "" for column in shown],
+            "nullable": [not relation.is_never_null(column) for column in visible],
+            "key": [column.storage_name in relation.unique_key for column in visible],
+            "comment": [column.comment or "" for column in visible],
         }
     )
 
@@ -160,10 +160,10 @@ def explain_incremental(
 def _explain_checks(found: CheckViews) -> Iterator[str]:
     """Yield the checks of a view, and the plans of the hidden views that hold and count what breaks them."""
     for check in found.checks:
-        kept = (
+        views = (
             ", ".join(name for name in (check.breaks, check.counts) if name) or "nothing: the key is unique"
         )
-        yield f"check {check.name} ({check.severity}): {check.text}; kept by {kept}"
+        yield f"check {check.name} ({check.severity}): {check.text}; kept by {views}"
     for name, plan in found.plans.items():
         yield format_incremental_plan(plan, "check" if found.relations[name].kind == "check" else "index")
 

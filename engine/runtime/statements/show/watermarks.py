@@ -24,14 +24,14 @@ def show_watermarks(store: Hummock) -> pa.Table:
     version = store.refresh()
     stored, found = load_catalog(version), []
     for name, one in report_watermarks(store.reader, version, stored).items():
-        kept = stored.catalog.relations[name].options.get(LATE_ROWS) == "keep"
+        keeps_late = stored.catalog.relations[name].options.get(LATE_ROWS) == "keep"
         found.append(
             {
                 "name": name,
                 "column": one.column,
                 "watermark": one.at,
                 "late_rows": one.late_rows,
-                "late_rows_are": "kept" if kept else "counted",
+                "late_rows_are": "kept" if keeps_late else "counted",
             }
         )
     return pa.Table.from_pylist(found, _SCHEMA)

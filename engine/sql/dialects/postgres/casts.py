@@ -21,18 +21,18 @@ _MOMENTS = (
 _OF_TIME = ("date", "timestamp", "timestamp_ntz", "time(6)")
 
 
-def refuse_cast(given: str | None, target: exp.DataType) -> None:
+def refuse_cast(source: str | None, target: exp.DataType) -> None:
     """Raise NotSaid for a cast of a type that is certain, which Spark has and PostgreSQL has not."""
-    if given is None:
+    if source is None:
         return
     kind, hint = target.this, ""
-    if is_number(given) and kind in _MOMENTS:
+    if is_number(source) and kind in _MOMENTS:
         hint = "write to_timestamp(seconds), or date '1970-01-01' + days"
-    elif given in _OF_TIME and kind in _NUMBERS:
+    elif source in _OF_TIME and kind in _NUMBERS:
         hint = "write EXTRACT(EPOCH FROM …)"
-    elif kind == _KIND.BOOLEAN and is_number(given) and given != "int":
+    elif kind == _KIND.BOOLEAN and is_number(source) and source != "int":
         hint = "compare it: n <> 0"
-    elif given == "boolean" and kind in _NUMBERS and kind != _KIND.INT:
+    elif source == "boolean" and kind in _NUMBERS and kind != _KIND.INT:
         hint = "CAST it to int first"
     if hint:
-        raise Untranslatable(f"a cast of {given} to {target.sql('postgres').lower()}", hint)
+        raise Untranslatable(f"a cast of {source} to {target.sql('postgres').lower()}", hint)

@@ -189,8 +189,10 @@ def _translate_string_to_array(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     null = node.args.get("null")
     if null is not None:
         part = exp.column("_p")
-        shown = build_call("nullif", part, null)
-        parts = build_call("transform", parts, exp.Lambda(this=shown, expressions=[exp.to_identifier("_p")]))
+        part_or_null = build_call("nullif", part, null)
+        parts = build_call(
+            "transform", parts, exp.Lambda(this=part_or_null, expressions=[exp.to_identifier("_p")])
+        )
     empty = exp.Cast(this=build_call("array"), to=exp.DataType.build("ARRAY<STRING>", dialect="spark"))
     return exp.If(this=exp.EQ(this=text.copy(), expression=exp.Literal.string("")), true=empty, false=parts)
 

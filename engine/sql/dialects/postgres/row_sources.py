@@ -36,17 +36,17 @@ def _assign_names(values: exp.Values) -> None:
 
 
 def _rewrite_series(series: exp.Expr) -> None:
-    shown = exp.Explode(this=_build_number_series(series))
+    explode = exp.Explode(this=_build_number_series(series))
     parent = series.parent
     if isinstance(parent, exp.Table | exp.Lateral):
         source = parent
         alias = source.args.get("alias") or exp.TableAlias(this=exp.to_identifier("generate_series"))
         if not alias.args.get("columns"):
             alias.set("columns", [alias.this.copy()])
-        beside = isinstance(source, exp.Lateral) or isinstance(source.parent, exp.Join)
-        source.replace((exp.Lateral if beside else exp.Table)(this=shown, alias=alias))
+        is_lateral = isinstance(source, exp.Lateral) or isinstance(source.parent, exp.Join)
+        source.replace((exp.Lateral if is_lateral else exp.Table)(this=explode, alias=alias))
     elif isinstance(series, exp.ExplodingGenerateSeries):  # in the SELECT list
-        series.replace(exp.alias_(shown, "generate_series") if isinstance(parent, exp.Select) else shown)
+        series.replace(exp.alias_(explode, "generate_series") if isinstance(parent, exp.Select) else explode)
 
 
 def _build_number_series(series: exp.Expr) -> exp.Expr:

@@ -33,7 +33,7 @@ SETS = (
 
 def _make_call(count: int, text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
     """Return the translation of a call with `count` arguments; with another number of them it is no such call."""
-    return lambda given: fill_tree(text, *given) if len(given) == count else None
+    return lambda arguments: fill_tree(text, *arguments) if len(arguments) == count else None
 
 
 def _read_literal(node: exp.Expr, what: str) -> str:
@@ -43,46 +43,46 @@ def _read_literal(node: exp.Expr, what: str) -> str:
 
 
 def _make_sum(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
-    def build(given: list[exp.Expr]) -> exp.Expr | None:
-        parts = " + ".join(text.format(f"_p{n}") for n in range(len(given)))
-        return fill_tree(f"({parts})", *given) if given else None
+    def build(arguments: list[exp.Expr]) -> exp.Expr | None:
+        parts = " + ".join(text.format(f"_p{n}") for n in range(len(arguments)))
+        return fill_tree(f"({parts})", *arguments) if arguments else None
 
     return build
 
 
 def _make_utf8_call(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
-    def build(given: list[exp.Expr]) -> exp.Expr | None:
-        if len(given) != 2:
+    def build(arguments: list[exp.Expr]) -> exp.Expr | None:
+        if len(arguments) != 2:
             return None
-        name = _read_literal(given[1], "an encoding").lower().replace("-", "")
+        name = _read_literal(arguments[1], "an encoding").lower().replace("-", "")
         if name != "utf8":
             raise Untranslatable(f"the encoding {name}", "texts are UTF-8: write 'UTF8'")
-        return fill_tree(text, given[0])
+        return fill_tree(text, arguments[0])
 
     return build
 
 
 def _make_dimension_call(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
-    def build(given: list[exp.Expr]) -> exp.Expr | None:
-        if len(given) != 2:
+    def build(arguments: list[exp.Expr]) -> exp.Expr | None:
+        if len(arguments) != 2:
             return None
-        if given[1].sql() != "1":
+        if arguments[1].sql() != "1":
             raise Untranslatable("a second dimension of an array", "take an element, and its dimension")
-        return fill_tree(text, given[0])
+        return fill_tree(text, arguments[0])
 
     return build
 
 
-def _split_to_table(given: list[exp.Expr]) -> exp.Expr | None:
+def _split_to_table(arguments: list[exp.Expr]) -> exp.Expr | None:
     """Return the parts of a text between separators that are taken as they stand; an empty text has none."""
-    if len(given) != 2:
+    if len(arguments) != 2:
         return None
     pattern = exp.Literal.string(
-        re.sub(r"([^\w\s])", r"[\1]", _read_literal(given[1], "a separator")).replace("[^]", "\\^")
+        re.sub(r"([^\w\s])", r"[\1]", _read_literal(arguments[1], "a separator")).replace("[^]", "\\^")
     )
     if "[\\]" in pattern.name:
         raise Untranslatable("a backslash in a separator", "write regexp_split_to_table(text, pattern)")
-    return fill_tree("filter(split(_p0, _p1, -1), _e -> _p0 <> '')", given[0], pattern)
+    return fill_tree("filter(split(_p0, _p1, -1), _e -> _p0 <> '')", arguments[0], pattern)
 
 
 CALLS: Mapping[str, Callable[[list[exp.Expr]], exp.Expr | None]] = {

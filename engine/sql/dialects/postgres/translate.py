@@ -176,10 +176,14 @@ def _translate_cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
             plain = type(node)(this=node.this.copy(), to=exp.DataType(this=_KIND.TEXT))
             plain.meta[_ZONE] = True
             node.set("this", exp.Paren(this=exp.DPipe(this=plain, expression=zone)))
-        shown = format_float(node.this, kind) if is_floating(kind) else None
-        shown = shown or format_numeric(node.this, kind) or format_span(node.this, type_of)
-        if shown is not None:
-            return _truncate_text(shown, target) if target.expressions else type(node)(this=shown, to=target)
+        formatted = format_float(node.this, kind) if is_floating(kind) else None
+        formatted = formatted or format_numeric(node.this, kind) or format_span(node.this, type_of)
+        if formatted is not None:
+            return (
+                _truncate_text(formatted, target)
+                if target.expressions
+                else type(node)(this=formatted, to=target)
+            )
         if kind.startswith(_NOT_AS_TEXT):
             raise Untranslatable(f"{kind} as a text", "take its parts, or array_to_string")
     if target.this == _KIND.TIME and type_of(node.this) in ("timestamp", "timestamp_ntz"):
@@ -187,9 +191,9 @@ def _translate_cast(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     if target.this == _KIND.BOOLEAN and type_of(node.this) == "string":
         return _translate_truth(node)
     if target.this in (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT):
-        given = type_of(node.this) or ""
-        if given in ("float", "double") or given.startswith("decimal"):
-            name = "ROUND" if given.startswith("decimal") else "BROUND"
+        source_type = type_of(node.this) or ""
+        if source_type in ("float", "double") or source_type.startswith("decimal"):
+            name = "ROUND" if source_type.startswith("decimal") else "BROUND"
             rounded = exp.Anonymous(this=name, expressions=[node.this, exp.Literal.number(0)])
             return type(node)(this=rounded, to=target)
     if target.this == _KIND.DECIMAL and is_floating(type_of(node.this)):

@@ -35,24 +35,24 @@ def translate_typed_call(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
 
 
 def _make_integral_call(name: str, body: str) -> Build:
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) != 2:
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) != 2:
             return None
-        kinds = [type_of(part) for part in given]
+        kinds = [type_of(part) for part in arguments]
         wide = [kind for kind in kinds if kind in INTEGRAL]
         if len(wide) < 2:
             raise Untranslatable(f"{name} of anything but whole numbers", "CAST both to bigint")
         kind = exp.DataType.build(max(wide, key=INTEGRAL.index), dialect="spark")
-        return exp.Cast(this=fill_tree(body, *given), to=kind)
+        return exp.Cast(this=fill_tree(body, *arguments), to=kind)
 
     return build
 
 
-def _translate_date_bin(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+def _translate_date_bin(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     """`date_bin('15 minutes', t, origin)` is the start of the span in which t lies, counted from the origin."""
-    if len(given) != 3:
+    if len(arguments) != 3:
         return None
-    stride, moment, origin = given
+    stride, moment, origin = arguments
     hint = "write a length of days and less, as '15 minutes'"
     literal = isinstance(stride, exp.Literal) and stride.is_string
     span = parse_interval(stride.name) if literal else evaluate_interval(stride)
@@ -68,10 +68,10 @@ def _translate_date_bin(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | No
     return fill_tree(text, moment, origin)
 
 
-def _translate_to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-    if len(given) != 2:
+def _translate_to_char(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+    if len(arguments) != 2:
         return None
-    value, form = given
+    value, form = arguments
     kind, pattern = type_of(value) or "", read_text(form, "a format")
     if isinstance(value.unnest(), exp.Interval) or kind.startswith("interval"):
         raise Untranslatable("to_char of an interval", "take its parts with EXTRACT")
@@ -84,11 +84,11 @@ def _translate_to_char(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | Non
     return format_moment(value, pattern, zoned=kind == "timestamp")
 
 
-def _translate_array_sum(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+def _translate_array_sum(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     """`array_sum(a)` is the sum of an array's elements, as wide as that of a column; null without any."""
-    if len(given) != 1:
+    if len(arguments) != 1:
         return None
-    kind = (type_of(given[0]) or "").removeprefix("array<").removesuffix(">")
+    kind = (type_of(arguments[0]) or "").removeprefix("array<").removesuffix(">")
     if not is_number(kind):
         raise Untranslatable(
             "array_sum of an array whose elements are not certain to be numbers", "CAST it: a::int[]"
@@ -100,7 +100,7 @@ def _translate_array_sum(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | N
     return fill_tree(
         f"aggregate(filter(_p0, _e -> _e IS NOT NULL), CAST(NULL AS {wide}), "
         f"(_s, _e) -> CAST(coalesce(_s, {zero}) + _e AS {wide}))",
-        given[0],
+        arguments[0],
     )
 
 

@@ -115,11 +115,11 @@ def _build_number(text: str) -> exp.Expr:
 
 def _unify_types(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
     """Type the texts among parts that are to have one type by the numbers among them."""
-    given = [part for part in parts if part is not None]
-    texts = [part for part in given if isinstance(part, exp.Literal) and part.is_string]
-    if not texts or len(texts) == len(given):
+    present = [part for part in parts if part is not None]
+    texts = [part for part in present if isinstance(part, exp.Literal) and part.is_string]
+    if not texts or len(texts) == len(present):
         return
-    kinds = {type_of(part) for part in given if not isinstance(part, exp.Null) and not _is_text(part)}
+    kinds = {type_of(part) for part in present if not isinstance(part, exp.Null) and not _is_text(part)}
     if kinds == {"jsonb"}:
         for text in texts:
             text.replace(copy_location(read_document(text, type_of), text))
@@ -128,7 +128,7 @@ def _unify_types(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
         for text in texts:
             text.replace(build_spark_array(text, array))
         return
-    if any(is_span(part) for part in given) or {(kind or "")[:8] for kind in kinds} == {"interval"}:
+    if any(is_span(part) for part in present) or {(kind or "")[:8] for kind in kinds} == {"interval"}:
         for text in texts:
             text.replace(copy_location(parse_interval(text.name), text))
         return

@@ -157,8 +157,8 @@ class _DomainUnnester:
         width, inputs = len(node.names), []
         for branch in node.inputs:
             renamed, names = self._join_domain_copy(branch)
-            shown = branch.columns[:width]
-            items = tuple((column, Column(column)) for column in (*shown, *names.values()))
+            visible = branch.columns[:width]
+            items = tuple((column, Column(column)) for column in (*visible, *names.values()))
             inputs.append(Project(renamed, items))
         merged = UnionAll(tuple(inputs), node.names + self.names)
         return merged

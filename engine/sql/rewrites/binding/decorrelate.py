@@ -31,10 +31,10 @@ def decorrelate(plan: Node, inner: Node, equalities: Equalities, keys: JoinKeys,
     columns = tuple(column for column in find_free_columns(inner) if column in plan.columns)
     if not columns:
         return Pulled(inner)
-    shown = ", ".join(columns)
+    listed = ", ".join(columns)
     pulled = pull_up_conditions(inner, set(columns), equalities, keys)
     if pulled is not None and (residual or not pulled.residual):
-        keys.add_note(f"subquery over {shown}: its conditions moved up and became those of a join")
+        keys.add_note(f"subquery over {listed}: its conditions moved up and became those of a join")
         return pulled
-    keys.add_note(f"subquery over {shown}: computed for every distinct value, its conditions cannot move up")
+    keys.add_note(f"subquery over {listed}: computed for every distinct value, its conditions cannot move up")
     return compute_over_domain(plan, inner, columns, equalities, keys)

@@ -77,7 +77,7 @@ def _expand_element(node: exp.Expr) -> Sets:
             parts = [_list_members(part) for part in node.expressions]
             chosen = itertools.product((True, False), repeat=len(parts))
             return [
-                [m for part, kept in zip(parts, choice, strict=True) if kept for m in part]
+                [m for part, is_chosen in zip(parts, choice, strict=True) if is_chosen for m in part]
                 for choice in chosen
             ]
         case exp.GroupingSets():
@@ -99,7 +99,7 @@ class GroupingSets:
     empty input too, unless `empty_whole` is false.
     """
 
-    kept: Sequence[set[str]]
+    key_sets: Sequence[set[str]]
     number: str
     empty_whole: bool
 
@@ -113,20 +113,20 @@ def expand_grouping_sets(
 ) -> Node:
     """Return the groups of every set under the names of keys and calls."""
     number = sets.number
-    keys.add_note(f"GROUPING SETS: a UNION ALL of {len(sets.kept)} aggregates")
+    keys.add_note(f"GROUPING SETS: a UNION ALL of {len(sets.key_sets)} aggregates")
     inputs = []
     rows = keys.fresh("agg:rows")
-    for kept in sets.kept:
-        own = tuple((name, expr) for name, expr in named if name in kept)
+    for key_set in sets.key_sets:
+        own = tuple((name, expr) for name, expr in named if name in key_set)
         below: Node
         if own or sets.empty_whole:
             below = Aggregate(plan, own, calls)
         else:
             counted = Aggregate(plan, (), (*calls, AggCall(rows, "count", ())))
             below = Filter(counted, Comparison(">", Column(rows), Literal("0")))
-        bits = sum(1 << (len(named) - 1 - n) for n, (name, _) in enumerate(named) if name not in kept)
+        bits = sum(1 << (len(named) - 1 - n) for n, (name, _) in enumerate(named) if name not in key_set)
         items = tuple(
-            (name, Column(name) if name in kept else build_null(keys.types.get(name))) for name, _ in named
+            (name, Column(name) if name in key_set else build_null(keys.types.get(name))) for name, _ in named
         )
         inputs.append(
             Project(

@@ -63,14 +63,14 @@ class Membership:
         self.keys.add_note(f"NOT IN: an anti join, {why}")
         node = self._filter_present(other, ((x, y),))
         pairs = ((x, y), *other.pairs)
-        kept: Node = self.keys.join(plan, node, "anti", pairs, other.residual, other.null_safe)
+        remaining: Node = self.keys.join(plan, node, "anti", pairs, other.residual, other.null_safe)
         if self._may_be_null(other.node, y):
             of_null = Pulled(Filter(other.node, IsNull(y)), other.pairs, null_safe=other.null_safe)
-            kept = self._subtract(kept, of_null, other.residual, ())
+            remaining = self._subtract(remaining, of_null, other.residual, ())
         if self._may_be_null(plan, x):
             rows = Pulled(other.node, other.pairs, null_safe=other.null_safe)
-            kept = self._subtract(kept, rows, other.residual, (IsNull(x),))
-        return kept
+            remaining = self._subtract(remaining, rows, other.residual, (IsNull(x),))
+        return remaining
 
     def _subtract(
         self, plan: Node, other: Pulled, residual: tuple[Expr, ...], more: tuple[Expr, ...]
@@ -109,8 +109,8 @@ class Membership:
         return expr.column is None or not is_never_null(node, expr.column, self.known)
 
 
-def filter_exists(plan: Node, other: Pulled, keys: JoinKeys, wanted: bool) -> Join:
+def filter_exists(plan: Node, other: Pulled, keys: JoinKeys, positive: bool) -> Join:
     """Return the rows of `plan` that have a row of `other`, or those that have none."""
-    kind: JoinKind = "semi" if wanted else "anti"
-    keys.add_note(f"{'EXISTS' if wanted else 'NOT EXISTS'}: a{' semi' if wanted else 'n anti'} join")
+    kind: JoinKind = "semi" if positive else "anti"
+    keys.add_note(f"{'EXISTS' if positive else 'NOT EXISTS'}: a{' semi' if positive else 'n anti'} join")
     return keys.join(plan, other.node, kind, other.pairs, other.residual, other.null_safe)

@@ -54,10 +54,10 @@ class ScalarSubqueries:
                 conditions.append(node.predicate)
             else:
                 items = dict(node.items)
-                written = [substitute_small(each, items) for each in (value, *conditions)]
-                if any(each is None for each in written):
+                substituted = [substitute_small(each, items) for each in (value, *conditions)]
+                if any(each is None for each in substituted):
                     return None
-                value, *conditions = [each for each in written if each is not None]
+                value, *conditions = [each for each in substituted if each is not None]
             node = node.input
         if not isinstance(node, Aggregate) or node.keys:
             return None

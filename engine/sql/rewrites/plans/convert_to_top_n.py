@@ -40,13 +40,13 @@ def convert_to_top_n(plan: Node, needed: Set[str]) -> Node:
     return plan if found is None else Project(found, plan.items)
 
 
-def _build_top_n(kept: Filter, read: Set[str]) -> Node | None:
-    node = kept.input
+def _build_top_n(filtered: Filter, read: Set[str]) -> Node | None:
+    node = filtered.input
     if not isinstance(node, Over) or len(node.calls) != 1 or node.calls[0].call != Call("row_number"):
         return None
     number = node.calls[0].name
     first, last = 1, None
-    for part in kept.predicate.parts if isinstance(kept.predicate, And) else (kept.predicate,):
+    for part in filtered.predicate.parts if isinstance(filtered.predicate, And) else (filtered.predicate,):
         bounds = list(_list_bounds(part, number))
         if not bounds:
             return None

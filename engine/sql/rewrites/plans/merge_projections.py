@@ -50,8 +50,8 @@ def merge_projections(node: Node, needed: Set[str]) -> Node:
     if any(below[column].column is None and count > 1 for column, count in uses.items()):
         return node
     items = [(name, substitute_small(expr, below)) for name, expr in node.items]
-    written = tuple((name, expr) for name, expr in items if expr is not None)
-    if len(written) < len(items):
+    substituted = tuple((name, expr) for name, expr in items if expr is not None)
+    if len(substituted) < len(items):
         return node
-    merged = Project(node.input.input, written)
+    merged = Project(node.input.input, substituted)
     return merged if merged.columns == node.columns else node

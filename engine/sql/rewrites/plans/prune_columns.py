@@ -83,14 +83,16 @@ def prune_columns(node: Node, needed: Set[str]) -> Node:
         case Over():
             return _prune_over(node, needed)
         case Values():
-            kept = [n for n, name in enumerate(node.names) if name in needed]
-            rows = tuple(tuple(row[n] for n in kept) for row in node.rows)
-            return Values(tuple(node.names[n] for n in kept), rows, node.ordinal)
+            positions = [n for n, name in enumerate(node.names) if name in needed]
+            rows = tuple(tuple(row[n] for n in positions) for row in node.rows)
+            return Values(tuple(node.names[n] for n in positions), rows, node.ordinal)
         case UnionAll():
-            kept = [n for n, name in enumerate(node.names) if name in needed]
+            positions = [n for n, name in enumerate(node.names) if name in needed]
             return UnionAll(
-                tuple(_prune_branch(child, tuple(child.columns[n] for n in kept)) for child in node.inputs),
-                tuple(node.names[n] for n in kept),
+                tuple(
+                    _prune_branch(child, tuple(child.columns[n] for n in positions)) for child in node.inputs
+                ),
+                tuple(node.names[n] for n in positions),
             )
         case TemporalFilter() | DynamicFilter() | Recompute():
             raise AssertionError("what is lowered, and what is computed as a whole, is not rewritten")

@@ -44,14 +44,14 @@ def _is_corresponding(node: exp.SetOperation) -> bool:
 
 def _list_shared_names(node: exp.SetOperation, types: QueryTypes, sql: str) -> list[str]:
     sides = [types.list_names(node.args[part]) for part in ("this", "expression")]
-    given = [part.this if isinstance(part, exp.Column) else part for part in node.args.get("on") or ()]
-    if given:
-        for part in given:
+    columns = [part.this if isinstance(part, exp.Column) else part for part in node.args.get("on") or ()]
+    if columns:
+        for part in columns:
             for word, side in zip(("left", "right"), sides, strict=True):
                 if side is not None and part.name.lower() not in side:
                     message = f"the {word} side has no column {part.name}"
                     raise sql_error(message, part, sql, f"its columns are {', '.join(side)}")
-        return [normalize_identifier(part) for part in given]
+        return [normalize_identifier(part) for part in columns]
     left, right = sides
     if left is None or right is None:
         word = "left" if left is None else "right"

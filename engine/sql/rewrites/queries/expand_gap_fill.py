@@ -36,16 +36,16 @@ _FORM = (
     "GAP_FILL(relation, time column, INTERVAL 'step' [, LOCF(column), INTERPOLATE(column), KEEPNULL(column) …] "
     "[, PARTITION_BY(column, …)])"
 )
-MOST_BETWEEN = 1_000_000
+MOST_FILLED = 1_000_000
 _TOO_MANY = (
-    f"GAP_FILL: more than {MOST_BETWEEN:,} rows would be between two rows; use a longer step, or correct the time "
+    f"GAP_FILL: more than {MOST_FILLED:,} rows would be between two rows; use a longer step, or correct the time "
     "that is far from the others"
 )
 _TIMES = ("timestamp", "timestamp_ntz")
 _FILLS = ("locf", "interpolate", "keepnull")
 _PARTITION = "partition_by"
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
-_RELATION, _TOLD, _BETWEEN = "_rel", "_told", "_between"
+_RELATION, _SPANS, _FILLED = "_rel", "_told", "_between"
 _TIME, _TIMES_TO = "gap:time", "gap:times"
 _MICROSECOND = "INTERVAL '0 00:00:00.000001' DAY TO SECOND"
 
@@ -63,19 +63,19 @@ class _GapFill:
 
     def __init__(self, table: exp.Table, text: QueryText) -> None:
         self.table, self.call, self.text = table, table.this, text
-        given = list(self.call.expressions)
-        if len(given) < 3:
-            raise self._build_error(f"GAP_FILL has {len(given)} arguments", self.call)
-        self.relation = self._resolve_relation(given[0])
+        arguments = list(self.call.expressions)
+        if len(arguments) < 3:
+            raise self._build_error(f"GAP_FILL has {len(arguments)} arguments", self.call)
+        self.relation = self._resolve_relation(arguments[0])
         self.columns = [column for column in self.relation.columns if not column.hidden]
-        self.time = self._resolve_time(given[1])
-        self.step = read_length(given[2], "the step of GAP_FILL", self._build_error)
+        self.time = self._resolve_time(arguments[1])
+        self.step = read_length(arguments[2], "the step of GAP_FILL", self._build_error)
         self.fills: dict[str, str] = {}
         self.partition: tuple[str, ...] = ()
-        for argument in given[3:]:
+        for argument in arguments[3:]:
             if isinstance(argument, exp.Anonymous) and argument.name.lower() == _PARTITION:
                 self._record_partition(argument)
-        for argument in given[3:]:
+        for argument in arguments[3:]:
             if not (isinstance(argument, exp.Anonymous) and argument.name.lower() == _PARTITION):
                 self._record_fill(argument)
 
@@ -83,13 +83,13 @@ class _GapFill:
         alias = self.table.args.get("alias") or exp.TableAlias(
             this=exp.to_identifier(self.call.expressions[0].name, quoted=True)
         )
-        rows = exp.Unnest(expressions=[_build_column(_TOLD, _TIMES_TO)])
+        rows = exp.Unnest(expressions=[_build_column(_SPANS, _TIMES_TO)])
         named = exp.TableAlias(
-            this=exp.to_identifier(_BETWEEN), columns=[exp.to_identifier(_TIME, quoted=True)]
+            this=exp.to_identifier(_FILLED), columns=[exp.to_identifier(_TIME, quoted=True)]
         )
         items = [exp.alias_(self._build_value(column), column.name, quoted=True) for column in self.columns]
         inner = exp.Subquery(
-            this=self._select_with_next(), alias=exp.TableAlias(this=exp.to_identifier(_TOLD))
+            this=self._select_with_next(), alias=exp.TableAlias(this=exp.to_identifier(_SPANS))
         )
         join = exp.Join(this=exp.Lateral(this=rows, alias=named), kind="CROSS")
         query = exp.Select(expressions=items).from_(inner, copy=False).join(join, copy=False)
@@ -102,7 +102,7 @@ class _GapFill:
             f"GREATEST(_p0, COALESCE(_p1 - {_MICROSECOND}, _p0))", time, self._build_lead(self.time.name)
         )
         text = (
-            f"IF({_render_micros('_p1')} - {_render_micros('_p0')} > {MOST_BETWEEN * self.step}, "
+            f"IF({_render_micros('_p1')} - {_render_micros('_p0')} > {MOST_FILLED * self.step}, "
             f"RAISE_ERROR('{_TOO_MANY}'), SEQUENCE(_p0, _p1, _p2))"
         )
         times = fill_tree(text, time, last, build_interval(self.step))
@@ -126,13 +126,13 @@ class _GapFill:
 
     def _build_value(self, column: RelationColumn) -> exp.Expr:
         if column.name == self.time.name:
-            return _build_column(_BETWEEN, _TIME)
+            return _build_column(_FILLED, _TIME)
         if column.name in self.partition:
-            return _build_column(_TOLD, column.name)
+            return _build_column(_SPANS, column.name)
         own, time, at = (
-            _build_column(_TOLD, column.name),
-            _build_column(_TOLD, self.time.name),
-            _build_column(_BETWEEN, _TIME),
+            _build_column(_SPANS, column.name),
+            _build_column(_SPANS, self.time.name),
+            _build_column(_FILLED, _TIME),
         )
         match self.fills.get(column.name, "keepnull"):
             case "locf":
@@ -143,8 +143,8 @@ class _GapFill:
                 line = f"{wide} + (_p3 - {wide}) * {steps} / SIZE(_p4)"
                 line = f"ROUND({line})" if column.type in _WHOLE else line
                 text = f"IF(_p0 = _p1, _p2, CAST({line} AS {column.type}))"
-                following = _build_column(_TOLD, f"gap:next {column.name}")
-                return fill_tree(text, time, at, own, following, _build_column(_TOLD, _TIMES_TO))
+                following = _build_column(_SPANS, f"gap:next {column.name}")
+                return fill_tree(text, time, at, own, following, _build_column(_SPANS, _TIMES_TO))
             case _:
                 return fill_tree("IF(_p0 = _p1, _p2, NULL)", time, at, own)
 

@@ -100,8 +100,8 @@ class _TimeWindows:
         if alias is None and not isinstance(self.relation, exp.Subquery):
             alias = self.relation.args.get("alias") or exp.TableAlias(this=self.relation.this.copy())
         moved = ("this", "alias", "version", "when")
-        kept = {k: v for k, v in self.table.args.items() if k in exp.Subquery.arg_types and k not in moved}
-        return copy_location(exp.Subquery(this=query, alias=alias, **kept), self.call)
+        clauses = {k: v for k, v in self.table.args.items() if k in exp.Subquery.arg_types and k not in moved}
+        return copy_location(exp.Subquery(this=query, alias=alias, **clauses), self.call)
 
     # ---- windows ---------------------------------------------------------------------------------------------
     def _build_tumble(self, source: exp.Expr, time: exp.Column) -> exp.Select:
@@ -178,8 +178,8 @@ class _TimeWindows:
         """Return a column of the relation under the name that the relation has inside."""
         inner = "" if isinstance(self.relation, exp.Subquery) else self.relation.alias_or_name
         names = [name for name in (inner, self.table.alias) if name]
-        written = column.args.get("table")
-        if written is not None and normalize_identifier(written) not in (*names, *map(str.lower, names)):
+        qualifier = column.args.get("table")
+        if qualifier is not None and normalize_identifier(qualifier) not in (*names, *map(str.lower, names)):
             hint = f"name a column of {names[0] if names else 'the subquery'}"
             raise self._build_error(f"{column.sql()} is no column of the relation", column, hint)
         return copy_location(exp.Column(this=column.this.copy(), table=exp.to_identifier(_RELATION)), column)
@@ -226,9 +226,9 @@ class _TimeWindows:
         if relation.kind not in ("table", "source", "materialized view"):
             return
         name = normalize_identifier(self.time.this)
-        shown = [column for column in relation.columns if not column.hidden]
-        found = next((column for column in shown if column.name.lower() == name.lower()), None)
-        times = ", ".join(column.name for column in shown if column.type in _TIMES)
+        visible = [column for column in relation.columns if not column.hidden]
+        found = next((column for column in visible if column.name.lower() == name.lower()), None)
+        times = ", ".join(column.name for column in visible if column.type in _TIMES)
         hint = (
             f"its columns of time are {times}"
             if times

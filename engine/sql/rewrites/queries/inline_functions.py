@@ -42,11 +42,13 @@ class _Inliner:
         if relation is None:
             return node
         macro = decode_macro(relation)
-        given = [self.inline(argument.copy(), depth) for argument in node.expressions]
-        if len(given) != len(macro.parameters):
-            wanted = ", ".join(f"{name} {kind}" for name, kind in macro.parameters)
-            message = f"function {relation.name} takes {len(macro.parameters)} values, {len(given)} are given"
-            raise sql_error(message, node, self.sql, f"write {relation.name}({wanted})")
+        values = [self.inline(argument.copy(), depth) for argument in node.expressions]
+        if len(values) != len(macro.parameters):
+            expected = ", ".join(f"{name} {kind}" for name, kind in macro.parameters)
+            message = (
+                f"function {relation.name} takes {len(macro.parameters)} values, {len(values)} are given"
+            )
+            raise sql_error(message, node, self.sql, f"write {relation.name}({expected})")
         if relation.dialect != self.dialect and {relation.dialect, self.dialect} & {"spark"}:
             message = f"function {relation.name} was created in dialect {relation.dialect}"
             raise sql_error(
@@ -59,7 +61,7 @@ class _Inliner:
             raise SqlError(f"function {relation.name} calls itself")
         arguments = {
             name: _cast(argument, kind)
-            for (name, kind), argument in zip(macro.parameters, given, strict=True)
+            for (name, kind), argument in zip(macro.parameters, values, strict=True)
         }
         body = _bind_body(parse_body(macro, relation.dialect), arguments)
         body = self.inline(body, depth + 1)

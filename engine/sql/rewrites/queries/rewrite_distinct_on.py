@@ -30,10 +30,10 @@ def rewrite_distinct_on(tree: exp.Expr) -> exp.Expr:
 
 
 def _fill(outer: exp.Select, inner: exp.Select, on: exp.Expr) -> None:
-    kept = {part: inner.args[part].pop() for part in _OUTSIDE if inner.args.get(part) is not None}
+    outer_clauses = {part: inner.args[part].pop() for part in _OUTSIDE if inner.args.get(part) is not None}
     inner.set("distinct", None)
     groups = [_resolve_item(node, inner) for node in (on.expressions or [on])]
-    order = kept.get("order")
+    order = outer_clauses.get("order")
     items = [_make_ordered(item) for item in order.expressions] if order is not None else []
     for item in items:
         item.set("this", _resolve_item(item.this, inner))
@@ -55,8 +55,8 @@ def _fill(outer: exp.Select, inner: exp.Select, on: exp.Expr) -> None:
     if items:
         for item, name in zip(items, names, strict=True):
             item.set("this", exp.column(name, quoted=True))
-        kept["order"] = exp.Order(expressions=items)
-    for part, node in kept.items():
+        outer_clauses["order"] = exp.Order(expressions=items)
+    for part, node in outer_clauses.items():
         outer.set(part, node)
 
 

@@ -49,7 +49,7 @@ def _build_source(table: exp.Table | exp.Lateral, call: exp.Anonymous) -> exp.Ex
         alias.set(
             "columns", list(map(exp.to_identifier, ("key", "value"))) if entries else [alias.this.copy()]
         )
-    beside = isinstance(table, exp.Lateral) or isinstance(table.parent, exp.Join)
-    kind = exp.Lateral if beside else exp.Table
+    is_lateral = isinstance(table, exp.Lateral) or isinstance(table.parent, exp.Join)
+    kind = exp.Lateral if is_lateral else exp.Table
     rows = exp.Inline if entries else exp.Explode
     return copy_location(kind(this=copy_location(rows(this=call.copy()), call), alias=alias), table)

@@ -12,7 +12,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.dialects.postgres.templates import fill_tree
 
-_TOLD = "_told"
+_MARKED = "_told"
 _BEGINS, _ENDS = "session:begins", "session:ends"
 _MOMENT = "_p0 + INTERVAL '0 00:00:00.000000' DAY TO SECOND"
 """The time as a timestamp, if it is a date."""
@@ -30,20 +30,20 @@ def build_session_windows(
         exp.alias_(mark, name, quoted=True)
         for mark, name in zip(build_session_marks(keys, time, gap), (_BEGINS, _ENDS), strict=True)
     ]
-    told = exp.Select(expressions=[every, *named]).from_(source, copy=False)
-    told.where(exp.Not(this=exp.Is(this=time.copy(), expression=exp.Null())), copy=False)
+    marked = exp.Select(expressions=[every, *named]).from_(source, copy=False)
+    marked.where(exp.Not(this=exp.Is(this=time.copy(), expression=exp.Null())), copy=False)
     columns = [
-        exp.Column(this=column.this.copy(), table=exp.to_identifier(_TOLD)) for column in (*keys, time)
+        exp.Column(this=column.this.copy(), table=exp.to_identifier(_MARKED)) for column in (*keys, time)
     ]
     begins, ends = (
-        exp.column(exp.to_identifier(name, quoted=True), table=_TOLD) for name in (_BEGINS, _ENDS)
+        exp.column(exp.to_identifier(name, quoted=True), table=_MARKED) for name in (_BEGINS, _ENDS)
     )
     start, end = build_session_bounds(columns[:-1], columns[-1], begins, ends)
     end = exp.Add(this=exp.Paren(this=end), expression=gap.copy())
     left_out = [exp.column(exp.to_identifier(name, quoted=True)) for name in (_BEGINS, _ENDS)]
-    others = exp.Column(this=exp.Star(except_=left_out), table=exp.to_identifier(_TOLD))
+    others = exp.Column(this=exp.Star(except_=left_out), table=exp.to_identifier(_MARKED))
     items = [others, exp.alias_(start, "window_start"), exp.alias_(end, "window_end")]
-    inner = exp.Subquery(this=told, alias=exp.TableAlias(this=exp.to_identifier(_TOLD)))
+    inner = exp.Subquery(this=marked, alias=exp.TableAlias(this=exp.to_identifier(_MARKED)))
     return exp.Select(expressions=items).from_(inner, copy=False)
 
 

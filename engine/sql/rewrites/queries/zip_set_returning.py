@@ -71,8 +71,8 @@ def _zip_calls(select: exp.Select, calls: list[exp.Expr]) -> None:
     alias = exp.TableAlias(this=exp.to_identifier(_ROWS), columns=[exp.to_identifier(name) for name in names])
     for name, call in zip(names, calls, strict=True):
         column: exp.Expr = copy_location(exp.column(name, table=_ROWS), call)
-        shown = "generate_series" if isinstance(call, exp.ExplodingGenerateSeries) else "unnest"
-        call.replace(exp.alias_(column, shown, copy=False) if call.parent is select else column)
+        default_name = "generate_series" if isinstance(call, exp.ExplodingGenerateSeries) else "unnest"
+        call.replace(exp.alias_(column, default_name, copy=False) if call.parent is select else column)
     if select.args.get("from_") is None:
         rows.set("alias", alias)
         select.set("from_", exp.From(this=rows))

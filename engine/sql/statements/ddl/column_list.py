@@ -135,11 +135,11 @@ def read_column(
                 hint = "take it out: NOT NULL, DEFAULT, GENERATED ALWAYS AS (…), COMMENT and PRIMARY KEY are offered"
                 raise unsupported_error(f"{constraint.sql()} is not offered", item, sql, hint)
     name = check_name(normalize_identifier(item.this), "column", sql, *locate(item, sql))
-    kind_text, seen = _resolve_types(item, name, sql, dialect)
+    kind_text, sql_type = _resolve_types(item, name, sql, dialect)
     if default is not None and computed is not None:
         raise sql_error(f"column {name} is generated and has a DEFAULT", item, sql, "leave one of them out")
     if default is not None:
-        default = _read_default(default, kind_text, seen, sql) if dialect != "spark" else default
+        default = _read_default(default, kind_text, sql_type, sql) if dialect != "spark" else default
         refuse_wrong(default, kind_text, name, sql)
         refuse_type(infer_exact_type(default, {}), kind_text, name, default, sql)
     text = None if default is None else render_default(default, name, dialect, sql)
@@ -150,7 +150,7 @@ def read_column(
             nullable and not _needs_value(is_key, dialect),
             text,
             comment=comment,
-            sql_type=None if seen == kind_text else seen,
+            sql_type=None if sql_type == kind_text else sql_type,
         ),
         item,
         sql,
@@ -173,10 +173,10 @@ def _resolve_types(item: exp.ColumnDef, name: str, sql: str, dialect: Dialect) -
         raise unsupported_error(f"column {name}: {error.message}", item, sql, hint) from error
 
 
-def _read_default(node: exp.Expr, kind: str, seen: str, sql: str) -> exp.Expr:
+def _read_default(node: exp.Expr, kind: str, sql_type: str, sql: str) -> exp.Expr:
     """Return a DEFAULT whose text in quotes is read as its column's type: bytes, or jsonb in its normal form."""
     node = convert_for_column(node, kind, sql)
-    if seen == "jsonb" and isinstance(node, exp.Literal) and node.is_string:
+    if sql_type == "jsonb" and isinstance(node, exp.Literal) and node.is_string:
         try:
             return copy_location(exp.Literal.string(normalize_json(node.name)), node)
         except NotJson as error:

@@ -138,7 +138,7 @@ def _build_watermark(clauses: Clauses, table: CreateTable, dialect: Dialect) -> 
     """Return the watermark of a table; raises SqlError with the place where it cannot have this one."""
     clause, sql = clauses.watermark, table.sql
     assert clause is not None
-    found = build_watermark(clause, clauses.written, table.columns, sql, dialect)
+    found = build_watermark(clause, clauses.source_text, table.columns, sql, dialect)
     if not table.append_only and not found.ttl:
         hint = (
             "write APPEND ONLY behind the columns, or WITH TTL behind the watermark: rows below it leave the table then, "
@@ -183,8 +183,8 @@ def _build_view(
     if clauses.on_window_close and not materialized:
         hint = "CREATE MATERIALIZED VIEW: rows that are computed where they are read are never final"
         raise unsupported_error("EMIT ON WINDOW CLOSE of a plain view is not offered", tree.this, sql, hint)
-    for given, clause in ((clauses.append_only, "APPEND ONLY"), (clauses.on_conflict, "ON CONFLICT")):
-        if given:
+    for stated, clause in ((clauses.append_only, "APPEND ONLY"), (clauses.on_conflict, "ON CONFLICT")):
+        if stated:
             raise unsupported_error(
                 f"{clause} of a view is not offered", tree.this, sql, "it is a clause of CREATE TABLE"
             )

@@ -41,14 +41,14 @@ class Clauses:
     options: dict[str, str] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
     watermark: WatermarkClause | None = None
-    written: str = ""
+    source_text: str = ""
     on_window_close: bool = False
 
 
 def read_clauses(readable: str, sql: str, dialect: Dialect) -> Clauses:
     """Return the clauses of a CREATE TABLE or CREATE VIEW; raises UnsupportedSql with the place for a wrong one."""
     tokens = tokenize(readable, dialect)
-    found = Clauses(readable, written=readable)
+    found = Clauses(readable, source_text=readable)
     depth = n = 0
     while n < len(tokens):
         token, word = tokens[n], tokens[n].text.upper()
@@ -91,7 +91,7 @@ def check_source(clauses: Clauses, sql: str, start: int) -> None:
         "WATERMARK FOR": clauses.watermark,
         "APPEND ONLY": clauses.append_only,
     }
-    for clause in (name for name, given in said.items() if given):
+    for clause in (name for name, stated in said.items() if stated):
         hint = "leave it out, or CREATE TABLE … WITH (connector = …), which keeps the rows"
         raise unsupported_error_at(
             f"{clause} is no clause of a source, whose rows are read where they are", sql, start, hint

@@ -14,10 +14,10 @@ _CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null"
 
 def render_create_table(relation: Relation) -> str:
     """Return the statement of the dialect spark that makes a table as the catalog describes it."""
-    shown = [column for column in relation.columns if not column.hidden]
-    told = () if relation.null_keys else relation.unique_key  # which columns the key makes NOT NULL
-    lines = [_render_column(column, column.storage_name in told) for column in shown]
-    key = [column.name for column in shown if column.storage_name in relation.unique_key]
+    visible = [column for column in relation.columns if not column.hidden]
+    implied = () if relation.null_keys else relation.unique_key  # which columns the key makes NOT NULL
+    lines = [_render_column(column, column.storage_name in implied) for column in visible]
+    key = [column.name for column in visible if column.storage_name in relation.unique_key]
     if key:
         lines.append(f"PRIMARY KEY ({', '.join(quote(name) for name in key)})")
     if relation.watermark is not None:
@@ -28,7 +28,7 @@ def render_create_table(relation: Relation) -> str:
     if relation.on_conflict in _CONFLICTS:
         text += f" ON CONFLICT {_CONFLICTS[relation.on_conflict]}"
     if relation.version_columns:
-        names = (quote(column.name) for column in shown if column.storage_name in relation.version_columns)
+        names = (quote(column.name) for column in visible if column.storage_name in relation.version_columns)
         text += f" WITH VERSION COLUMN ({', '.join(names)})"
     if relation.options:
         options = ", ".join(f"{name} = {_quote_string(value)}" for name, value in relation.options.items())

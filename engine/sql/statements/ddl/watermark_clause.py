@@ -66,11 +66,11 @@ def build_watermark(
     clause: WatermarkClause, readable: str, columns: Sequence[RelationColumn], sql: str, dialect: Dialect
 ) -> Watermark:
     """Return what a clause means; raises SqlError with the place for what gives no watermark of its column."""
-    shown = ", ".join(column.name for column in columns)
+    known = ", ".join(column.name for column in columns)
     column = next((one for one in columns if one.name.lower() == clause.column.lower()), None)
     if column is None:
         message = f"WATERMARK FOR names {clause.column}, which is no column"
-        raise unsupported_error_at(message, sql, clause.named, f"columns are {shown}")
+        raise unsupported_error_at(message, sql, clause.named, f"columns are {known}")
     node = _parse_expression(clause, readable, sql, dialect)
     if column.visible_type not in _TIMES:
         hint = "take a column of TIMESTAMP, TIMESTAMPTZ, DATE or a whole number"

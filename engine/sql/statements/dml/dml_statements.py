@@ -157,15 +157,15 @@ def _find_condition(tree: exp.Expr, sql: str) -> exp.Expr | None:
 
 def _read_assignments(items: list[exp.Expr], table: exp.Expr | None, sql: str) -> Assignments:
     found: list[tuple[str, exp.Expr]] = []
-    shown = table.alias_or_name.lower() if table is not None else ""
+    called = table.alias_or_name.lower() if table is not None else ""
     for item in items:
         if not isinstance(item, exp.EQ) or not isinstance(item.this, exp.Column):
             raise unsupported_error(
                 f"{item.sql()} is no assignment", item, sql, "write SET column = expression"
             )
-        if item.this.table and (item.this.table.lower() != shown or item.this.db):
-            hint = f"columns of {shown} alone can be set, each as a whole"
-            raise sql_error(f"{item.this.sql()} is no column of {shown}", item.this, sql, hint)
+        if item.this.table and (item.this.table.lower() != called or item.this.db):
+            hint = f"columns of {called} alone can be set, each as a whole"
+            raise sql_error(f"{item.this.sql()} is no column of {called}", item.this, sql, hint)
         name = normalize_identifier(item.this.this)
         if name in dict(found):
             raise sql_error(f"column {name} is set twice", item, sql, "set each column once")

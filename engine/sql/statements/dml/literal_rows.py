@@ -46,8 +46,8 @@ def read_literal_rows(insert: Insert, relation: Relation, dialect: Dialect) -> l
     """
     if not isinstance(insert.rows, exp.Values):
         return None
-    shown = tuple(column.name for column in relation.columns if not column.hidden)
-    names = insert.columns or shown
+    visible = tuple(column.name for column in relation.columns if not column.hidden)
+    names = insert.columns or visible
     check_known_columns(insert, relation)
     columns = {column.name: column for column in relation.columns}
     kinds = {name: column.type for name, column in columns.items()}
@@ -107,14 +107,14 @@ def find_misfit(value: Any, column: RelationColumn) -> tuple[str, str] | None:
 
 def check_known_columns(insert: Insert, relation: Relation) -> None:
     """Raise SqlError, with the place, for a column of an INSERT that its table does not have."""
-    shown = tuple(column.name for column in relation.columns if not column.hidden)
+    visible = tuple(column.name for column in relation.columns if not column.hidden)
     for name in insert.columns or ():
-        if name not in shown:
+        if name not in visible:
             node = next(
                 (part for part in insert.rows.root().find_all(exp.Identifier) if part.name.lower() == name),
                 None,
             )
-            hint = f"the columns are {', '.join(shown)}"
+            hint = f"the columns are {', '.join(visible)}"
             raise sql_error(f"table {relation.name} has no column {name}", node, insert.sql, hint)
 
 
@@ -138,12 +138,12 @@ def split_default_rows(insert: Insert, relation: Relation, dialect: Dialect) -> 
         if len(values) > len(names) or short:
             hint = f"the columns are {', '.join(names)}"
             raise sql_error(f"{len(values)} values for {len(names)} columns", row, insert.sql, hint)
-        given = [n for n, value in enumerate(values) if not _is_default(value)]
-        kept = [values[n].copy() for n in given]
-        columns = tuple(names_here[n] for n in given)
-        if not kept:
-            columns, kept = _pick_default(relation)
-        groups.setdefault(columns, []).append(copy_location(exp.Tuple(expressions=kept), row))
+        explicit = [n for n, value in enumerate(values) if not _is_default(value)]
+        explicit_values = [values[n].copy() for n in explicit]
+        columns = tuple(names_here[n] for n in explicit)
+        if not explicit_values:
+            columns, explicit_values = _pick_default(relation)
+        groups.setdefault(columns, []).append(copy_location(exp.Tuple(expressions=explicit_values), row))
     return [
         replace(insert, columns=columns, rows=copy_location(exp.Values(expressions=rows), insert.rows))
         for columns, rows in groups.items()
@@ -152,8 +152,8 @@ def split_default_rows(insert: Insert, relation: Relation, dialect: Dialect) -> 
 
 def _pick_default(relation: Relation) -> tuple[tuple[str, ...], list[exp.Expr]]:
     """Return a column, and the value that it gets anyway, for a row that leaves all out."""
-    shown = [column for column in relation.columns if not column.hidden and column.generated is None]
-    column = next((column for column in shown if column.default is None), shown[0])
+    candidates = [column for column in relation.columns if not column.hidden and column.generated is None]
+    column = next((column for column in candidates if column.default is None), candidates[0])
     value = (
         exp.Null()
         if column.default is None
@@ -213,15 +213,17 @@ def read_literal(node: exp.Expr, kind: str, dialect: Dialect) -> Any:
     raise NotLiteral
 
 
-def _is_same_type(written: exp.DataType, kind: str, dialect: Dialect) -> bool:
+def _is_same_type(cast_type: exp.DataType, kind: str, dialect: Dialect) -> bool:
     """Tell whether a written type is that of a column, so that a cast to it changes nothing; one with a length cuts."""
     try:
-        target = parse_type(written, dialect)
+        target = parse_type(cast_type, dialect)
     except UnsupportedSql:
         return False
-    if target == "string" and written.expressions:
+    if target == "string" and cast_type.expressions:
         return False
-    any_decimal = dialect != "spark" and written.this == exp.DataType.Type.DECIMAL and not written.expressions
+    any_decimal = (
+        dialect != "spark" and cast_type.this == exp.DataType.Type.DECIMAL and not cast_type.expressions
+    )
     return target == kind or (any_decimal and kind.startswith("decimal"))
 
 

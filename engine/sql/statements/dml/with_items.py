@@ -68,5 +68,7 @@ def _build_subquery(table: exp.Table, cte: exp.CTE) -> exp.Subquery:
     columns = cte.args["alias"].args.get("columns")
     if columns and not alias.args.get("columns"):
         alias.set("columns", [column.copy() for column in columns])
-    kept = {k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in ("this", "alias")}
-    return copy_location(exp.Subquery(this=cte.this.copy(), alias=alias, **kept), table)
+    clauses = {
+        k: v for k, v in table.args.items() if k in exp.Subquery.arg_types and k not in ("this", "alias")
+    }
+    return copy_location(exp.Subquery(this=cte.this.copy(), alias=alias, **clauses), table)

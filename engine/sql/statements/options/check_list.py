@@ -50,16 +50,16 @@ class CheckClause:
 def parse_checks(text: str, sql: str) -> tuple[CheckClause, ...]:
     """Return the checks that an option says; raises SqlError with the place in the statement `sql`."""
     found: list[CheckClause] = []
-    taken: dict[str, int] = {}
+    starts: dict[str, int] = {}
     for number, (part, start) in enumerate(_split_parts(text, sql), 1):
         check = _parse_check(part, start, number, text, sql)
-        if check.name.lower() in taken:
+        if check.name.lower() in starts:
             hint = "give one of them a name of its own: name: check"
             raise build_check_error(f"two checks are named {check.name}", check.start, text, sql, hint)
         if check.name.lower() == PANDERA:
             hint = "choose another: so is the check called that the option pandera makes"
             raise build_check_error("a check cannot be named pandera", check.start, text, sql, hint)
-        taken[check.name.lower()] = start
+        starts[check.name.lower()] = start
         found.append(check)
     if not found:
         raise build_check_error("the option checks says no check", 0, text, sql, f"a check is {FORM}")
@@ -153,8 +153,8 @@ def _parse_check(part: str, start: int, number: int, text: str, sql: str) -> Che
             hint = "name a column, then the values: accepted(status, 'open', 'done')"
             raise build_check_error("accepted needs a column and its values", place, text, sql, hint)
         columns, rest = (_read_name(first),), arguments[first.end() :]
-        given = name or _make_default_name(word, columns)
-        return CheckClause(given, word, body, level, start, columns, rest.strip(), within + first.end())
+        check_name = name or _make_default_name(word, columns)
+        return CheckClause(check_name, word, body, level, start, columns, rest.strip(), within + first.end())
     several = _parse_columns(word, arguments, place, text, sql)
     return CheckClause(
         name or _make_default_name(word, several), word, body, level, start, several, place=within

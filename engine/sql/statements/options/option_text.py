@@ -57,12 +57,14 @@ def _replace_options(sql: str, dialect: Dialect, gone: Collection[str], said: st
         at = tokens[body].start
         return f"{sql[:at]}WITH ({said}) {sql[at:]}" if said else sql
     items = _list_items(tokens, begin + 2)
-    kept = [sql[tokens[a].start : tokens[b].end + 1] for a, b in items if _read_name(tokens, a) not in gone]
+    remaining = [
+        sql[tokens[a].start : tokens[b].end + 1] for a, b in items if _read_name(tokens, a) not in gone
+    ]
     end = tokens[items[-1][1] + 1]
-    told = ", ".join([said, *kept] if said else kept)
-    if not told:
+    options = ", ".join([said, *remaining] if said else remaining)
+    if not options:
         return sql[: tokens[begin].start] + sql[end.end + 1 :].lstrip()
-    return f"{sql[: tokens[begin + 1].end + 1]}{told}{sql[end.start :]}"
+    return f"{sql[: tokens[begin + 1].end + 1]}{options}{sql[end.start :]}"
 
 
 def _find_clause(tokens: tuple[Token, ...]) -> tuple[int | None, int]:

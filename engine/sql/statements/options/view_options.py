@@ -175,11 +175,11 @@ def check_alone(options: Mapping[str, str], start: int, sql: str) -> None:
         raise unsupported_error_at(message, sql, start, hint)
 
 
-def merge_options(before: Mapping[str, str], given: Mapping[str, str], sql: str) -> dict[str, str]:
+def merge_options(before: Mapping[str, str], changes: Mapping[str, str], sql: str) -> dict[str, str]:
     """Return a view's options with some of them changed, without those that are to be the default; raises as `check_alone`."""
-    kept = {name: value for name, value in {**before, **given}.items() if value.lower() != "default"}
-    check_alone(kept, max(sql.lower().find("refresh"), 0), sql)
-    return kept
+    merged = {name: value for name, value in {**before, **changes}.items() if value.lower() != "default"}
+    check_alone(merged, max(sql.lower().find("refresh"), 0), sql)
+    return merged
 
 
 def read_refresh_policy(relation: Relation) -> RefreshPolicy:
@@ -194,8 +194,8 @@ def resolve_rules(options: Mapping[str, str]) -> Rules:
 
 def resolve_on_row_error(options: Mapping[str, str], dialect: Dialect) -> OnRowError:
     """Return what becomes of an expression that fails on a row: `fail` by default, `null` in the dialect risingwave."""
-    given = options.get("on_row_error", "null" if dialect == "risingwave" else "fail")
-    return given.lower()  # type: ignore[return-value]  # CREATE took no other word
+    text = options.get("on_row_error", "null" if dialect == "risingwave" else "fail")
+    return text.lower()  # type: ignore[return-value]  # CREATE took no other word
 
 
 def parse_column_list(text: str) -> tuple[str, ...]:

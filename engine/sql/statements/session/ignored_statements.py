@@ -12,7 +12,7 @@ from engine.sql.statements.statement_types import Set, Statement
 
 _COMMITS = "each statement is its own transaction: it is committed when it returns, and cannot be rolled back"
 _STATISTICS = "there are no statistics to gather: plans follow from the rows that change"
-_TAKEN = (
+_IGNORED = (
     (
         r"(BEGIN|START)(\s+(TRANSACTION|WORK))?(\s+(READ\s+(ONLY|WRITE)|ISOLATION\s+LEVEL\s+[\w\s]+))*",
         _COMMITS,
@@ -30,7 +30,7 @@ def read_ignored_statement(text: str, sql: str) -> Statement | None:
     """Return the statement if it is one of these, else None."""
     if re.fullmatch(r"DISCARD\s+ALL", text, re.IGNORECASE):
         return Set("", None, sql)
-    for pattern, why in _TAKEN:
+    for pattern, why in _IGNORED:
         if re.fullmatch(pattern, text, re.IGNORECASE | re.DOTALL):
             return IgnoredStatement(f"{' '.join(text.split()[:2]).upper()} has no meaning here: {why}", sql)
     return None

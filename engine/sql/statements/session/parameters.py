@@ -42,17 +42,17 @@ def bind_parameters(tree: exp.Expr, values: Parameters | None, sql: str, dialect
         raise sql_error(f"{_format_parameter(found[0])} has no value", found[0], sql, f"give values: {_FORM}")
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | Mapping):
         raise sql_error("the values are neither a list nor a mapping", None, sql, _FORM)
-    given = _ParameterValues(values, sql, dialect)
+    bound = _ParameterValues(values, sql, dialect)
     for n, node in enumerate(found):
-        key = given.find_key(node, n)
-        value = given.resolve_value(key, node)
+        key = bound.find_key(node, n)
+        value = bound.resolve_value(key, node)
         if isinstance(node.parent, exp.Limit | exp.Offset) and isinstance(value, exp.Cast):
             value = value.this  # a number of rows is a literal, in whatever type it was prepared
         new = copy_location(value, node)
         if node is tree:
             return new
         node.replace(new)
-    given.refuse_unused()
+    bound.refuse_unused()
     return tree
 
 
@@ -95,9 +95,9 @@ class _ParameterValues:
             )
         key: str | int = str(node.this) if named else int(node.this.name) - 1 if node.this else n
         if key not in self.values if named else not 0 <= int(key) < len(self.values):
-            given = "1 was given" if len(self.values) == 1 else f"{len(self.values)} were given"
+            count_text = "1 was given" if len(self.values) == 1 else f"{len(self.values)} were given"
             raise sql_error(
-                f"{_format_parameter(node)} has no value", node, self.sql, f"give one for each; {given}"
+                f"{_format_parameter(node)} has no value", node, self.sql, f"give one for each; {count_text}"
             )
         self.used.add(key)
         return key

@@ -25,7 +25,7 @@ _NAME = r'("[^"]+"|[A-Za-z_]\w*)'
 _PREPARE = re.compile(rf"PREPARE\s+{_NAME}\s*(\(|AS\b)", re.IGNORECASE)
 _EXECUTE = re.compile(rf"EXECUTE\s+{_NAME}\s*(\(.*\))?", re.IGNORECASE | re.DOTALL)
 _DEALLOCATE = re.compile(rf"DEALLOCATE\s+(?:PREPARE\s+)?{_NAME}", re.IGNORECASE)
-_KEPT = ("SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE")
+_PREPARABLE = ("SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE")
 _FORM = "PREPARE name [(types)] AS SELECT, INSERT, UPDATE, DELETE or VALUES …, then EXECUTE name (values)"
 
 
@@ -35,8 +35,8 @@ def read_prepared(readable: str, sql: str, dialect: Dialect) -> Prepare | Execut
     if dialect == "spark":
         return None
     if found := _PREPARE.match(text):
-        types, kept = _read_prepare(text, found.start(2), start, sql, dialect)
-        return Prepare(_read_name(found[1]), kept, sql, types)
+        types, body = _read_prepare(text, found.start(2), start, sql, dialect)
+        return Prepare(_read_name(found[1]), body, sql, types)
     if found := _EXECUTE.fullmatch(text):
         return Execute(
             _read_name(found[1]), _read_values(found[2], start + found.start(2), sql, dialect), sql
@@ -62,7 +62,7 @@ def _read_prepare(text: str, at: int, start: int, sql: str, dialect: Dialect) ->
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         if depth == 0 and token.text.upper() == "AS" and following is not None:
-            if following.text.upper() not in _KEPT and following.token_type != TokenType.L_PAREN:
+            if following.text.upper() not in _PREPARABLE and following.token_type != TokenType.L_PAREN:
                 message = f"{following.text.upper()} cannot be prepared"
                 raise unsupported_error_at(message, sql, start + at + following.start, _FORM)
             types = _read_types(text[at : at + token.start].strip(), start + at, sql, dialect)
@@ -131,8 +131,8 @@ def cast_values(values: tuple[exp.Expr, ...], types: Types) -> tuple[exp.Expr, .
 
     `3` for a numeric -> `CAST(3 AS DECIMAL)`: else `$1 / 2` would be a division of whole numbers.
     """
-    wanted = (*types, *(None for _ in values[len(types) :]))
-    return tuple(_cast_value(value, kind) for value, kind in zip(values, wanted, strict=False))
+    kinds = (*types, *(None for _ in values[len(types) :]))
+    return tuple(_cast_value(value, kind) for value, kind in zip(values, kinds, strict=False))
 
 
 def _cast_value(value: exp.Expr, kind: exp.DataType | None) -> exp.Expr:

@@ -62,8 +62,8 @@ def _read_value(text: str, dialect: Dialect) -> str | None:
     tokens = tokenize(text, dialect)
     if len(tokens) == 1 and text.strip().upper() == "DEFAULT":
         return None
-    written, end = "", -1
+    value, end = "", -1
     for token in tokens:
-        gap = " " if written and end + 1 < token.start and token.text != "," else ""
-        written, end = written + gap + token.text, token.end
-    return written
+        gap = " " if value and end + 1 < token.start and token.text != "," else ""
+        value, end = value + gap + token.text, token.end
+    return value

@@ -303,8 +303,8 @@ class WrongSetting(Exception):
 class SessionSettings:
     """The values of one session."""
 
-    def __init__(self, **given: str) -> None:
-        self._first = {name: setting.default for name, setting in SETTINGS.items()} | given
+    def __init__(self, **initial: str) -> None:
+        self._first = {name: setting.default for name, setting in SETTINGS.items()} | initial
         self._values = dict(self._first)
 
     def __getitem__(self, name: str) -> str:
@@ -329,10 +329,10 @@ class SessionSettings:
     def put(self, name: str, value: str | None) -> str:
         """Set a setting, None: to its default; returns the notice that it has no meaning here, else "". Raises WrongSetting."""
         name = resolve_name(name)
-        kept = self._first[name] if value is None else normalize_value(name, value)
-        self._values[name] = kept
+        normalized = self._first[name] if value is None else normalize_value(name, value)
+        self._values[name] = normalized
         setting = SETTINGS[name]
-        no_meaning = setting.notice and kept.lower() not in (setting.default.lower(), DEFAULT)
+        no_meaning = setting.notice and normalized.lower() not in (setting.default.lower(), DEFAULT)
         return f"{name} has no meaning here: {setting.notice}" if no_meaning else ""
 
     def reset(self) -> None:

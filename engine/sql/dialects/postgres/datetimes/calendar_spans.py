@@ -79,12 +79,12 @@ _TEXT = (
 )
 
 
-def build_age(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+def build_age(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
     """Return `age(a, b)`, or that of midnight today and a moment, as a marked span."""
-    if len(given) not in (1, 2):
+    if len(arguments) not in (1, 2):
         return None
-    moments = [exp.CurrentDate(), *given] if len(given) == 1 else given
-    for moment in given:
+    moments = [exp.CurrentDate(), *arguments] if len(arguments) == 1 else arguments
+    for moment in arguments:
         text = isinstance(moment, exp.Literal) and moment.is_string
         if not text and type_of(moment) not in _MOMENTS:
             raise Untranslatable("age of a value whose type is not certain", "CAST it to date or timestamp")
@@ -147,8 +147,8 @@ def _is_computed_days(node: exp.Expr, type_of: TypeOf) -> bool:
 
 
 def _is_days(node: exp.Expr, type_of: TypeOf) -> bool:
-    written = isinstance(node.unnest(), exp.Interval) and not has_months(node)
-    return written or _is_computed_days(node, type_of)
+    is_literal = isinstance(node.unnest(), exp.Interval) and not has_months(node)
+    return is_literal or _is_computed_days(node, type_of)
 
 
 def compare_spans(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:

@@ -134,10 +134,10 @@ def _render_pattern(pattern: str, at: int, tight: bool, zoned: bool) -> tuple[st
             continue
         if upper in _NUMBERS:
             number, digits = _NUMBERS[upper]
-            shown = f"CAST({number} AS STRING)"
+            text = f"CAST({number} AS STRING)"
             if not tight and digits > 1:
-                shown = f"if({number} < {10 ** (digits - 1)}, lpad({shown}, {digits}, '0'), {shown})"
-            return _append_ordinal(shown, number, pattern, at + length)
+                text = f"if({number} < {10 ** (digits - 1)}, lpad({text}, {digits}, '0'), {text})"
+            return _append_ordinal(text, number, pattern, at + length)
         if upper in _WORDS:
             return (_WORDS[upper] if word == upper else f"lower({_WORDS[upper]})"), at + length
         if upper == "RM":
@@ -158,13 +158,13 @@ def _render_cased(name: str, width: int, word: str, tight: bool) -> str:
     return name if tight or not width else f"rpad({name}, {width}, ' ')"
 
 
-def _append_ordinal(shown: str, number: str, pattern: str, at: int) -> tuple[str, int]:
+def _append_ordinal(text: str, number: str, pattern: str, at: int) -> tuple[str, int]:
     """Return a number, with the ending that TH behind it asks for."""
     word = pattern[at : at + 2]
     if word not in ("TH", "th"):
-        return shown, at
+        return text, at
     ending = _ORDINAL.format(f"({number})")
-    return f"concat({shown}, {ending if word == 'th' else f'upper({ending})'})", at + 2
+    return f"concat({text}, {ending if word == 'th' else f'upper({ending})'})", at + 2
 
 
 def _quote(text: str) -> str:

@@ -66,9 +66,9 @@ def parse_interval(text: str) -> exp.Expr:
     sign = -1 if rest < timedelta() else 1
     seconds, micros = divmod(abs(rest) // timedelta(microseconds=1), 1_000_000)
     days, seconds = divmod(seconds, 86_400)
-    shown: exp.Expr = exp.Literal.number(f"{seconds}.{micros:06}")
-    shown = exp.Neg(this=shown) if sign < 0 else shown
-    return build_call("make_interval", 0, months, 0, sign * days, 0, 0, shown)
+    literal: exp.Expr = exp.Literal.number(f"{seconds}.{micros:06}")
+    literal = exp.Neg(this=literal) if sign < 0 else literal
+    return build_call("make_interval", 0, months, 0, sign * days, 0, 0, literal)
 
 
 def _translate_make_interval(node: exp.MakeInterval) -> exp.Expr:
@@ -77,8 +77,8 @@ def _translate_make_interval(node: exp.MakeInterval) -> exp.Expr:
     for name in _PARTS:
         part = node.args.get(name)
         if isinstance(part, exp.Kwarg):
-            wanted = part.this.name.lower().rstrip("s").replace("min", "minute").replace("sec", "second")
-            parts[wanted.replace("minuteute", "minute").replace("secondond", "second")] = part.expression
+            unit = part.this.name.lower().rstrip("s").replace("min", "minute").replace("sec", "second")
+            parts[unit.replace("minuteute", "minute").replace("secondond", "second")] = part.expression
         elif part is not None:
             parts[name] = part
     return build_call("make_interval", *(parts.get(name, 0) for name in _PARTS))

@@ -88,10 +88,12 @@ def _translate_date_trunc(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         return None
     if node.args.get("zone") is not None:
         raise Untranslatable("date_trunc in a time zone", "write date_trunc(unit, moment AT TIME ZONE zone)")
-    written = node.args["unit"].name.upper()
-    unit = next((unit for unit, words in _UNITS.items() if written in words), None)
+    unit_name = node.args["unit"].name.upper()
+    unit = next((unit for unit, words in _UNITS.items() if unit_name in words), None)
     if unit is None:
-        raise Untranslatable(f"date_trunc of {written.lower()}", f"the units are {', '.join(_UNITS).lower()}")
+        raise Untranslatable(
+            f"date_trunc of {unit_name.lower()}", f"the units are {', '.join(_UNITS).lower()}"
+        )
     plain = type_of(node.this) == "timestamp_ntz"
     kind = exp.DataType.Type.TIMESTAMPNTZ if plain else exp.DataType.Type.TIMESTAMPLTZ
     years, first = _YEARS_OF.get(unit, (1, 0))

@@ -24,13 +24,13 @@ _TEXTS = exp.DataType.build("ARRAY<STRING>", dialect="spark")
 
 def convert_to_document(node: exp.Expr, type_of: TypeOf, kind: str) -> exp.Expr:
     """Return a value of any type as one of json or jsonb, as to_json and to_jsonb do."""
-    given = type_of(node) or ""
-    if given in DOCUMENTS:
+    source_type = type_of(node) or ""
+    if source_type in DOCUMENTS:
         return read_document(node, type_of, kind)
     if isinstance(node.unnest(), exp.Null):
         return read_document(node, type_of, kind)
     name = "to_jsonb" if kind == "jsonb" else "to_json"
-    return call_json(name, kind, node, exp.Literal.string(given))
+    return call_json(name, kind, node, exp.Literal.string(source_type))
 
 
 def _cast_to_text(node: exp.Expr) -> exp.Expr:
@@ -44,8 +44,8 @@ def _build_text_array(items: list[exp.Expr]) -> exp.Expr:
 def _make_unary_call(name: str, kind: str) -> Build:
     """Return what builds a question about one document."""
 
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        return call_json(name, kind, _read_document(given[0], type_of)) if len(given) == 1 else None
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        return call_json(name, kind, _read_document(arguments[0], type_of)) if len(arguments) == 1 else None
 
     return build
 
@@ -57,72 +57,74 @@ def _read_document(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 def _make_parts_call(name: str, kind: str) -> Build:
     """Return what builds the parts of a document, whose type is the document's own where `kind` says `{}`."""
 
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) != 1:
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) != 1:
             return None
-        whole = _read_document(given[0], type_of)
+        whole = _read_document(arguments[0], type_of)
         return call_json(name, kind.format("jsonb" if type_of(whole) == "jsonb" else "json"), whole)
 
     return build
 
 
-def _build_length(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-    if len(given) != 1:
+def _build_length(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+    if len(arguments) != 1:
         return None
     return exp.Cast(
-        this=call_json_checked("length", "string", _read_document(given[0], type_of)),
+        this=call_json_checked("length", "string", _read_document(arguments[0], type_of)),
         to=exp.DataType.build("INT", dialect="spark"),
     )
 
 
-def _make_path_call(shown: bool) -> Build:
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) < 2:
+def _make_path_call(as_text: bool) -> Build:
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) < 2:
             return None
-        kind = "jsonb" if type_of(given[0]) == "jsonb" else "json"
-        found = call_json("at", kind, _read_document(given[0], type_of), _build_text_array(given[1:]))
-        return call_json("shown", "string", found) if shown else found
+        kind = "jsonb" if type_of(arguments[0]) == "jsonb" else "json"
+        found = call_json("at", kind, _read_document(arguments[0], type_of), _build_text_array(arguments[1:]))
+        return call_json("shown", "string", found) if as_text else found
 
     return build
 
 
 def _make_object_call(kind: str) -> Build:
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) % 2:
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) % 2:
             raise Untranslatable(
                 f"{kind}_build_object with a key that has no value", "write keys and values in turns"
             )
-        keys = _build_text_array([_cast_to_text(key) for key in given[::2]])
-        parts = _build_text_array([convert_to_document(part, type_of, kind) for part in given[1::2]])
+        keys = _build_text_array([_cast_to_text(key) for key in arguments[::2]])
+        parts = _build_text_array([convert_to_document(part, type_of, kind) for part in arguments[1::2]])
         return call_json_checked("object" if kind == "jsonb" else "json_object", kind, keys, parts)
 
     return build
 
 
 def _make_array_call(kind: str) -> Build:
-    return lambda given, type_of: call_json(
-        "array", kind, _build_text_array([convert_to_document(part, type_of, kind) for part in given])
+    return lambda arguments, type_of: call_json(
+        "array", kind, _build_text_array([convert_to_document(part, type_of, kind) for part in arguments])
     )
 
 
 def _make_conversion(kind: str) -> Build:
-    return lambda given, type_of: convert_to_document(given[0], type_of, kind) if len(given) == 1 else None
+    return lambda arguments, type_of: (
+        convert_to_document(arguments[0], type_of, kind) if len(arguments) == 1 else None
+    )
 
 
-def _build_text_object(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-    if len(given) == 2:
-        return call_json_checked("texts_object", "jsonb", *given)
-    if len(given) != 1:
+def _build_text_object(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+    if len(arguments) == 2:
+        return call_json_checked("texts_object", "jsonb", *arguments)
+    if len(arguments) != 1:
         return None
-    keys, parts = (fill_tree(f"filter(_p0, (_e, _i) -> _i % 2 = {side})", given[0]) for side in (0, 1))
+    keys, parts = (fill_tree(f"filter(_p0, (_e, _i) -> _i % 2 = {side})", arguments[0]) for side in (0, 1))
     return call_json_checked("texts_object", "jsonb", keys, parts)
 
 
 def _make_set_call(name: str, default: bool) -> Build:
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) not in (3, 4):
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) not in (3, 4):
             return None
-        target, path, value, *flags = given
+        target, path, value, *flags = arguments
         flag = flags[0] if flags else exp.Boolean(this=default)
         return call_jsonb_checked(
             name, read_document(target, type_of), read_path(path), read_document(value, type_of), flag
@@ -132,29 +134,29 @@ def _make_set_call(name: str, default: bool) -> Build:
 
 
 def _make_document_call(name: str) -> Build:
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) != 1:
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) != 1:
             return None
         kind = "string" if name == "pretty" else "jsonb"
-        return call_json(name, kind, read_document(given[0], type_of))
+        return call_json(name, kind, read_document(arguments[0], type_of))
 
     return build
 
 
 def _make_pair_call(name: str, kind: str) -> Build:
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) != 2:
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) != 2:
             return None
-        return call_json(name, kind, *(read_document(part, type_of) for part in given))
+        return call_json(name, kind, *(read_document(part, type_of) for part in arguments))
 
     return build
 
 
 def _make_keys_call(name: str) -> Build:
-    def build(given: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
-        if len(given) != 2:
+    def build(arguments: list[exp.Expr], type_of: TypeOf) -> exp.Expr | None:
+        if len(arguments) != 2:
             return None
-        return call_json(name, "boolean", read_document(given[0], type_of), read_path(given[1]))
+        return call_json(name, "boolean", read_document(arguments[0], type_of), read_path(arguments[1]))
 
     return build
 

@@ -82,11 +82,11 @@ def call_jsonb_checked(name: str, *arguments: exp.Expr) -> exp.Expr:
 
 def read_document(node: exp.Expr, type_of: TypeOf, kind: str = "jsonb") -> exp.Expr:
     """Return an expression as one of json or jsonb: a text in quotes is read now, any other text row by row."""
-    given = type_of(node)
+    source_type = type_of(node)
     inner = node.unnest()
     if isinstance(inner, exp.Null):
         return mark_type(exp.Cast(this=exp.Null(), to=exp.DataType.build("STRING", dialect="spark")), kind)
-    if given == kind or (given == "jsonb" and kind == "json"):
+    if source_type == kind or (source_type == "jsonb" and kind == "json"):
         return mark_type(exp.Paren(this=node.copy()), kind)
     if isinstance(inner, exp.Literal) and inner.is_string:
         try:
@@ -96,8 +96,8 @@ def read_document(node: exp.Expr, type_of: TypeOf, kind: str = "jsonb") -> exp.E
             )
         except NotJson as error:
             raise Untranslatable(str(error), "write JSON, as '{\"key\": 1}'") from error
-    if given is not None and given not in ("string", "json", "void"):
-        raise Untranslatable(f"a {given} where {kind} is meant", "write to_jsonb(value)")
+    if source_type is not None and source_type not in ("string", "json", "void"):
+        raise Untranslatable(f"a {source_type} where {kind} is meant", "write to_jsonb(value)")
     return call_json_checked(kind, kind, node)
 
 
@@ -171,12 +171,12 @@ def _access_by_key(whole: exp.Expr, key: exp.Expr, kind: str, type_of: TypeOf) -
     """Return a part by a key that is computed: a number is a place in an array, a text a key of an object."""
     inner = key.unnest()
     number = isinstance(inner, exp.Neg) or (isinstance(inner, exp.Literal) and not inner.is_string)
-    given = type_of(key)
-    if number or given in INTEGRAL:
+    key_type = type_of(key)
+    if number or key_type in INTEGRAL:
         return call_json("element", kind, whole, exp.Cast(this=key.copy(), to=exp.DataType(this=_KIND.INT)))
-    if given in ("string", None):
+    if key_type in ("string", None):
         return call_json("member", kind, whole, exp.Cast(this=key.copy(), to=exp.DataType(this=_KIND.TEXT)))
-    raise Untranslatable(f"-> with a key of type {given}", "write a text or a whole number")
+    raise Untranslatable(f"-> with a key of type {key_type}", "write a text or a whole number")
 
 
 # ---- casts -------------------------------------------------------------------------------------------------------

@@ -82,11 +82,11 @@ def _find_json_name(node: exp.Expr) -> str | None:
 def _build_json_aggregate(
     node: exp.Expr, name: str, parts: ParsedParts, where: Expr | None, type_of: TypeOf
 ) -> exp.Expr | None:
-    given = node.expressions or [
+    arguments = node.expressions or [
         part for part in (node.this, node.args.get("expression")) if part is not None
     ]
     if "object" in name:
-        key, value, order = given[0], given[1], list[OrderTerm]()
+        key, value, order = arguments[0], arguments[1], list[OrderTerm]()
         if isinstance(value, exp.Order):
             order = [_build_order(item, parts) for item in value.expressions]
             value = value.this
@@ -94,9 +94,9 @@ def _build_json_aggregate(
         whole, kind = build_json_object(name, build_ordered_list(pairs, order, (), where), type_of(value))
     else:
         item = type_of(
-            _find_value(given[0])
+            _find_value(arguments[0])
         )  # asked where it stands: its names are those of the query around it
-        values, _ = _build_list(exp.ArrayAgg(this=given[0].copy()), parts, where)
+        values, _ = _build_list(exp.ArrayAgg(this=arguments[0].copy()), parts, where)
         whole, kind = build_json_list(name, values, item)
     return mark_type(parts.fill(null_if_none(ONE, whole, where)), kind)
 

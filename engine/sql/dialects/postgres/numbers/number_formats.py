@@ -139,12 +139,12 @@ def _pad_digits(form: _NumberFormat) -> str:
 def _trim_digits(form: _NumberFormat) -> str:
     body = f"ltrim({_render_whole_part(form)})"
     if form.point:
-        kept = form.min_fraction
-        rest = f"rtrim('0', substring(_v.f, {kept + 1}))"
-        shown = f"concat(substring(_v.f, 1, {kept}), {rest})" if kept else rest
+        min_digits = form.min_fraction
+        rest = f"rtrim('0', substring(_v.f, {min_digits + 1}))"
+        decimals = f"concat(substring(_v.f, 1, {min_digits}), {rest})" if min_digits else rest
         if not form.has_zeros and form.fraction:
-            body = f"if({body} = '' AND {shown} = '', '0', {body})"
-        body = f"concat({body}, '.', {shown})"
+            body = f"if({body} = '' AND {decimals} = '', '0', {body})"
+        body = f"concat({body}, '.', {decimals})"
     if form.behind in ("MI", "S"):
         return f"concat({body}, {_render_sign(form, '')})"
     if form.behind == "PR":

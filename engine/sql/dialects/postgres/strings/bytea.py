@@ -19,7 +19,17 @@ TypeOf = Callable[[exp.Expr], str | None]
 _KIND = exp.DataType.Type
 _BINARY = (_KIND.BINARY, _KIND.VARBINARY)
 _TEXTS = (_KIND.TEXT, _KIND.VARCHAR, _KIND.CHAR, _KIND.NCHAR, _KIND.NVARCHAR)
-_BESIDE = (exp.DPipe, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_BINARY_OPERATORS = (
+    exp.DPipe,
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+)
 _HEX = "\\x"
 _PAIRS = re.compile(r"(?:[ \n\t\r]*[0-9A-Fa-f]{2})*[ \n\t\r]*")
 _ESCAPE = r"\\\\|\\[0-3][0-7][0-7]"
@@ -138,7 +148,7 @@ def translate_bytea(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
         if node.to.this in _BINARY:
             return _parse_cast(node, type_of)
         return _format_cast(node, type_of)
-    if isinstance(node, _BESIDE):
+    if isinstance(node, _BINARY_OPERATORS):
         _convert_operands(node, ("this", "expression"), type_of)
     if isinstance(node, exp.Between):
         _convert_operands(node, ("this", "low", "high"), type_of)

@@ -24,9 +24,9 @@ def translate_concat_ws(node: exp.Expr, type_of: TypeOf) -> exp.Expr | None:
     kinds = [type_of(part) or "" for part in node.expressions]
     if not any(kind == "boolean" or is_floating(kind) for kind in kinds):
         return None
-    shown = "CASE WHEN _p0 THEN 't' WHEN NOT _p0 THEN 'f' END"
+    template = "CASE WHEN _p0 THEN 't' WHEN NOT _p0 THEN 'f' END"
     parts = [
-        fill_tree(shown, part)
+        fill_tree(template, part)
         if kind == "boolean"
         else format_float(part, kind)
         if is_floating(kind)
@@ -41,13 +41,13 @@ def translate_format(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     pattern = read_text(node.this, "a format")
     if re.sub(r"%%|%s", "", pattern).count("%"):
         raise Untranslatable(f"the format '{pattern}'", "use %s and %%, and quote_ident or quote_literal")
-    wanted = re.sub("%%", "", pattern).count("%s")
-    if wanted > len(node.expressions):
+    value_count = re.sub("%%", "", pattern).count("%s")
+    if value_count > len(node.expressions):
         raise Untranslatable(
-            f"a format of {wanted} values with {len(node.expressions)}", "give one for each %s"
+            f"a format of {value_count} values with {len(node.expressions)}", "give one for each %s"
         )
     return build_call(
-        "format_string", node.this, *(_render_part(part, type_of) for part in node.expressions[:wanted])
+        "format_string", node.this, *(_render_part(part, type_of) for part in node.expressions[:value_count])
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_KEPT = """
+_RESERVED = """
     all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean
     both case cast char character check coalesce collate collation column concurrently constraint create
     cross current_catalog current_date current_role current_schema current_time current_timestamp
@@ -19,6 +19,6 @@ _KEPT = """
 """Keywords that are not names everywhere, in PostgreSQL 15 (those of which pg_get_keywords says so)."""
 _PLAIN = r"'^[a-z_][a-z0-9_$]*$'"
 QUOTED_NAME = (
-    f"if(_p0 RLIKE {_PLAIN} AND NOT contains(' {' '.join(_KEPT.split())} ', concat(' ', _p0, ' ')), _p0, "
+    f"if(_p0 RLIKE {_PLAIN} AND NOT contains(' {' '.join(_RESERVED.split())} ', concat(' ', _p0, ' ')), _p0, "
     "concat('\"', replace(_p0, '\"', '\"\"'), '\"'))"
 )

@@ -18,9 +18,9 @@ def extract_matches(arguments: list[exp.Expr]) -> exp.Expr:
     """
     if len(arguments) not in (2, 3):
         raise Untranslatable(f"regexp_matches with {len(arguments)} values", _HINT)
-    text, *written = arguments
-    words = [part.name for part in written if isinstance(part, exp.Literal) and part.is_string]
-    if len(words) < len(written):
+    text, *options = arguments
+    words = [part.name for part in options if isinstance(part, exp.Literal) and part.is_string]
+    if len(words) < len(options):
         raise Untranslatable("regexp_matches with a pattern or flags that are not written out", _HINT)
     pattern, flags = words[0], words[1] if len(words) > 1 else ""
     if set(flags) - set("gi"):

@@ -1,0 +1,1 @@
+"""Calls over windows, bound: what may be called, and over which frame of rows."""

@@ -1,0 +1,1 @@
+"""State tables of a view: what its rules keep beside its rows."""
