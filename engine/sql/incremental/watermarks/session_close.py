@@ -1,7 +1,7 @@
 """EMIT ON WINDOW CLOSE of sessions: rows of a session are final once the watermark has come the gap behind its last row.
 
-A row that comes then begins another session. The columns are those that `sql/bind/over_windows/session_frames.py` makes; sessions of several
-windows have to be final together, since a row is shown once.
+A row that comes then begins another session. The columns are those that `sql/bind/over_windows/session_frames.py` makes;
+sessions of several windows have to be final together, since a row is shown once.
 """
 
 from __future__ import annotations
