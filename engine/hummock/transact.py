@@ -90,8 +90,10 @@ def commit_once(store: Hummock, attempt: Callable[[], T], *also: type[Exception]
     """
     try:
         return attempt()
-    except (Conflict, *also) as refused:
-        if isinstance(refused, GroundLost) and GroundLost not in also:
+    except also:
+        pass
+    except Conflict as refused:
+        if isinstance(refused, GroundLost):
             raise
-        store.refresh()
-        return None
+    store.refresh()
+    return None
