@@ -63,8 +63,8 @@ def test_a_barrier_that_a_crash_left_open_is_taken_as_it_was_but_not_after_a_fai
         assert mint_barrier(version, Views("v", ("v",)), held + 3, 2.0).barrier.curr == held + 3
         version = opening.commit(Commit(catalog=record_failure(version, "v", "no", 3.0)))
         assert mint_barrier(version, Views("v", ("v",)), held + 50, 2.0).barrier.curr == held + 50
-        version = opening.commit(Commit(catalog=close_barrier(version.catalog, "v")))
-        assert find_open_barrier(version, "v") is None and close_barrier(version.catalog, "v") == {}
+        version = opening.commit(Commit(catalog=close_barrier(version, "v")))
+        assert find_open_barrier(version, "v") is None and close_barrier(version, "v") == {}
 
 
 def test_a_barrier_is_not_taken_over_when_the_history_of_an_input_begins_later_by_now() -> None:
