@@ -1,30 +1,24 @@
 """Tideline's views as Dagster assets: what a project's definitions are made of."""
 
-import gc
-
-_collecting = gc.isenabled()
-gc.disable()  # the collector would go through all modules again and again: a third of the time that loading them takes
-try:
-    from dagster_tideline.component import TidelineModelsComponent
-    from dagster_tideline.definitions import build_definitions, build_resources
-    from dagster_tideline.io.hummock_resource import HummockResource
-    from dagster_tideline.io.io_manager import TidelineIOManager
-    from dagster_tideline.io.spark_resource import SparkResource
-    from dagster_tideline.models.loader import load_models
-    from dagster_tideline.models.python_models import materialized_view
-    from dagster_tideline.models.sync import sync_models
-    from dagster_tideline.settings import Settings
-finally:
-    gc.freeze()
-    if _collecting:
-        gc.enable()
+from dagster_tideline.component import TidelineModelsComponent
+from dagster_tideline.definitions import build_definitions, build_resources
+from dagster_tideline.io.hummock_resource import HummockResource
+from dagster_tideline.io.io_manager import TidelineIOManager
+from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.models.python_models import materialized_view
+from dagster_tideline.models.sync import sync_models
+from dagster_tideline.models.translator import TidelineTranslator
+from dagster_tideline.settings import Settings
 
 __all__ = [
     "HummockResource",
+    "Model",
     "Settings",
     "SparkResource",
     "TidelineIOManager",
     "TidelineModelsComponent",
+    "TidelineTranslator",
     "build_definitions",
     "build_resources",
     "load_models",

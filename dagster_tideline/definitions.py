@@ -15,14 +15,16 @@ from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
 from dagster_tideline.models.dry_run import find_refused_models
 from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.models.translator import TidelineTranslator
+from dagster_tideline.naming import RESOURCES, Naming
 from dagster_tideline.runs.asset_builder import build_assets, list_epoch_models
-from dagster_tideline.runs.epoch_job import build_epoch_job
+from dagster_tideline.runs.epoch_job import EPOCH_RUN, build_epoch_job
 from dagster_tideline.settings import Settings
-from dagster_tideline.upkeep.backfills import backfills
-from dagster_tideline.upkeep.delta_tables import DELTA_ASSETS
-from dagster_tideline.upkeep.freshness import FRESHNESS_ASSETS
-from dagster_tideline.upkeep.maintenance import MAINTENANCE_ASSETS
-from dagster_tideline.upkeep.schedules import JOBS, build_schedules
+from dagster_tideline.upkeep.backfills import build_backfill_asset
+from dagster_tideline.upkeep.delta_tables import build_delta_asset
+from dagster_tideline.upkeep.freshness import build_freshness_assets
+from dagster_tideline.upkeep.maintenance import build_maintenance_assets
+from dagster_tideline.upkeep.schedules import build_jobs, build_schedules
 from engine.errors import EnvironmentNotReady, SqlError, TidelineError
 from engine.hummock import Hummock
 from engine.meta.catalog.stored_catalog import load_catalog
@@ -38,8 +40,12 @@ def build_definitions(
     resources: Mapping[str, dg.ConfigurableResource[Any]] | None = None,
     assets: Sequence[dg.AssetsDefinition] = (),
     said: Mapping[str, str] | None = None,
+    translator: TidelineTranslator | None = None,
 ) -> dg.Definitions:
     """Return the definitions of a project; `resources` are `hummock` and `spark`, by default those of the settings.
+
+    The `translator` says what the assets of models are like; by default their keys are `settings.key_prefix` and their names.
+    Definitions of several stores can be merged where their settings have names, or prefixes, of their own.
 
     `assets` are others of the project: they may read models and, through `TidelineIOManager` as the resource `io_manager`, write
     tables: a model of the same name is then declared by the model, and materialized by that asset. `said` is what the headers of
@@ -48,26 +54,29 @@ def build_definitions(
     os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
     resources = build_resources(settings) | dict(resources or {})
     models = load_models(settings.assets, said)
+    naming = Naming(models, translator or TidelineTranslator(settings.key_prefix), settings.unique_name)
     stored = read_stored_relations(settings.store)
     spark = resources["spark"]
     _report_unusable(models, stored, spark.address if isinstance(spark, SparkResource) else None)
-    written = {key.to_user_string() for asset in assets for key in asset.keys}
+    resources = {naming.format_name(n) if n in RESOURCES else n: one for n, one in resources.items()}
+    written = naming.find_names(key for asset in assets for key in asset.keys)
     _check_written_models(models, written)
-    built = build_assets(models, stored, written)
-    keys = [dg.AssetKey(name) for name in sorted(list_epoch_models(models) - written)]
-    schedules = build_schedules(settings.max_lag_seconds)
+    built = build_assets(models, stored, written, naming)
+    keys = naming.get_keys(sorted(list_epoch_models(models) - written))
+    jobs = build_jobs(naming)
+    schedules = build_schedules(settings.max_lag_seconds, jobs, naming)
     upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [
-        backfills,
-        *MAINTENANCE_ASSETS,
-        *DELTA_ASSETS,
-        *FRESHNESS_ASSETS,
+        build_backfill_asset(naming),
+        *build_maintenance_assets(naming),
+        build_delta_asset(naming),
+        *build_freshness_assets(naming),
     ]
     if not keys:
         return dg.Definitions(
-            assets=[*assets, *upkeep], jobs=[*JOBS.values()], schedules=schedules, resources=resources
+            assets=[*assets, *upkeep], jobs=[*jobs.values()], schedules=schedules, resources=resources
         )
-    job = build_epoch_job(keys)
-    driver = build_driver_job(models, written)
+    job = build_epoch_job(keys, naming.format_name(EPOCH_RUN))
+    driver = build_driver_job(models, written, naming)
     by_driver = settings.runs == "driver"
     sensor = (
         build_driver_sensor(
@@ -78,13 +87,14 @@ def build_definitions(
                 event_seconds=settings.event_seconds,
                 epochs_in_flight=settings.epochs_in_flight,
             ),
+            naming,
         )
         if by_driver
-        else build_sensor(models, job, settings.sensor_wait)
+        else build_sensor(models, job, settings.sensor_wait, naming)
     )
     return dg.Definitions(
         assets=[*built, *assets, *upkeep],
-        jobs=[job, *([driver] if by_driver else []), *JOBS.values()],
+        jobs=[job, *([driver] if by_driver else []), *jobs.values()],
         sensors=[sensor],
         schedules=schedules,
         resources=resources,

@@ -14,11 +14,13 @@ from pydantic_core import PydanticCustomError
 from engine.errors import EnvironmentNotReady
 
 STORE = re.compile(r"file:///.|s3a?://[^/]")
+NAME = re.compile(r"[A-Za-z0-9_]+")
 WORKSPACE = "workspace.yaml"
 VARIABLES = {
     "home": "TIDELINE_HOME",
     "assets": "TIDELINE_ASSETS",
     "store": "TIDELINE_STORE",
+    "key_prefix": "TIDELINE_KEY_PREFIX",
     "runs": "TIDELINE_RUNS",
     "driver_seconds": "TIDELINE_DRIVER_SECONDS",
     "event_seconds": "TIDELINE_EVENT_SECONDS",
@@ -58,6 +60,36 @@ class Settings(BaseModel):
     sensor_wait: float = Field(default=4.7, ge=0)
     """For how long an evaluation of the sensor watches; Dagster evaluates it every few seconds."""
 
+    key_prefix: tuple[str, ...] = ()
+    """What keys of assets begin with; in the environment its parts stand between slashes."""
+    name: str = ""
+    """What jobs, sensors, schedules and resources begin with, where a code location has several stores: else the prefix."""
+
+    @field_validator("key_prefix", mode="before")
+    @classmethod
+    def _check_key_prefix(cls, prefix: object) -> object:
+        parts = prefix.split("/") if isinstance(prefix, str) else prefix
+        if not isinstance(parts, list | tuple) or not all(
+            isinstance(part, str) and NAME.fullmatch(part) for part in parts
+        ):
+            raise PydanticCustomError(
+                "key_prefix",
+                "A prefix is made of letters, digits and underscores: write sales, or shop/sales",
+            )
+        return tuple(parts)
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if name and not NAME.fullmatch(name):
+            raise PydanticCustomError("name", "Use letters, digits and underscores: Dagster takes no others")
+        return name
+
+    @property
+    def unique_name(self) -> str:
+        """What jobs, sensors, schedules and resources begin with; nothing without a prefix and a name."""
+        return self.name or "_".join(self.key_prefix)
+
     @field_validator("home", "assets")
     @classmethod
     def _check_folder(cls, folder: Path) -> Path:
@@ -89,6 +121,7 @@ class Settings(BaseModel):
             "home": home,
             "assets": assets,
             "store": os.environ.get("TIDELINE_STORE") or (home / ".tideline" / "store").as_uri(),
+            "key_prefix": os.environ.get("TIDELINE_KEY_PREFIX"),
             "runs": os.environ.get("TIDELINE_RUNS"),
             "driver_seconds": os.environ.get("TIDELINE_DRIVER_SECONDS"),
             "event_seconds": os.environ.get("TIDELINE_EVENT_SECONDS"),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from engine.errors import EnvironmentNotReady
+from tideline import EnvironmentNotReady
 
 KEY = ("year", "month", "day", "carrier", "flight", "origin")
 SCHEDULE = (*KEY, "dest", "tailnum", "sched_dep_time", "sched_arr_time", "distance", "time_hour")

@@ -32,10 +32,9 @@ from demo.screen import Screen
 from demo.stale import find_stale
 from demo.verify import ViewVerdict, count_landed_rows, verify
 from demo.watch import Watch, open_instance
-from engine.errors import TidelineError
 from engine.runtime.spark.connect import TOKEN_VARIABLE
 from engine.runtime.spark.session import connect
-from engine.session import Session
+from tideline import Session, TidelineError
 
 PROJECT = Path(__file__).resolve().parents[1]
 BULK_UNTIL = datetime.date(2013, 12, 15)

@@ -12,11 +12,11 @@ from dagster._core.loader import LoadingContextForTest
 def find_stale(
     instance: dg.DagsterInstance, definitions: dg.Definitions, names: Collection[str]
 ) -> dict[str, list[str]]:
-    """Return the assets of these names that Dagster calls other than fresh, and the causes that it gives."""
+    """Return the assets of these keys that Dagster calls other than fresh, and the causes that it gives."""
     graph = definitions.resolve_asset_graph()
     resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
     found = {}
-    for key in (dg.AssetKey(name) for name in sorted(names)):
+    for key in map(dg.AssetKey.from_user_string, sorted(names)):
         status = resolver.get_status(key)
         if status is not StaleStatus.FRESH:
             causes = [cause.reason for cause in resolver.get_stale_causes(key)]

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from dagster_tideline.models.loader import Model
 from demo.file_counts import RowCount, count_rows
-from engine.hummock import Hummock
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.runtime.reads.query import list_visible_columns
 from engine.sql.statements.reader import CreateMaterializedView, CreateView, parse_statement
+from tideline import Hummock
 
 RELATIVE_TOLERANCE = 1e-9
 

@@ -17,10 +17,10 @@ from dagster_tideline.runs.epoch_job import EPOCH_RUN
 from dagster_tideline.runs.event_throttle import EPOCHS
 from dagster_tideline.runs.liveness import ACTIVE
 from dagster_tideline.runs.pending import Pending, find_pending
-from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.epochs.frontier import compute_frontiers
+from tideline import Hummock
 
 SENSOR_TAG = "dagster/sensor_name"
 

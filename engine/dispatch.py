@@ -185,12 +185,13 @@ class Dispatch:
         session = self.session
         spark, dialect = lambda: session.computing, session.dialect
         check_table_options(statement, any_retention=session.settings.is_on(RETENTION_OF_ANY))
-        advice = ""
+        advice, beside = "", relations.no_table_beside
         if not relations.can_skip_create(
             session.catalog, statement.name, statement.if_not_exists, statement.sql
         ):
             if "connector" in statement.options:
                 connector = CONNECTORS.find(statement.options["connector"])
+                beside = connector.beside
                 with locate_path_errors(statement):
                     statement = connector.resolve_columns(as_pass_through(statement, connector))
                     if session.reaches_out:
@@ -198,7 +199,7 @@ class Dispatch:
                         connector.check_executors(statement, self._find_remote_spark)
                         advice = connector.give_advice(statement)
             with track_traffic(session.store.counters, f"statement {statement.name}"):
-                relations.create_table(session.store, spark, statement, dialect)
+                relations.create_table(session.store, spark, statement, dialect, beside)
             session.notice(advice)
 
     def _find_remote_spark(self) -> SparkSession | None:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from engine.process_change import ProcessChange
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -214,30 +216,41 @@ class _NoSpark:
 _WITHOUT_SPARK = threading.local()
 
 
+def _choose_functions_by_thread() -> Callable[[], None]:
+    """Let PySpark's functions ask the thread whether they make columns of Spark Connect; return what undoes that."""
+    from pyspark.sql import utils
+
+    known = utils.is_remote
+
+    def is_remote() -> bool:
+        return getattr(_WITHOUT_SPARK, "on", False) or known()
+
+    def undo() -> None:
+        utils.is_remote = known
+
+    utils.is_remote = is_remote
+    return undo
+
+
+_FUNCTIONS_BY_THREAD = ProcessChange(_choose_functions_by_thread)
+
+
 @contextmanager
 def build_offline_frames(names: Iterable[str]) -> Iterator[dict[str, DataFrame]]:
     """Give frames of Spark Connect over some tables, which can be built upon though nobody serves them.
 
     In this thread, meanwhile, functions of PySpark make columns of such frames, whatever Spark the process has.
     """
-    from pyspark.sql import utils
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
     from pyspark.sql.connect.plan import Read
 
-    known = utils.is_remote
-    if not hasattr(known, "by_thread"):
-
-        def is_remote() -> bool:
-            return getattr(_WITHOUT_SPARK, "on", False) or known()
-
-        is_remote.by_thread = True  # type: ignore[attr-defined]
-        utils.is_remote = is_remote
     session: Any = _NoSpark()
-    _WITHOUT_SPARK.on = True
-    try:
-        yield {name: ConnectFrame(Read(name), session) for name in names}
-    finally:
-        _WITHOUT_SPARK.on = False
+    with _FUNCTIONS_BY_THREAD.apply():
+        _WITHOUT_SPARK.on = True
+        try:
+            yield {name: ConnectFrame(Read(name), session) for name in names}
+        finally:
+            _WITHOUT_SPARK.on = False
 
 
 def get_connect_relation(frame: object) -> Any:

@@ -20,7 +20,11 @@ def test_every_claim_is_checked_in_the_engine_or_by_crash_programs_or_random_wor
     checks = [path for path in ENGINE.rglob("*.py") if path != Path(assumptions.__file__)]
     text = "".join(path.read_text() for path in checks)
     names = {name for name, value in vars(assumptions).items() if isinstance(value, Assumption)}
-    assert {name for name in names if f"broken({name}" not in text.replace("\n", "").replace(" ", "")} == {
+    assert {
+        name
+        for name in names
+        if f"build_assumption_error({name}" not in text.replace("\n", "").replace(" ", "")
+    } == {
         "EMPTY",
         "NO_CHANGE",
     }

@@ -59,7 +59,7 @@ def test_a_session_of_this_process_is_told_by_its_java_context(spark: SparkSessi
 
 def test_a_spark_of_this_process_is_told_by_its_active_context(spark: SparkSession) -> None:
     assert has_own_spark(), "SparkContext._active_spark_context is not set any more by a running Spark"
-    told = "from engine.spark_internals import runs_in_this_process as told; print(told())"
+    told = "from engine.spark_internals import has_own_spark; print(has_own_spark())"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

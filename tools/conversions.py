@@ -46,8 +46,10 @@ Whole numbers are TINYINT, SMALLINT, INT and BIGINT, and Arrow's unsigned ones. 
 fixed lists, dictionaries, times of other units, decimals of other widths) are taken as what they hold. A time
 without a zone is one in UTC, and a date is its midnight. Texts of values are those that Spark writes. Fields of
 structs are matched by name, exactly or else but for case; one that is left out is null, and one that the column
-lacks is told: by `write` as an error, by a landing folder as a warning. In JSON a map is an object, or a list of
-pairs.
+lacks is told: by `write` as an error, by a landing folder as a warning.
+
+In JSON a map is an object, or a list of pairs. A map that has a key twice is none, nor is an object of JSON a struct that
+names a field twice.
 
 | from | taken | nearest | exact |
 |---|---|---|---|
@@ -56,8 +58,8 @@ pairs.
 STATEMENTS = """
 ## Statements
 
-INSERT, UPDATE and DEFAULT refuse the same pairs of types where the type of a value is certain; of UPDATE … FROM and of
-subqueries in SET it is not looked for. Values are converted by Spark: a fraction is cut off in `spark`, as its store
+INSERT, UPDATE and DEFAULT refuse the same pairs of types, of UPDATE … FROM and of subqueries in SET as well. Values are
+converted by Spark: a fraction is cut off in `spark`, as its store
 assignment does it, and rounded in `postgres` and `risingwave`, as PostgreSQL does it. A number that is too large is an
 error, but for what an UPDATE computes for a FLOAT, which becomes infinite. Instants become times without a zone there,
 in UTC, and fields of structs are matched by place.

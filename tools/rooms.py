@@ -126,12 +126,23 @@ def _render_section(graph: grimp.ImportGraph, drawing: Drawing) -> Iterator[str]
         yield f"    {_render_box(names[source])} -->|{found[source, target]}| {_render_box(names[target])}"
     yield "```\n"
     yield "```text"
+    heads = [str(place) for place in range(1, len(order) + 1)]
+    rows = {
+        source: [
+            "-" if source == target else str(found.get((source, target)) or ".") for target in drawing.rooms
+        ]
+        for source in order
+    }
+    widths = [max(map(len, column)) + 1 for column in zip(heads, *rows.values(), strict=True)]
     width = max(map(len, names.values())) + 3
-    yield " " * width + "".join(f"{place:>4}" for place in range(1, len(order) + 1))
+    yield " " * width + _align(heads, widths)
     for source, place in order.items():
-        cells = ("-" if source == target else found.get((source, target)) or "." for target in drawing.rooms)
-        yield f"{place + 1:>2} {names[source]:<{width - 3}}" + "".join(f"{cell:>4}" for cell in cells)
+        yield f"{place + 1:>2} {names[source]:<{width - 3}}" + _align(rows[source], widths)
     yield "```\n"
+
+
+def _align(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _render_box(name: str) -> str:

@@ -48,6 +48,9 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
         "a package stands for all in it",
         "none",
     ),
+    "TIDELINE_KEY_PREFIX": EnvironmentVariable(
+        "what keys of assets begin with in Dagster, its parts between slashes", "none"
+    ),
     "TIDELINE_RUNS": EnvironmentVariable(
         "`tick`: a run takes what is pending and ends; `driver`: one run stays and commits as rows come in",
         "`tick`",

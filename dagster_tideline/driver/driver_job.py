@@ -1,5 +1,6 @@
 """The driver: one run that keeps a warm session, looks for what is pending, and commits epoch after epoch for its time."""
 
+import gc
 import hashlib
 import threading
 import time
@@ -8,17 +9,23 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
-from dagster._core.errors import DagsterExecutionInterruptedError
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
 from dagster_tideline.models.loader import EXTERNAL_KINDS, Model
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
-from dagster_tideline.runs.epoch_events import Event, ReportedTags, fetch_reported_tags, list_asset_keys
+from dagster_tideline.runs.epoch_events import (
+    Event,
+    ReportedTags,
+    fetch_reported_tags,
+    list_read_relations,
+)
 from dagster_tideline.runs.epoch_run import EpochOptions, run_epoch
 from dagster_tideline.runs.event_throttle import EventThrottle, group_models, record_tags
 from dagster_tideline.runs.liveness import ACTIVE, is_worker_gone
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 DRIVER_RUN = "driver"
+DRIVE = "drive"
 READY_TAG = "tideline/ready"
 MODELS_TAG = "tideline/models"
 BEAT_TAG = "tideline/beat"
@@ -56,25 +64,35 @@ class DriverConfig(dg.Config):
     epochs_in_flight: int = 4
 
 
-def compute_models_digest(models: Sequence[Model]) -> str:
-    """Return a text that is another one when a model has changed: its driver is then succeeded by one that knows."""
-    return hashlib.sha256("".join(f"{m.name} {m.code_version}\n" for m in models).encode()).hexdigest()[:16]
+def compute_models_digest(models: Sequence[Model], naming: Naming | None = None) -> str:
+    """Return a text that is another one when a model, or the key of its asset, has changed: the driver gets a successor then."""
+    lines = [f"{m.name} {m.code_version}\n" for m in models]
+    if naming is not None:
+        keys = ((m.name, naming.get_key(m.name).to_user_string()) for m in models)
+        lines += [f"{name} is {key}\n" for name, key in keys if key != name]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 
-def build_driver_job(models: Sequence[Model], written: Collection[str] = ()) -> dg.JobDefinition:
+def build_driver_job(
+    models: Sequence[Model], written: Collection[str] = (), naming: Naming | None = None
+) -> dg.JobDefinition:
     """Return the job of a driver over these models; tables in `written` are told of by the assets that write them."""
 
-    @dg.op(name="drive", out={})
+    naming = naming or Naming(models)
+
+    @dg.op(name=naming.format_name(DRIVE), out={})
+    @naming.bind
     def drive(
         context: dg.OpExecutionContext, config: DriverConfig, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: get_worker_name()})
+        _leave_modules_alone()
         opened = hummock.session(spark.in_process(), config.epochs_in_flight)
         with forward_run_log(context), opened as session, _keep_heartbeat(context):
-            driver = Driver(context, session, models, config, written)
+            driver = Driver(context, session, models, config, written, naming)
             try:
-                yield from driver.run()
-            except DagsterExecutionInterruptedError:
+                yield from map(naming.translate_event, driver.run())
+            except dg.DagsterExecutionInterruptedError:
                 run = context.instance.get_run_by_id(context.run_id)
                 if run is None or run.status == DagsterRunStatus.CANCELING:
                     raise
@@ -82,10 +100,10 @@ def build_driver_job(models: Sequence[Model], written: Collection[str] = ()) -> 
                     "the services of this driver are being ended; the next one goes on from here"
                 )
                 session.epochs.abort()  # whoever ends them waits for some seconds only
-                yield from driver.drain()
+                yield from map(naming.translate_event, driver.drain())
 
     @dg.job(
-        name=DRIVER_RUN,
+        name=naming.format_name(DRIVER_RUN),
         executor_def=dg.in_process_executor,
         description="Keeps a warm Spark session and commits epoch after epoch; its successor takes over without a gap.",
     )
@@ -94,6 +112,12 @@ def build_driver_job(models: Sequence[Model], written: Collection[str] = ()) -> 
         drive()
 
     return driver
+
+
+@cache
+def _leave_modules_alone() -> None:
+    """Let searches for garbage pass over what is loaded by now, which stays for as long as a driver's process does."""
+    gc.freeze()
 
 
 class Driver:
@@ -105,16 +129,18 @@ class Driver:
         session: "Session",
         models: Sequence[Model],
         config: DriverConfig,
-        written: Collection[str] = (),
+        written: Collection[str],
+        naming: Naming,
     ) -> None:
         self.context, self.session, self.models, self.config = context, session, models, config
         self.selected = {model.name for model in models if model.kind != "view"}
-        self._keys = list_asset_keys(models)
-        self._written_keys = {key for key in self._keys if key.to_user_string() in written}
+        self.naming = naming
+        self._relations = list_read_relations(models)
+        self._written = {name for name in self._relations if name in written}
         self.throttle = EventThrottle(
             config.event_seconds,
             {model.name: model.code_version for model in models},
-            fetch_reported_tags(context.instance, self._keys),
+            self._fetch_reported_tags(self._relations),
             group_models(models),
         )
         self._seen = dict(self.throttle.seen)
@@ -193,7 +219,10 @@ class Driver:
     def drain(self) -> Iterator[Event]:
         """Yield what waits to be told, as the run ends."""
         yield from self._report_committed(0)
-        yield from self.throttle.drain(fetch_reported_tags(self.context.instance, self._keys))
+        yield from self.throttle.drain(self._fetch_reported_tags(self._relations))
+
+    def _fetch_reported_tags(self, relations: Collection[str]) -> dict[str, Mapping[str, str]]:
+        return fetch_reported_tags(self.context.instance, relations, self.naming)
 
     def _run_last_epoch(self) -> None:
         """Let what is under way as the time is over be told of: no other driver is there to do it."""
@@ -213,7 +242,7 @@ class Driver:
             return True
         tables = self.session.epochs.store.version.tables
         changes = {name: tables[name].last_change for name in self.selected if name in tables}
-        held = (changes, fetch_reported_tags(self.context.instance, self._keys))
+        held = (changes, self._fetch_reported_tags(self._relations))
         is_known, self._compared_at, self._last_state = held == self._last_state, now, held
         self._seen = dict(held[1])
         return is_known
@@ -221,8 +250,8 @@ class Driver:
     def _run_epoch(self, pending: Pending, *, sync: bool = True) -> None:
         """Take what is pending; what fails is told, and tried again at growing distances."""
         found: list[Event] = []
-        if self._written_keys:
-            self._seen |= fetch_reported_tags(self.context.instance, list(self._written_keys))
+        if self._written:
+            self._seen |= self._fetch_reported_tags(self._written)
         try:
             for event in run_epoch(
                 self.session,
@@ -230,9 +259,11 @@ class Driver:
                 self.selected,
                 self._seen,
                 self.context,
-                EpochOptions(None if self._polling is None else self._polling.take_reports(), sync),
+                EpochOptions(
+                    None if self._polling is None else self._polling.take_reports(), sync, self.naming
+                ),
             ):
-                if event.asset_key in self._written_keys:
+                if event.asset_key is not None and event.asset_key.to_user_string() in self._written:
                     continue
                 found.append(event)
                 if not isinstance(event, dg.AssetCheckEvaluation):
@@ -264,11 +295,11 @@ class Driver:
 
     def _is_outdated(self) -> bool:
         """Tell whether a driver is being started, or at work, that knows other models: what it makes of them is not undone."""
-        active = RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE))
+        active = RunsFilter(job_name=self.context.job_name, statuses=list(ACTIVE))
         newest = next(iter(self.context.instance.get_runs(active, limit=1)), None)
         if newest is None or newest.run_id == self.context.run_id:
             return False
-        return newest.tags.get(MODELS_TAG) != compute_models_digest(self.models)
+        return newest.tags.get(MODELS_TAG) != compute_models_digest(self.models, self.naming)
 
     def _has_successor(self) -> bool:
         """Tell, looking once a second, whether a driver that was started later is ready."""
@@ -276,7 +307,9 @@ class Driver:
             return False
         self._checked_at = time.monotonic()
         instance = self.context.instance
-        for run in instance.get_runs(RunsFilter(job_name=DRIVER_RUN, statuses=[DagsterRunStatus.STARTED])):
+        for run in instance.get_runs(
+            RunsFilter(job_name=self.context.job_name, statuses=[DagsterRunStatus.STARTED])
+        ):
             if run.run_id == self.context.run_id:
                 return False  # newest first: all others are older
             if READY_TAG in run.tags and not is_worker_gone(run.tags.get(WORKER_TAG)):
@@ -286,14 +319,19 @@ class Driver:
 
 
 def find_start_reason(
-    instance: dg.DagsterInstance, models: Sequence[Model], seconds: float, now: float
+    instance: dg.DagsterInstance,
+    models: Sequence[Model],
+    seconds: float,
+    now: float,
+    naming: Naming | None = None,
 ) -> tuple[str | None, str]:
     """Return why a driver has to be started, None if none has to, and what is told then.
 
     Drivers whose process is gone, or that have been silent for too long, are reported as failed.
     """
     living: list[tuple[float, Mapping[str, str]]] = []
-    records = instance.get_run_records(RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)), limit=10)
+    job = DRIVER_RUN if naming is None else naming.format_name(DRIVER_RUN)
+    records = instance.get_run_records(RunsFilter(job_name=job, statuses=list(ACTIVE)), limit=10)
     for record in records:
         run, started = record.dagster_run, record.start_time or record.create_timestamp.timestamp()
         beat = float(run.tags.get(BEAT_TAG, 0)) or started
@@ -306,12 +344,12 @@ def find_start_reason(
         else:
             living.append((started, run.tags))
     if not living:
-        wait = _explain_wait(instance, now)
+        wait = _explain_wait(instance, job, now)
         return (None, wait) if wait else ("no driver is at work", "")
     started, tags = living[0]  # the newest
     if READY_TAG not in tags:
         return None, "a driver is being started"
-    if tags.get(MODELS_TAG) != compute_models_digest(models):
+    if tags.get(MODELS_TAG) != compute_models_digest(models, naming):
         return "the models have changed", ""
     left = started + seconds - now
     if left < HANDOVER_SECONDS and len(living) == 1:
@@ -319,11 +357,11 @@ def find_start_reason(
     return None, f"a driver is at work, {left / 60:.0f} minutes are left of its time"
 
 
-def _explain_wait(instance: dg.DagsterInstance, now: float) -> str:
+def _explain_wait(instance: dg.DagsterInstance, job: str, now: float) -> str:
     """Return why no driver is started yet: the last ones failed before they were ready, and so may the next; "" if none did."""
     failed = 0
     ended = 0.0
-    for record in instance.get_run_records(RunsFilter(job_name=DRIVER_RUN), limit=20):  # newest first
+    for record in instance.get_run_records(RunsFilter(job_name=job), limit=20):  # newest first
         run = record.dagster_run
         if run.status != DagsterRunStatus.FAILURE or READY_TAG in run.tags:
             break

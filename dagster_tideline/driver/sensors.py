@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import dagster as dg
 from dagster import RunsFilter
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from dagster_tideline.dagster_internals import UnresolvedAssetJobDefinition
 from dagster_tideline.driver.driver_job import (
+    DRIVE,
     MODELS_TAG,
     DriverConfig,
     compute_models_digest,
@@ -15,6 +16,7 @@ from dagster_tideline.driver.driver_job import (
 )
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.models.loader import Model
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_job import EPOCH_RUN, GROUP_TAG
 from dagster_tideline.runs.liveness import ACTIVE, find_active_run
 from dagster_tideline.runs.pending import RETRIES, Pending, find_pending
@@ -29,23 +31,24 @@ WAIT_STEP_SECONDS = 0.25
 
 
 def build_sensor(
-    models: Sequence[Model], job: UnresolvedAssetJobDefinition, wait_seconds: float
+    models: Sequence[Model], job: UnresolvedAssetJobDefinition, wait_seconds: float, naming: Naming
 ) -> dg.SensorDefinition:
     """Return the sensor over these models; it opens the store once and then probes for the next manifest."""
 
     @dg.sensor(
-        name="frontier_sensor",
+        name=naming.format_name("frontier_sensor"),
         job=job,
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Asks for one run over all views that lag behind their inputs and all files that wait.",
     )
+    @naming.bind
     def frontier_sensor(
         context: dg.SensorEvaluationContext, hummock: HummockResource
     ) -> dg.RunRequest | dg.SkipReason:
         deadline = time.monotonic() + wait_seconds
         while True:
-            answer = evaluate_sensor(context.instance, hummock.open_cached(), models)
+            answer = evaluate_sensor(context.instance, hummock.open_cached(), models, job.name)
             if isinstance(answer, dg.RunRequest) or time.monotonic() >= deadline:
                 return answer
             time.sleep(WAIT_STEP_SECONDS)
@@ -54,22 +57,24 @@ def build_sensor(
 
 
 def evaluate_sensor(
-    instance: dg.DagsterInstance, store: Hummock, models: Sequence[Model]
+    instance: dg.DagsterInstance, store: Hummock, models: Sequence[Model], job: str = EPOCH_RUN
 ) -> dg.RunRequest | dg.SkipReason:
     """Ask for a run over all that is pending, or say why there is none to ask for."""
-    run = find_active_run(instance, EPOCH_RUN)
+    run = find_active_run(instance, job)
     if run is not None:
         return dg.SkipReason(f"run {run.run_id[:8]} is under way")
     pending = find_pending(store, models)
-    return request_run(instance, pending, time.time()) if pending else dg.SkipReason(pending.reason)
+    return request_run(instance, pending, time.time(), job) if pending else dg.SkipReason(pending.reason)
 
 
-def request_run(instance: dg.DagsterInstance, pending: Pending, now: float) -> dg.RunRequest | dg.SkipReason:
+def request_run(
+    instance: dg.DagsterInstance, pending: Pending, now: float, job: str = EPOCH_RUN
+) -> dg.RunRequest | dg.SkipReason:
     """Ask for a run; work that has been tried already, and is still there, is tried again at growing distances."""
     tried = [
         record
         for record in instance.get_run_records(
-            RunsFilter(job_name=EPOCH_RUN, tags={WORK_TAG: pending.digest}), limit=20
+            RunsFilter(job_name=job, tags={WORK_TAG: pending.digest}), limit=20
         )
         if record.dagster_run.status not in ACTIVE
     ]
@@ -91,12 +96,12 @@ def request_run(instance: dg.DagsterInstance, pending: Pending, now: float) -> d
 
 
 def build_driver_sensor(
-    models: Sequence[Model], job: dg.JobDefinition, config: DriverConfig
+    models: Sequence[Model], job: dg.JobDefinition, config: DriverConfig, naming: Naming
 ) -> dg.SensorDefinition:
     """Return the sensor that keeps one driver at work: it asks for the first, for successors, and in place of a dead one."""
 
     @dg.sensor(
-        name="driver_sensor",
+        name=naming.format_name("driver_sensor"),
         job=job,
         minimum_interval_seconds=1,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -104,7 +109,7 @@ def build_driver_sensor(
     )
     def driver_sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         now = time.time()
-        why, told = find_start_reason(context.instance, models, config.seconds, now)
+        why, told = find_start_reason(context.instance, models, config.seconds, now, naming)
         if why is None:
             return dg.SkipReason(told)
         context.log.info(why)
@@ -113,7 +118,7 @@ def build_driver_sensor(
             "event_seconds": config.event_seconds,
             "epochs_in_flight": config.epochs_in_flight,
         }
-        tags = {MODELS_TAG: compute_models_digest(models), GROUP_TAG: GROUP}
-        return dg.RunRequest(run_config={"ops": {"drive": {"config": given}}}, tags=tags)
+        tags = {MODELS_TAG: compute_models_digest(models, naming), GROUP_TAG: GROUP}
+        return dg.RunRequest(run_config={"ops": {naming.format_name(DRIVE): {"config": given}}}, tags=tags)
 
     return driver_sensor

@@ -14,6 +14,7 @@ from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.models.asset_spec import RELATION
 from engine.errors import EpochFailed, UnknownTable
 from engine.meta.epochs.content import Content
 from engine.meta.epochs.query_policy import check_has_content
@@ -38,7 +39,7 @@ class TidelineIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Return the rows of an upstream asset in the form that the parameter is annotated with; Arrow without one."""
-        name, session = _get_relation_name(context.asset_key), self._open_session()
+        name, session = _find_relation_name(context, context.asset_key), self._open_session()
         epoch = self._resolve_epoch(context, session)
         context.add_input_metadata({"epoch": str(epoch)})
         form = context.dagster_type.typing_type
@@ -60,7 +61,7 @@ class TidelineIOManager(dg.ConfigurableIOManager):
         """Write the rows that an asset returns to the table of its name; None writes nothing."""
         if obj is None:
             return
-        name, session = _get_relation_name(context.asset_key), self._open_session()
+        name, session = _find_relation_name(context, context.asset_key), self._open_session()
         if name not in session.catalog.relations:
             raise UnknownTable(
                 f"there is no table {name}: declare it with CREATE TABLE in a file of assets/, and run the project once"
@@ -89,9 +90,10 @@ class TidelineIOManager(dg.ConfigurableIOManager):
             asset = step.assets_def
             keys = asset.keys_by_input_name.values() if asset is not None else (context.asset_key,)
             stored = session.stored
-            names = {_get_relation_name(key) for key in keys} & stored.catalog.relations.keys()
+            names = {_find_relation_name(context, key) for key in keys} & stored.catalog.relations.keys()
             content = Content(session.store.version, stored.inputs)
-            tables = sorted(_find_tables(names | {_get_relation_name(context.asset_key)}, stored.catalog))
+            own = _find_relation_name(context, context.asset_key)
+            tables = sorted(_find_tables(names | {own}, stored.catalog))
             epoch = content.find_common(tables, session.store.version.epoch)
             if epoch is None:
                 for name in tables:  # tells of one that was not computed yet
@@ -126,8 +128,11 @@ def _to_arrow(rows: Any) -> pa.Table:
     )
 
 
-def _get_relation_name(key: dg.AssetKey) -> str:
-    return key.path[-1]
+def _find_relation_name(context: dg.InputContext | dg.OutputContext, key: dg.AssetKey) -> str:
+    """Return the table or view of an asset: what its metadata says, else the last part of its key."""
+    assets = context.step_context.job_def.asset_layer
+    said = assets.get(key).metadata.get(RELATION) if assets.has(key) else None
+    return said.value if isinstance(said, dg.TextMetadataValue) else key.path[-1]
 
 
 def _quote_name(name: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
-from dagster._utils.schedules import is_valid_cron_string
 
+from dagster_tideline.dagster_internals import is_valid_cron_string
 from engine.errors import SqlError
 
 DELTA = "delta"

@@ -9,11 +9,12 @@ import dagster as dg
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
-from dagster_tideline.models.asset_spec import build_asset_spec, validate_asset_spec
+from dagster_tideline.models.asset_spec import build_valid_spec
 from dagster_tideline.models.loader import Model
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.check_events import build_check_specs
-from dagster_tideline.runs.epoch_events import Event, fetch_reported_tags, list_asset_keys
-from dagster_tideline.runs.epoch_run import run_epoch
+from dagster_tideline.runs.epoch_events import Event, fetch_reported_tags, list_read_relations
+from dagster_tideline.runs.epoch_run import EpochOptions, run_epoch
 from dagster_tideline.runs.follow_up import run_follow_ups
 from dagster_tideline.runs.partitioned_assets import build_partitioned_asset
 from dagster_tideline.runs.run_log import forward_run_log
@@ -24,52 +25,56 @@ WORKER_TAG = "tideline/worker"
 
 
 def build_assets(
-    models: Sequence[Model], relations: Mapping[str, Relation], written: Collection[str] = ()
+    models: Sequence[Model],
+    relations: Mapping[str, Relation],
+    written: Collection[str] = (),
+    naming: Naming | None = None,
 ) -> list[dg.AssetsDefinition | dg.AssetSpec]:
     """Return the assets of the models; `relations` are those that the store holds already.
 
     Tables in `written` are declared by models, but are assets of somebody else, who writes their rows.
     """
-    catalog = Catalog(relations)
+    naming, catalog = naming or Naming(models), Catalog(relations)
     plain = [
-        validate_asset_spec(model, build_asset_spec(model, relations.get(model.name), catalog))[0]
+        build_valid_spec(model, relations.get(model.name), catalog, naming)[0]
         for model in models
         if model.kind == "view"
     ]
     ours = list_epoch_models(models) - set(written)
     own = [model for model in models if model.name in ours]
     told = [
-        validate_asset_spec(
-            model, build_asset_spec(model, relations.get(model.name), catalog), build_check_specs([model])
+        build_valid_spec(
+            model, relations.get(model.name), catalog, naming, build_check_specs([model], naming)
         )
         for model in own
     ]
     specs, checks = [spec for spec, _ in told], [check for _, found in told for check in found]
     cut = [
-        build_partitioned_asset(model, relations.get(model.name), catalog)
+        build_partitioned_asset(model, relations.get(model.name), catalog, naming)
         for model in models
         if model.is_partitioned
     ]
     if not specs:
         return [*plain, *cut]
 
-    @dg.multi_asset(name=OP_NAME, specs=specs, check_specs=checks, can_subset=True)
+    @dg.multi_asset(name=naming.format_name(OP_NAME), specs=specs, check_specs=checks, can_subset=True)
+    @naming.bind
     def epoch(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event]:
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: get_worker_name()})
-        selected = {key.to_user_string() for key in context.selected_asset_keys}
+        selected = naming.find_names(context.selected_asset_keys)
         if selected >= ours:  # an epoch of everything, also of what are assets of their own
             selected |= {model.name for model in models if model.kind != "view"}
-        told = fetch_reported_tags(context.instance, list_asset_keys(models))
+        told = fetch_reported_tags(context.instance, list_read_relations(models), naming)
         with forward_run_log(context), hummock.session(spark) as session:
             epochs = chain(
-                run_epoch(session, models, selected, told, context),
-                run_follow_ups(context, session, models, selected),
+                run_epoch(session, models, selected, told, context, EpochOptions(naming=naming)),
+                run_follow_ups(context, session, models, selected, naming),
             )
             for event in epochs:
                 if event.asset_key is None or event.asset_key.to_user_string() not in written:
-                    yield event
+                    yield naming.translate_event(event)
 
     return [epoch, *plain, *cut]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from dagster_tideline.models.loader import Model
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata
 from engine.hummock.epoch import format_epoch
 from engine.meta.status.check_results import find_check_results
@@ -18,19 +19,21 @@ if TYPE_CHECKING:
 _SEVERITY = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverity.WARN}
 
 
-def build_check_specs(models: Sequence[Model]) -> list[dg.AssetCheckSpec]:
+def build_check_specs(models: Sequence[Model], naming: Naming) -> list[dg.AssetCheckSpec]:
     """Return the checks of models; a failing one stops its view, and nothing else, so none is blocking."""
     return [
-        dg.AssetCheckSpec(name, asset=model.name, description=text)
+        dg.AssetCheckSpec(name, asset=naming.get_key(model.name), description=text)
         for model in models
         for name, text in model.checks.items()
     ]
 
 
-def find_planned_checks(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> set[str]:
+def find_planned_checks(
+    context: dg.AssetExecutionContext | dg.OpExecutionContext, naming: Naming
+) -> set[str]:
     """Return the views of which a run has planned checks: in the UI they come with the assets, else none is."""
     keys = context.selected_asset_check_keys if isinstance(context, dg.AssetExecutionContext) else ()
-    return {key.asset_key.to_user_string() for key in keys}
+    return naming.find_names(key.asset_key for key in keys)
 
 
 def build_check_events(model: Model, version: Version) -> Iterator[dg.AssetCheckEvaluation]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import (
+
+from dagster_tideline.dagster_internals import (
     CODE_VERSION_TAG,
     DATA_VERSION_TAG,
-    DEFAULT_DATA_VERSION,
-    INPUT_DATA_VERSION_TAG_PREFIX,
-    INPUT_EVENT_POINTER_TAG_PREFIX,
+    INITIAL_VERSION,
+    INPUT_POINTER,
+    INPUT_VERSION,
     NULL_EVENT_POINTER,
 )
-
 from dagster_tideline.models.asset_spec import COLUMN_SCHEMA, build_column_schema
 from dagster_tideline.models.loader import Model
+from dagster_tideline.naming import Naming
 from engine.connectors.contract.connector import SourceReport
 from engine.hummock.epoch import format_epoch
 from engine.sql.catalog import Relation
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
     from engine.session import SinkReport, ViewReport
 
 Event = dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
-"""What a run yields; events that are only logged are lost if the run fails after them."""
-INPUT_VERSION = f"{INPUT_DATA_VERSION_TAG_PREFIX}/"
-INPUT_POINTER = f"{INPUT_EVENT_POINTER_TAG_PREFIX}/"
+"""What a run yields, by the names of the store; events that are only logged are lost if the run fails after them."""
 ReportedTags = Mapping[str, Mapping[str, str]]
-"""The tags of each asset's newest event, by which Dagster says whether the asset is stale."""
+"""The tags of the newest event by the names of the store, by which Dagster says whether an asset is stale."""
 SHOWN_WARNINGS = 20
 
 Metadata = int | float | str | dg.MetadataValue[Any] | dg.TableSchema
@@ -159,22 +158,21 @@ def build_sink_event(
     )
 
 
-def list_asset_keys(models: Sequence[Model]) -> list[dg.AssetKey]:
-    """Return the keys of all that models are or read, be it an asset of somebody else."""
-    names = {model.name for model in models}.union(*(model.reads for model in models))
-    return [dg.AssetKey(name) for name in sorted(names)]
+def list_read_relations(models: Sequence[Model]) -> list[str]:
+    """Return the names of all that models are or read, be it an asset of somebody else."""
+    return sorted({model.name for model in models}.union(*(model.reads for model in models)))
 
 
 def fetch_reported_tags(
-    instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
+    instance: dg.DagsterInstance, relations: Iterable[str], naming: Naming
 ) -> dict[str, Mapping[str, str]]:
-    """Return the tags of each asset's newest event, by the names of those that have one."""
+    """Return the tags of the newest event of each relation that has one, by its name."""
     found: dict[str, Mapping[str, str]] = {}
-    for record in instance.get_asset_records(keys):
+    for record in instance.get_asset_records(naming.get_keys(relations)):
         entry = record.asset_entry.last_materialization_record
         event = entry.asset_materialization if entry is not None else None
         if event is not None:
-            found[record.asset_entry.asset_key.to_user_string()] = event.tags or {}
+            found[naming.find_name(record.asset_entry.asset_key)] = naming.read_tags(event.tags or {})
     return found
 
 
@@ -195,7 +193,7 @@ def build_input_tags(
     for name in reads:
         table = version.tables.get(name)
         if name in others or table is None:
-            tags[INPUT_VERSION + name] = others.get(name, DEFAULT_DATA_VERSION.value)
+            tags[INPUT_VERSION + name] = others.get(name, INITIAL_VERSION)
         else:
             tags[INPUT_VERSION + name] = str(
                 find_content_epoch(table, epoch, get_reported_version(told, name))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import DEFAULT_DATA_VERSION, NULL_EVENT_POINTER
 
+from dagster_tideline.dagster_internals import INITIAL_VERSION, INPUT_POINTER, NULL_EVENT_POINTER
 from dagster_tideline.models.loader import EXTERNAL_KINDS, Model
 from dagster_tideline.models.sync import SyncReport, sync_models
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.check_events import build_check_events, find_planned_checks
 from dagster_tideline.runs.epoch_events import (
-    INPUT_POINTER,
     Event,
     ReportedTags,
     build_input_tags,
@@ -48,10 +48,14 @@ PATIENCE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class EpochOptions:
-    """What an epoch need not do: `landed` tells what sources have landed already, without `sync` the store keeps its models."""
+    """What an epoch need not do: `landed` tells what sources have landed already, without `sync` the store keeps its models.
+
+    By `naming` Dagster is asked for checks and partitions.
+    """
 
     landed: Sequence[SourceReport] | None = None
     sync: bool = True
+    naming: Naming = field(default_factory=Naming)
 
 
 def run_epoch(
@@ -60,7 +64,7 @@ def run_epoch(
     selected: Collection[str],
     told: ReportedTags,
     context: dg.AssetExecutionContext | dg.OpExecutionContext,
-    ahead: EpochOptions | None = None,
+    options: EpochOptions | None = None,
 ) -> Iterator[Event]:
     """Take all that is pending for the selected assets and yield one event for each that moved; of cut views one a partition.
 
@@ -68,10 +72,9 @@ def run_epoch(
     A view that failed lately rests until its time comes, but in a run by hand. Checks are told of views that moved or failed, and
     of those that the run was asked for. Raises dg.Failure at the end, naming every table, view and partition that failed.
     """
-    instance = context.instance
     log: logging.Logger = context.log
-    ahead = ahead or EpochOptions()
-    synced = sync_models(session, models) if ahead.sync else SyncReport()
+    options = options or EpochOptions()
+    synced = sync_models(session, models) if options.sync else SyncReport()
     for name in dict.fromkeys((*synced.changed, *synced.created)):
         log.info(f"{'changed' if name in synced.changed else 'created'} {name}")
     errors = {name: error for name, error in synced.errors.items() if name in selected}
@@ -82,7 +85,7 @@ def run_epoch(
     tables = [model.name for model in ours if model.kind in EXTERNAL_KINDS]
     views = [model.name for model in ours if model.kind == "materialized view"]
     views += [view for model in ours if model.kind == "sink" for view in model.reads[:1]]
-    landed = ahead.landed
+    landed = options.landed
     if landed is None:
         landed = poll_all(session.catalog, session.store, tables, lambda: session.computing)
     landings = {report.table: report for report in landed}
@@ -107,9 +110,9 @@ def run_epoch(
     shown = list(_report_views(session, flushed, set(selected) - cut, shown_as, errors))
     yield from shown
     yield from _report_partitioned_views(
-        session, [one for one in flushed.views if one.view in cut], told, instance, before
+        session, [one for one in flushed.views if one.view in cut], told, context, options.naming, before
     )
-    asked = find_planned_checks(context) | _find_checked_views(flushed, selected, shown)
+    asked = find_planned_checks(context, options.naming) | _find_checked_views(flushed, selected, shown)
     for model in models:
         if model.name in asked:
             yield from build_check_events(model, session.epochs.store.version)
@@ -133,7 +136,7 @@ class _ReportedState:
         versions = {name: get_reported_version(told, name) for name in read}
         # Plain views, and assets of somebody else: an epoch is their version only where they say one.
         self._others = {
-            name: version or DEFAULT_DATA_VERSION.value
+            name: version or INITIAL_VERSION
             for name, version in versions.items()
             if (version is None and name not in counted) or (version is not None and not version.isdigit())
         }
@@ -158,7 +161,8 @@ def _report_partitioned_views(
     session: Session,
     reports: Sequence[ViewReport],
     told: ReportedTags,
-    instance: dg.DagsterInstance,
+    context: dg.AssetExecutionContext | dg.OpExecutionContext,
+    naming: Naming,
     before: Version,
 ) -> Iterator[Event]:
     """Yield the events of views that are cut: of their partitions, and with them how the check of the quarantine comes out."""
@@ -166,7 +170,9 @@ def _report_partitioned_views(
     failed = {view for view, _ in find_new_failures(before, after)}
     for report in reports:
         found = list(
-            build_partition_events(session, report, get_reported_version(told, report.view), instance)
+            build_partition_events(
+                session, report, get_reported_version(told, report.view), context.instance, naming
+            )
         )
         yield from found
         is_mended = read_quarantine(before, report.view) and not read_quarantine(after, report.view)

@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import CODE_VERSION_TAG, DATA_VERSION_TAG
 
-from dagster_tideline.models.loader import Model
-from dagster_tideline.runs.epoch_events import (
+from dagster_tideline.dagster_internals import (
+    CODE_VERSION_TAG,
+    DATA_VERSION_TAG,
     INPUT_POINTER,
     INPUT_VERSION,
-    Event,
-    ReportedTags,
-    add_pointers,
-    is_newer,
 )
+from dagster_tideline.models.loader import Model
+from dagster_tideline.runs.epoch_events import Event, ReportedTags, add_pointers, is_newer
 
 SUMMED = (
     "files",

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from dagster_tideline.models.loader import Model
-from dagster_tideline.runs.epoch_events import Event, fetch_reported_tags, list_asset_keys
+from dagster_tideline.naming import Naming
+from dagster_tideline.runs.epoch_events import Event, fetch_reported_tags, list_read_relations
 from dagster_tideline.runs.epoch_job import GROUP_TAG
-from dagster_tideline.runs.epoch_run import run_epoch
+from dagster_tideline.runs.epoch_run import EpochOptions, run_epoch
 from dagster_tideline.runs.event_throttle import EventThrottle, group_models
 from dagster_tideline.runs.pending import find_pending
 
@@ -30,7 +31,11 @@ LOOK_SECONDS = 0.1
 
 
 def run_follow_ups(
-    context: dg.AssetExecutionContext, session: Session, models: Sequence[Model], selected: Collection[str]
+    context: dg.AssetExecutionContext,
+    session: Session,
+    models: Sequence[Model],
+    selected: Collection[str],
+    naming: Naming,
 ) -> Iterator[Event]:
     """Take what comes in until the sensor looks again, epoch after epoch; yield the events of all of them, an asset's once.
 
@@ -40,7 +45,6 @@ def run_follow_ups(
     if record is None or GROUP_TAG not in record.dagster_run.tags:
         return
     until = record.create_timestamp.timestamp() + DAEMON_SECONDS - END_SECONDS
-    keys = [dg.AssetKey(name) for name in sorted(selected)]
     versions = {model.name: model.code_version for model in models}
     telling: EventThrottle | None = None
     tried = ""
@@ -52,16 +56,17 @@ def run_follow_ups(
             continue
         tried = pending.digest
         if telling is None:
-            told = fetch_reported_tags(context.instance, list_asset_keys(models))
+            told = fetch_reported_tags(context.instance, list_read_relations(models), naming)
             telling = EventThrottle(float("inf"), versions, told, group_models(models))
         found: list[Event] = []
         try:
-            for event in run_epoch(session, models, selected, telling.seen, context):
+            options = EpochOptions(naming=naming)
+            for event in run_epoch(session, models, selected, telling.seen, context, options):
                 found.append(event)
         except dg.Failure as failure:
             failed = failure
         yield from telling.submit(found, 0.0)
     if telling is not None:
-        yield from telling.drain(fetch_reported_tags(context.instance, keys))
+        yield from telling.drain(fetch_reported_tags(context.instance, sorted(selected), naming))
     if failed is not None:
         raise failed

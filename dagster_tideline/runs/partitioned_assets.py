@@ -7,8 +7,9 @@ import dagster as dg
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
-from dagster_tideline.models.asset_spec import build_asset_spec, validate_asset_spec
+from dagster_tideline.models.asset_spec import build_valid_spec
 from dagster_tideline.models.loader import Model
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import (
     Event,
     build_view_metadata,
@@ -30,49 +31,49 @@ CHECK = "no_partition_in_quarantine"
 _FORBIDDEN_IN_KEY = ("...", *"\a\b\f\n\r\t\v\0")
 
 
-def build_partitions_def(view: str) -> dg.DynamicPartitionsDefinition:
+def build_partitions_def(asset: dg.AssetKey) -> dg.DynamicPartitionsDefinition:
     """Return the set of a view's partitions as Dagster knows it: it grows as rows of new partitions come in."""
-    return dg.DynamicPartitionsDefinition(name=view)
+    return dg.DynamicPartitionsDefinition(name=asset.to_user_string())
 
 
-def build_partitioned_asset(model: Model, relation: Relation | None, catalog: Catalog) -> dg.AssetsDefinition:
+def build_partitioned_asset(
+    model: Model, relation: Relation | None, catalog: Catalog, naming: Naming
+) -> dg.AssetsDefinition:
     """Return the asset of a view that is cut; materializing some of its partitions computes just those again from the inputs."""
-    spec, _ = validate_asset_spec(model, build_asset_spec(model, relation, catalog))
-    spec = spec.replace_attributes(partitions_def=build_partitions_def(model.name), skippable=False)
+    spec, _ = build_valid_spec(model, relation, catalog, naming)
+    own = spec.key
+    spec = spec.replace_attributes(partitions_def=build_partitions_def(own), skippable=False)
 
     @dg.multi_asset(
-        name=f"partitions_of_{model.name}",
+        name=naming.format_name(f"partitions_of_{model.name}"),
         specs=[spec],
         check_specs=[
             dg.AssetCheckSpec(
-                CHECK, asset=model.name, description="Every partition is computed; those that fail are named."
+                CHECK, asset=own, description="Every partition is computed; those that fail are named."
             )
         ],
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
+    @naming.bind
     def materialize(
         context: dg.AssetExecutionContext, hummock: HummockResource, spark: SparkResource
     ) -> Iterator[Event | dg.AssetCheckResult]:
-        known = get_reported_version(
-            fetch_reported_tags(context.instance, [dg.AssetKey(model.name)]), model.name
-        )
+        known = get_reported_version(fetch_reported_tags(context.instance, [model.name], naming), model.name)
         with hummock.session(spark) as session:
             report = session.materialize(model.name, context.partition_keys)[model.name]
-            for event in build_partition_events(session, report, known, context.instance):
+            for event in build_partition_events(session, report, known, context.instance, naming):
                 if event.partition not in context.partition_keys:
-                    yield event
+                    yield naming.translate_event(event)
             behind = {
                 key: report.quarantined[key] for key in context.partition_keys if key in report.quarantined
             }
             halted = report.waits_for if report.skipped else None
             if report.error is not None or halted is not None or behind:
                 told = behind or {model.name: report.error or f"nothing was computed: it {halted}"}
-                yield dg.AssetCheckResult(
-                    passed=False, check_name=CHECK, asset_key=model.name, metadata=dict(told)
-                )
+                yield dg.AssetCheckResult(passed=False, check_name=CHECK, asset_key=own, metadata=dict(told))
                 raise dg.Failure(format_failures(told), metadata=dict(told))
             yield dg.MaterializeResult(
-                asset_key=model.name,
+                asset_key=own,
                 metadata=build_view_metadata(report, session.store.version.tables[model.name]),
                 data_version=dg.DataVersion(str(report.epoch)),
                 check_results=[
@@ -86,7 +87,11 @@ def build_partitioned_asset(model: Model, relation: Relation | None, catalog: Ca
 
 
 def build_partition_events(
-    session: "Session", report: "ViewReport", known: str | None, instance: dg.DagsterInstance
+    session: "Session",
+    report: "ViewReport",
+    known: str | None,
+    instance: dg.DagsterInstance,
+    naming: Naming,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """Yield an event for each partition of a view that has changed, and the error of each that an epoch has left behind.
 
@@ -95,8 +100,10 @@ def build_partition_events(
     view = report.view
     if report.error is not None or report.epoch is None:
         return
-    there = set(instance.get_dynamic_partitions(view))
-    told = instance.get_materialized_partitions(dg.AssetKey(view))
+    asset = naming.get_key(view)
+    partitions = build_partitions_def(asset).name or ""
+    there = set(instance.get_dynamic_partitions(partitions))
+    told = instance.get_materialized_partitions(asset)
     after = int(known) if told and known is not None and known.isdigit() else None
     changed = [] if after is not None and report.epoch <= after else session.changed_partitions(view, after)
     changed = [key for key in changed if key not in report.quarantined and _is_valid_key(key)]
@@ -104,7 +111,7 @@ def build_partition_events(
     behind = [key for key in report.quarantined if _is_valid_key(key)]
     new = [key for key in (*changed, *behind) if key not in there]
     if new:
-        instance.add_dynamic_partitions(view, new)
+        instance.add_dynamic_partitions(partitions, new)
     if not report.skipped:
         for key in behind:
             yield dg.AssetObservation(view, partition=key, metadata={"quarantined": report.quarantined[key]})

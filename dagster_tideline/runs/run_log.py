@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
-from dagster._core.errors import DagsterExecutionInterruptedError
 
 from engine.runtime.spark import ui
 
@@ -43,7 +42,7 @@ def forward_run_log(context: dg.AssetExecutionContext | dg.OpExecutionContext) -
     engine.addHandler(passing)
     try:
         yield
-    except (KeyboardInterrupt, DagsterExecutionInterruptedError):
+    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         context.log.warning(CANCELLED_TEXT)
         raise
     finally:

@@ -8,13 +8,12 @@ from pydantic import Field
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata, format_failures
 from dagster_tideline.upkeep.job_lock import hold_job_lock
 from dagster_tideline.upkeep.maintenance import (
     GROUP,
-    RETRY,
     build_one_op_job,
-    get_maintenance_key,
     render_table,
 )
 
@@ -33,9 +32,12 @@ class DeltaConfig(dg.Config):
     retain_hours: float = Field(default=168.0, ge=0)
 
 
-@dg.op(out={}, retry_policy=RETRY)
 def keep_delta_tables(
-    context: dg.OpExecutionContext, config: DeltaConfig, hummock: HummockResource, spark: SparkResource
+    context: dg.OpExecutionContext,
+    config: DeltaConfig,
+    hummock: HummockResource,
+    spark: SparkResource,
+    naming: Naming,
 ) -> Iterator[dg.AssetMaterialization]:
     """Optimize and vacuum the tables that sinks have made; one that fails does not keep others from it."""
     from engine.connectors.delta.sink.maintenance import maintain_tables
@@ -66,18 +68,22 @@ def keep_delta_tables(
         if done:
             rows = [(one.url, one.files_removed, one.files_added, one.files_deleted) for one in done]
             numbers["by_table"] = render_table(("table", "files merged", "into", "files deleted"), rows)
-        yield dg.AssetMaterialization(get_maintenance_key(DELTA_UPKEEP), metadata=numbers)
+        yield dg.AssetMaterialization(naming.build_upkeep_key(DELTA_UPKEEP), metadata=numbers)
     failed = {one.url: one.error for one in done if one.error is not None}
     if failed:
         raise dg.Failure(format_failures(failed), metadata=dict(failed))
 
 
-delta_upkeep_job = build_one_op_job(DELTA_UPKEEP, keep_delta_tables, _DESCRIPTION)
-DELTA_ASSETS = [
-    dg.AssetSpec(
-        get_maintenance_key(DELTA_UPKEEP),
+def build_delta_job(naming: Naming) -> dg.JobDefinition:
+    """Return the job."""
+    return build_one_op_job(DELTA_UPKEEP, keep_delta_tables, _DESCRIPTION, naming)
+
+
+def build_delta_asset(naming: Naming) -> dg.AssetSpec:
+    """Return the asset whose events say what the job did."""
+    return dg.AssetSpec(
+        naming.build_upkeep_key(DELTA_UPKEEP),
         group_name=GROUP,
         kinds={"tideline", "deltalake"},
         description=_DESCRIPTION,
     )
-]

@@ -9,9 +9,10 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_tideline.io.hummock_resource import HummockResource
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata, format_failures
 from dagster_tideline.upkeep.job_lock import hold_job_lock
-from dagster_tideline.upkeep.maintenance import GROUP, build_one_op_job, get_maintenance_key, render_table
+from dagster_tideline.upkeep.maintenance import GROUP, build_one_op_job, render_table
 from dagster_tideline.upkeep.overview import build_overview
 from engine.meta.epochs.time_boundary import load_present
 from engine.meta.status.relation_status import list_statuses
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from engine.meta.status.waits import DomainWait
 
 FRESHNESS = "freshness"
-OVERVIEW = dg.AssetKey("tideline_overview")
+OVERVIEW = "overview"
 
 
 class FreshnessConfig(dg.Config):
@@ -69,9 +70,8 @@ def find_lags(version: "Version", stored: "StoredCatalog", now: float) -> tuple[
     return tuple(sorted(found, key=lambda lag: (-lag.seconds, lag.view)))
 
 
-@dg.op(out={})
 def look_at_freshness(
-    context: dg.OpExecutionContext, config: FreshnessConfig, hummock: HummockResource
+    context: dg.OpExecutionContext, config: FreshnessConfig, hummock: HummockResource, naming: Naming
 ) -> Iterator[dg.AssetMaterialization]:
     """Tell how far behind the views are; fail with the names of those that are too far, or whose wait is stuck."""
     with hold_job_lock(context), hummock.open() as store:
@@ -95,28 +95,34 @@ def look_at_freshness(
                 for lag in found
             ]
             numbers["lags"] = render_table(("view", "lag in s", "kind", "why"), rows)
-        yield dg.AssetMaterialization(get_maintenance_key(FRESHNESS), metadata=numbers)
+        yield dg.AssetMaterialization(naming.build_upkeep_key(FRESHNESS), metadata=numbers)
         yield dg.AssetMaterialization(
-            OVERVIEW, metadata=build_overview(version, stored, now, context.instance)
+            naming.build_upkeep_key(OVERVIEW),
+            metadata=build_overview(version, stored, now, context.instance, naming),
         )
     if complaints:
         raise dg.Failure(format_failures(complaints), metadata=dict(complaints), allow_retries=False)
 
 
-freshness_job = build_one_op_job(
-    FRESHNESS, look_at_freshness, "Tells how far behind the views are, and fails where that is too far."
-)
-FRESHNESS_ASSETS = [
-    dg.AssetSpec(
-        get_maintenance_key(FRESHNESS),
-        group_name=GROUP,
-        kinds={"tideline"},
-        description="How far behind the views are, and why.",
-    ),
-    dg.AssetSpec(
-        OVERVIEW,
-        group_name=GROUP,
-        kinds={"tideline"},
-        description="All domains: what they read, how far behind they are, their last epochs, their last errors.",
-    ),
-]
+def build_freshness_job(naming: Naming) -> dg.JobDefinition:
+    """Return the job."""
+    told = "Tells how far behind the views are, and fails where that is too far."
+    return build_one_op_job(FRESHNESS, look_at_freshness, told, naming, retry=None)
+
+
+def build_freshness_assets(naming: Naming) -> list[dg.AssetSpec]:
+    """Return the assets whose events say how far behind the views are, and what all domains do."""
+    return [
+        dg.AssetSpec(
+            naming.build_upkeep_key(FRESHNESS),
+            group_name=GROUP,
+            kinds={"tideline"},
+            description="How far behind the views are, and why.",
+        ),
+        dg.AssetSpec(
+            naming.build_upkeep_key(OVERVIEW),
+            group_name=GROUP,
+            kinds={"tideline"},
+            description="All domains: what they read, how far behind they are, their last epochs, their last errors.",
+        ),
+    ]

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunRecord, RunsFilter
-from dagster._core.storage.tags import MAX_RUNTIME_SECONDS_TAG
 
 from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
 from dagster_tideline.runs.liveness import find_active_record, is_worker_gone
@@ -38,7 +37,7 @@ def request_or_skip(
     if record is None:
         own = {
             LONG_TAG: f"{long_seconds:g}",
-            MAX_RUNTIME_SECONDS_TAG: f"{END_AFTER * long_seconds:.0f}",
+            dg.MAX_RUNTIME_SECONDS_TAG: f"{END_AFTER * long_seconds:.0f}",
             **(tags or {}),
         }
         return dg.RunRequest(run_config=dict(run_config or {}), tags=own)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata, format_failures
 from dagster_tideline.upkeep.job_lock import hold_job_lock
 from engine.errors import EnvironmentNotReady, StorageError, UnknownTable
@@ -51,11 +52,6 @@ class CollectionConfig(dg.Config):
     dry_run: bool = False
 
 
-def get_maintenance_key(job: str) -> dg.AssetKey:
-    """Return the asset whose events say what a job did."""
-    return dg.AssetKey(f"tideline_{job}")
-
-
 def render_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dg.MarkdownMetadataValue:
     """Return rows as a table to look at; of very many the first."""
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
@@ -66,9 +62,12 @@ def render_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dg
     return dg.MetadataValue.md("\n".join(lines))
 
 
-@dg.op(out={}, retry_policy=RETRY)
 def compact(
-    context: dg.OpExecutionContext, config: CompactionConfig, hummock: HummockResource, spark: SparkResource
+    context: dg.OpExecutionContext,
+    config: CompactionConfig,
+    hummock: HummockResource,
+    spark: SparkResource,
+    naming: Naming,
 ) -> Iterator[dg.AssetMaterialization]:
     """Compact the tables that need it, large ones by a Spark that runs elsewhere; one that fails does not keep others from it."""
     failed: dict[str, str] = {}
@@ -101,14 +100,13 @@ def compact(
             "bytes_written": sum(report.bytes_after for report in done if report.done),
             "seconds": round(time.perf_counter() - started, 3),
         }
-        yield _build_event(COMPACTION, numbers | _measure_store(store))
+        yield _build_event(naming, COMPACTION, numbers | _measure_store(store))
     if failed:
         raise dg.Failure(format_failures(failed), metadata=dict(failed))
 
 
-@dg.op(out={}, retry_policy=RETRY)
 def truncate_logs(
-    context: dg.OpExecutionContext, hummock: HummockResource
+    context: dg.OpExecutionContext, hummock: HummockResource, naming: Naming
 ) -> Iterator[dg.AssetMaterialization]:
     """Let go of the change logs and the history that no consumer, no pin and no retention asks for."""
     with hold_job_lock(context), hummock.open() as store:
@@ -127,12 +125,11 @@ def truncate_logs(
         if gone:
             rows = [(one.table, one.epochs, one.rows, one.bytes) for one in gone]
             numbers["released"] = render_table(("table", "epochs", "rows", "bytes"), rows)
-        yield _build_event(LOG_TRUNCATION, numbers | _describe_holders(holders, store.clock()))
+        yield _build_event(naming, LOG_TRUNCATION, numbers | _describe_holders(holders, store.clock()))
 
 
-@dg.op(out={}, retry_policy=RETRY)
 def collect_garbage(
-    context: dg.OpExecutionContext, config: CollectionConfig, hummock: HummockResource
+    context: dg.OpExecutionContext, config: CollectionConfig, hummock: HummockResource, naming: Naming
 ) -> Iterator[dg.AssetMaterialization]:
     """Delete the objects that nobody can read any more, and old manifests."""
     with hold_job_lock(context), hummock.open() as store:
@@ -149,6 +146,7 @@ def collect_garbage(
         for kind, held in report.held.items():
             numbers |= {f"objects_held_by_{kind}": held.objects, f"bytes_held_by_{kind}": held.bytes}
         yield _build_event(
+            naming,
             GARBAGE_COLLECTION,
             numbers
             | _describe_holders(store.maintenance.list_holders(), store.clock())
@@ -156,8 +154,9 @@ def collect_garbage(
         )
 
 
-@dg.op(out={}, retry_policy=RETRY)
-def end_pins(context: dg.OpExecutionContext, hummock: HummockResource) -> Iterator[dg.AssetMaterialization]:
+def end_pins(
+    context: dg.OpExecutionContext, hummock: HummockResource, naming: Naming
+) -> Iterator[dg.AssetMaterialization]:
     """Take away pins, and claims of compactors, whose time is over; say who holds what is left."""
     with hold_job_lock(context), hummock.open() as store:
         ended = store.maintenance.end_holds()
@@ -191,7 +190,7 @@ def end_pins(context: dg.OpExecutionContext, hummock: HummockResource) -> Iterat
             numbers["claims"] = render_table(("table", "compactor", "end"), rows_of_claims)
         for pin in ended.pins:
             context.log.info(f"the pin of {pin.owner} on {pin.table} is over")
-        yield _build_event(EXPIRED_PINS, numbers)
+        yield _build_event(naming, EXPIRED_PINS, numbers)
 
 
 MAINTENANCE: dict[str, tuple[Callable[..., object], str]] = {
@@ -203,25 +202,40 @@ MAINTENANCE: dict[str, tuple[Callable[..., object], str]] = {
 """What the jobs run, and what they are for."""
 
 
-def build_one_op_job(name: str, op: Callable[..., object], description: str) -> dg.JobDefinition:
-    """Return the job of one op, in one process."""
+def build_one_op_job(
+    name: str,
+    work: Callable[..., object],
+    description: str,
+    naming: Naming,
+    retry: dg.RetryPolicy | None = RETRY,
+) -> dg.JobDefinition:
+    """Return the job of one op, in one process; the op is called as the function that does its work."""
+    op = dg.op(name=naming.format_name(work.__name__), out={}, retry_policy=retry)(
+        naming.bind(work, naming=naming)
+    )
 
-    @dg.job(name=name, executor_def=dg.in_process_executor, description=description)
+    @dg.job(name=naming.format_name(name), executor_def=dg.in_process_executor, description=description)
     def job() -> None:
         op()
 
     return job
 
 
-MAINTENANCE_JOBS = {name: build_one_op_job(name, op, told) for name, (op, told) in MAINTENANCE.items()}
-MAINTENANCE_ASSETS = [
-    dg.AssetSpec(get_maintenance_key(name), group_name=GROUP, kinds={"tideline"}, description=told)
-    for name, (_, told) in MAINTENANCE.items()
-]
+def build_maintenance_jobs(naming: Naming) -> dict[str, dg.JobDefinition]:
+    """Return the jobs, by the name of their kind."""
+    return {name: build_one_op_job(name, work, told, naming) for name, (work, told) in MAINTENANCE.items()}
 
 
-def _build_event(job: str, numbers: dict[str, Metadata]) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(get_maintenance_key(job), metadata=numbers)
+def build_maintenance_assets(naming: Naming) -> list[dg.AssetSpec]:
+    """Return the assets whose events say what the jobs did."""
+    return [
+        dg.AssetSpec(naming.build_upkeep_key(name), group_name=GROUP, kinds={"tideline"}, description=told)
+        for name, (_, told) in MAINTENANCE.items()
+    ]
+
+
+def _build_event(naming: Naming, job: str, numbers: dict[str, Metadata]) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(naming.build_upkeep_key(job), metadata=numbers)
 
 
 def _measure_store(store: "Hummock") -> dict[str, Metadata]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata
 from dagster_tideline.runs.event_throttle import EPOCHS
 from dagster_tideline.upkeep.maintenance import render_table
@@ -36,13 +37,13 @@ COLUMNS = (
 
 
 def build_overview(
-    version: Version, stored: StoredCatalog, now: float, instance: dg.DagsterInstance
+    version: Version, stored: StoredCatalog, now: float, instance: dg.DagsterInstance, naming: Naming
 ) -> dict[str, Metadata]:
     """Return where everything stands: numbers to plot, and the domains as a table, upstream ones first."""
     waiting = group_waits((*list_waits(version, stored, now), *list_quarantine_waits(version)), stored)
     standing = {one.name: one for one in list_statuses(version, stored, {}, now)}
     views = [one for one in standing.values() if one.kind == "materialized view"]
-    last = fetch_last_metrics(instance, [view.name for view in views])
+    last = fetch_last_metrics(instance, [view.name for view in views], naming)
     rows = []
     for name, domain in list_domains(stored).items():
         members = [standing[member] for member in domain.members if member in standing]
@@ -81,15 +82,19 @@ def build_overview(
     }
 
 
-def fetch_last_metrics(instance: dg.DagsterInstance, views: list[str]) -> Mapping[str, Mapping[str, float]]:
+def fetch_last_metrics(
+    instance: dg.DagsterInstance, views: list[str], naming: Naming
+) -> Mapping[str, Mapping[str, float]]:
     """Return the numbers of each view's newest event: of its last epoch, or of the last ones that were told of together."""
     found = {}
-    for record in instance.get_asset_records([dg.AssetKey(view) for view in views]):
+    for record in instance.get_asset_records(
+        naming.get_keys(view for view in views if naming.is_known(view))
+    ):
         entry = record.asset_entry.last_materialization_record
         event = None if entry is None else entry.asset_materialization
         if event is not None:
             numbers = {name: getattr(value, "value", None) for name, value in event.metadata.items()}
-            found[event.asset_key.to_user_string()] = {
+            found[naming.find_name(event.asset_key)] = {
                 name: value for name, value in numbers.items() if isinstance(value, int | float)
             }
     return found

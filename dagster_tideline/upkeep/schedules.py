@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from dagster_tideline.io.hummock_resource import HummockResource
-from dagster_tideline.upkeep.backfills import BACKFILL_PROGRESS, Progress, backfill_job, read_progress
-from dagster_tideline.upkeep.delta_tables import DELTA_UPKEEP, delta_upkeep_job
-from dagster_tideline.upkeep.freshness import FRESHNESS, freshness_job
+from dagster_tideline.naming import Naming
+from dagster_tideline.upkeep.backfills import BACKFILL_PROGRESS, Progress, build_backfill_job, read_progress
+from dagster_tideline.upkeep.delta_tables import DELTA_UPKEEP, build_delta_job
+from dagster_tideline.upkeep.freshness import FRESHNESS, build_freshness_job, look_at_freshness
 from dagster_tideline.upkeep.job_lock import has_last_failed, request_or_skip
 from dagster_tideline.upkeep.maintenance import (
     COMPACTION,
     EXPIRED_PINS,
     GARBAGE_COLLECTION,
     LOG_TRUNCATION,
-    MAINTENANCE_JOBS,
+    build_maintenance_jobs,
+    compact,
 )
 
 RUNNING = dg.DefaultScheduleStatus.RUNNING
@@ -25,7 +27,7 @@ FULL_TAG = "tideline/full"
 
 @dataclass(frozen=True)
 class JobTimes:
-    """When a job of maintenance runs, how it is configured then, and after how many seconds a run of it is named.
+    """When a job of maintenance runs, how its op is configured then, and after how many seconds a run of it is named.
 
     One with `tags` asks for its run also while others of the job are at work: it waits for its turn.
     """
@@ -46,7 +48,7 @@ SCHEDULES: dict[str, JobTimes] = {
         COMPACTION,
         "30 3 * * *",
         "Merges every table that was written to one sorted run.",
-        {"ops": {"compact": {"config": {"full": True, "sublevels": 2}}}},
+        {"full": True, "sublevels": 2},
         {FULL_TAG: "true"},
         long_seconds=7200.0,
     ),
@@ -73,21 +75,26 @@ SCHEDULES: dict[str, JobTimes] = {
 
 
 def build_schedules(
-    max_lag_seconds: float,
+    max_lag_seconds: float, jobs: Mapping[str, dg.JobDefinition] | None = None, naming: Naming | None = None
 ) -> Sequence[dg.ScheduleDefinition]:
-    """Return the schedules; the one of freshness fails where a view lags by more than `max_lag_seconds`."""
-    late = {"ops": {"look_at_freshness": {"config": {"max_lag_seconds": max_lag_seconds}}}}
-    plain = [
-        _build_schedule(name, times, late if times.job == FRESHNESS else times.config)
-        for name, times in SCHEDULES.items()
-    ]
-    return [*plain, _build_backfill_schedule()]
+    """Return the schedules of jobs; the one of freshness fails where a view lags by more than `max_lag_seconds`."""
+    jobs, naming = jobs or JOBS, naming or Naming()
+    late = {"max_lag_seconds": max_lag_seconds}
+    plain = []
+    for name, times in SCHEDULES.items():
+        config = late if times.job == FRESHNESS else times.config
+        op = naming.format_name((look_at_freshness if times.job == FRESHNESS else compact).__name__)
+        told = {"ops": {op: {"config": config}}} if config else {}
+        plain.append(_build_schedule(naming.format_name(name), times, jobs[times.job], told))
+    return [*plain, _build_backfill_schedule(jobs[BACKFILL_PROGRESS], naming)]
 
 
-def _build_schedule(name: str, times: JobTimes, config: Mapping[str, object]) -> dg.ScheduleDefinition:
+def _build_schedule(
+    name: str, times: JobTimes, job: dg.JobDefinition, config: Mapping[str, object]
+) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=name,
-        job=JOBS[times.job],
+        job=job,
         cron_schedule=times.cron,
         default_status=RUNNING,
         description=times.description,
@@ -95,7 +102,7 @@ def _build_schedule(name: str, times: JobTimes, config: Mapping[str, object]) ->
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         return request_or_skip(
             context.instance,
-            times.job,
+            job.name,
             time.time(),
             run_config=config,
             tags=times.tags,
@@ -105,24 +112,25 @@ def _build_schedule(name: str, times: JobTimes, config: Mapping[str, object]) ->
     return tick
 
 
-def _build_backfill_schedule() -> dg.ScheduleDefinition:
+def _build_backfill_schedule(job: dg.JobDefinition, naming: Naming) -> dg.ScheduleDefinition:
     """Return the schedule of progress; it asks for a run where a backfill has moved since it asked for the last one."""
     told: dict[str, Progress] = {}
 
     @dg.schedule(
-        name="backfill_schedule",
-        job=backfill_job,
+        name=naming.format_name("backfill_schedule"),
+        job=job,
         cron_schedule="* * * * *",
         default_status=RUNNING,
         description="Tells how far the views are that are built step by step.",
     )
+    @naming.bind
     def tick(
         context: dg.ScheduleEvaluationContext, hummock: HummockResource
     ) -> dg.RunRequest | dg.SkipReason:
         now = read_progress(hummock.open_cached().refresh())
-        if now == told and not has_last_failed(context.instance, BACKFILL_PROGRESS):
+        if now == told and not has_last_failed(context.instance, job.name):
             return dg.SkipReason("no view is under construction, or none has moved on since it was told of")
-        answer = request_or_skip(context.instance, BACKFILL_PROGRESS, time.time(), long_seconds=120.0)
+        answer = request_or_skip(context.instance, job.name, time.time(), long_seconds=120.0)
         if isinstance(answer, dg.RunRequest):
             told.clear()
             told.update(now)
@@ -131,10 +139,15 @@ def _build_backfill_schedule() -> dg.ScheduleDefinition:
     return tick
 
 
-JOBS = {
-    **MAINTENANCE_JOBS,
-    DELTA_UPKEEP: delta_upkeep_job,
-    FRESHNESS: freshness_job,
-    BACKFILL_PROGRESS: backfill_job,
-}
-"""All jobs of maintenance by name."""
+def build_jobs(naming: Naming) -> dict[str, dg.JobDefinition]:
+    """Return all jobs of maintenance by the name of their kind."""
+    return {
+        **build_maintenance_jobs(naming),
+        DELTA_UPKEEP: build_delta_job(naming),
+        FRESHNESS: build_freshness_job(naming),
+        BACKFILL_PROGRESS: build_backfill_job(naming),
+    }
+
+
+JOBS = build_jobs(Naming())
+"""Those of a store whose assets are called as its tables and views."""

@@ -5,11 +5,11 @@ The verbs in one place; what they raise stands with each of them (`store.py`).
 >>> store = Hummock.open(f"{folder}/verbs")
 >>> schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
 >>> orders = store.create_table("orders", schema, primary_key=["id"])
->>> first = store.ingest_batch({orders: Put(pa.to_table({"id": [1, 2], "item": ["tea", "milk"]}))})
+>>> first = store.ingest_batch({orders: Put(pa.table({"id": [1, 2], "item": ["tea", "milk"]}))})
 >>> with store.epoch() as batch:  # gathered, and committed at the end of the block
-...     batch.put(orders, pa.to_table({"id": [1, 3], "item": ["coffee", "bread"]}))
-...     batch.delete(orders, pa.to_table({"id": [2]}))
->>> store.multi_get(orders, pa.to_table({"id": [3, 2, 1]})).column("item").to_pylist()
+...     batch.put(orders, pa.table({"id": [1, 3], "item": ["coffee", "bread"]}))
+...     batch.delete(orders, pa.table({"id": [2]}))
+>>> store.multi_get(orders, pa.table({"id": [3, 2, 1]})).column("item").to_pylist()
 ['bread', None, 'coffee']
 >>> [row["item"] for rows in store.iter(orders) for row in rows.to_pylist()]
 ['coffee', 'bread']

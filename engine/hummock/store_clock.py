@@ -48,11 +48,6 @@ class StoreClock(Clock):
         own, theirs = self._read_both()
         return own if theirs is None or abs(own - theirs) <= AGREE_SECONDS else theirs
 
-    def measure_skew(self) -> float:
-        """Return by how many seconds the machine's clock is before the object store's; 0 if it does not tell."""
-        own, theirs = self._read_both()
-        return 0.0 if theirs is None else own - theirs
-
     def monotonic(self) -> float:
         """Return seconds that only grow."""
         return self._own.monotonic()

@@ -57,7 +57,7 @@ def find_bound_move(node: DynamicFilter, old: int | None, new: int | None) -> Bo
     >>> from engine.sql.plan import Scan
     >>> node = DynamicFilter(Scan("t", (), (), ()), "n", (), ">")
     >>> find_bound_move(node, 5, 8)
-    Crossing(numbers=(6, 8), weight=-1)
+    BoundMove(numbers=(6, 8), weight=-1)
     """
     first, last = compute_threshold(node, old), compute_threshold(node, new)
     if first == last:

@@ -7,7 +7,7 @@ itself (an expression that `arrow_expressions` does not know) it leaves to Spark
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -279,10 +279,14 @@ Rows = DataFrame | Flow
 """What operators work on."""
 
 
-def compute(rows: Rows, items: Sequence[Item]) -> Rows:
-    """Return the items over each row, on Arrow if all of them can be."""
+def compute(rows: Rows, items: Sequence[Item], kept: Collection[str] = ()) -> Rows:
+    """Return the items over each row, on Arrow if all of them can be; Spark writes those that are `kept` out nowhere else."""
     found = rows.compute_items(items) if isinstance(rows, Flow) else None
-    return as_frame(rows).selectExpr(*map(_render_item, items)) if found is None else found
+    if found is not None:
+        return found
+    return as_frame(rows).selectExpr(
+        *(_kept(item) if item[0] in kept else _render_item(item) for item in items)
+    )
 
 
 def append_columns(rows: Rows, *items: Item) -> Rows:
@@ -295,6 +299,12 @@ def keep(rows: Rows, condition: Expr) -> Rows:
     """Return the rows for which the condition is true, on Arrow if it can be."""
     found = rows.keep_rows(condition) if isinstance(rows, Flow) else None
     return as_frame(rows).where(render_spark_sql(condition)) if found is None else found
+
+
+def _kept(item: Item) -> str:
+    """Return an item that no rule of Spark's puts for its column: it counts as one that differs from task to task."""
+    name, expr = item
+    return f"IF(spark_partition_id() < 0, NULL, {render_spark_sql(expr)}) AS {quote(name)}"
 
 
 def _render_item(item: Item) -> str:

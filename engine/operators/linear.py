@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from engine.operators.flow import Rows, compute, keep
+from engine.operators.inlined_size import list_large_items
 from engine.sql.expression.template import as_columns
 from engine.sql.plan import Filter, Project
 
@@ -18,4 +19,4 @@ def filter_rows(node: Filter, frame: Rows) -> Rows:
 
 def project(node: Project, frame: Rows, *carried: str) -> Rows:
     """Return the projection's items over `frame`, and after them the `carried` columns."""
-    return compute(frame, [*node.items, *as_columns(carried)])
+    return compute(frame, [*node.items, *as_columns(carried)], list_large_items(node))

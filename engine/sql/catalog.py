@@ -159,6 +159,11 @@ def watermark_name(table: str) -> str:
     return f"_watermark_{table}"
 
 
+def sequences_name(table: str) -> str:
+    """Return the name of the relation in which the sequences stand that a table has taken."""
+    return f"_sequence_{table}"
+
+
 def build_watermark_relation(relation: Relation) -> Relation | None:
     """Return the relation of a table's watermark, None if it has none: one row, from the first row in time on."""
     if relation.watermark is None:

@@ -58,7 +58,7 @@ def match_columns(wanted: Iterable[str], given: Sequence[str]) -> ColumnMatch:
     """Find each wanted column among given names: the same name, else the one that differs in case alone.
 
     >>> match_columns(["id", "v", "w"], ["ID", "v", "V", "W", "w", "x", "x"])
-    Matched(found={'id': 0, 'v': 1, 'w': 4}, twice={})
+    ColumnMatch(found={'id': 0, 'v': 1, 'w': 4}, twice={})
     >>> match_columns(["id"], ["Id", "ID"]).describe_ambiguity()
     'id as Id and as ID'
     """

@@ -126,7 +126,7 @@ def test_a_name_is_one_connectors(journal: sqlite3.Connection) -> None:
         name = "landing"
 
     registry.register(JournalConnector())
-    with pytest.raises(SourceError, match="landing_connector's already"):
+    with pytest.raises(SourceError, match="landing\.connector's already"):
         registry.register(Other())
 
 

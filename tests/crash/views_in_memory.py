@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from engine.hummock import Delete, Hummock, Put
-from engine.hummock.clock import ManualClock
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.epochs.content import Content
 from engine.runtime.domains.flush import FlushRun
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import START, World
 from tests.crash.reference import ReferenceExecutor

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.hummock import Hummock
-from engine.hummock.clock import ManualClock
 from engine.hummock.object_store import ObjectStore
-from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore
+from engine.testing.faulty import FaultPlan, FaultyObjectStore
+from engine.testing.manual_clock import ManualClock
 
 
 @dataclass

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.hummock import Delete, Hummock, Put, Table
-from engine.hummock.clock import ManualClock
 from engine.hummock.compaction import WRITE_STOP_RUNS
 from engine.hummock.compaction.task import list_live_runs
 from engine.hummock.compaction.worker import CompactionWorker
+from engine.testing.manual_clock import ManualClock
 from tests.hummock.conftest import content, keys, rows
 
 EPOCH_SECONDS = 1.0

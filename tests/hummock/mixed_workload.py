@@ -31,12 +31,12 @@ from engine.errors import (
     UnknownTable,
 )
 from engine.hummock import Commit, Delete, Hummock, Put, Table
-from engine.hummock.clock import ManualClock
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
 from engine.hummock.object_store import ObjectStore
-from engine.hummock.object_store.faulty import Crashed, FaultyObjectStore
-from engine.hummock.object_store.memory import MemoryObjectStore
+from engine.testing.faulty import Crashed, FaultyObjectStore
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
 from tests.hummock.dated import DatedObjectStore
 from tests.hummock.faulty_process import Process, Shared

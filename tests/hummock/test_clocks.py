@@ -11,13 +11,14 @@ import pytest
 
 from engine.errors import InvariantViolation
 from engine.hummock import Commit, Hummock, Put, SstInfo
-from engine.hummock.clock import Clock, ManualClock
+from engine.hummock.clock import Clock
 from engine.hummock.compaction.lease import LEASE_SECONDS, grant_lease
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import COUNTER_BITS, epoch_at, seconds_of
 from engine.hummock.object_store.local import LocalObjectStore
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.hummock.store_clock import AGREE_SECONDS, LOOK_AGAIN_SECONDS, StoreClock
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, rows
 
 HOUR, DAY, YEAR = 3600.0, 86400.0, 365 * 86400.0
@@ -278,7 +279,7 @@ def test_a_clock_that_is_wrong_is_told_of_once(
     world: ManualClock, objects: MemoryObjectStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = StoreClock(WrongClock(world, DAY), objects)
-    assert [clock() for _ in range(3)] and clock.measure_skew() == DAY
+    assert all(clock() for _ in range(3))
     assert [record.message for record in caplog.records if "ahead of the object store" in record.message]
     assert len(caplog.records) == 1
 

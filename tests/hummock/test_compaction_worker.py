@@ -12,7 +12,6 @@ import pytest
 
 from engine.errors import WriteStopped
 from engine.hummock import Commit, Hummock, Put
-from engine.hummock.clock import ManualClock
 from engine.hummock.compaction import Merge
 from engine.hummock.compaction.lease import LEASE_SECONDS, find_lease, grant_lease, is_free
 from engine.hummock.compaction.task import list_live_runs
@@ -20,6 +19,7 @@ from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
 from engine.hummock.writes import write_stop
+from engine.testing.manual_clock import ManualClock
 from tests.hummock.apart import Apart
 from tests.hummock.conftest import SCHEMA, content, rows
 

@@ -8,9 +8,9 @@ import pytest
 
 from engine.errors import CommitTimeout, CommitUncertain, Unavailable
 from engine.hummock import Hummock, Put
-from engine.hummock.clock import ManualClock
-from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore, RequestFault
-from engine.hummock.object_store.memory import MemoryObjectStore
+from engine.testing.faulty import FaultPlan, FaultyObjectStore, RequestFault
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.mixed_workload import run_seed
 

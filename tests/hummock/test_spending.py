@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from engine.hummock import Hummock, Put
 from engine.hummock.metrics import REQUESTS, Counters
 from engine.hummock.monitoring.prices import DOLLARS_BY_REQUEST, Spending, calculate_dollars
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.session import Session
+from engine.testing.memory import MemoryObjectStore
 
 
 def test_every_kind_of_request_has_a_price() -> None:

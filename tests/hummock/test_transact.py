@@ -8,10 +8,10 @@ import pytest
 
 from engine.errors import Conflict, GroundLost, SourceError, UnknownTable, WriteStopped
 from engine.hummock import Commit, Hummock
-from engine.hummock.clock import ManualClock
 from engine.hummock.manifests.preconditions import require
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.hummock.transact import RetryPolicy, commit_once, commit_with_retry
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 
 
 class Moved(Conflict):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from engine.hummock.object_store import ObjectInfo, memory
-from engine.hummock.object_store.faulty import Crashed as Crash
+from engine.hummock.object_store import ObjectInfo
+from engine.testing import memory
+from engine.testing.faulty import Crashed as Crash
 
 __all__ = ["Crash", "DyingClient", "MemoryObjectStore"]
 

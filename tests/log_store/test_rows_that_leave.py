@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.hummock import Hummock
-from engine.hummock.clock import ManualClock
 from engine.log_store.changes import DELETE, INSERT
 from engine.log_store.sink import SinkLogStore, VnodeGroup, attach
 from engine.session import Session
+from engine.testing.manual_clock import ManualClock
 from tests.hummock.dated import TimedObjectStore
 from tests.runtime.clock.worlds import moving
 

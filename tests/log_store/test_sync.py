@@ -81,7 +81,7 @@ def test_a_barrier_goes_before_all_that_waits(open_log) -> None:
     log.put(chunk(1, 2))
     log.put(watermark(1))
     barrier = Barrier(epoch, epoch + 1, "barrier")
-    assert log.barrier(barrier) is None
+    assert log.put_barrier(barrier) is None
     log.put(chunk(3))
     assert log.read(timeout=0) == barrier
     assert drained(log) == ["row 1", "row 2", "watermark 1", "row 3"]
@@ -93,7 +93,7 @@ def test_a_stream_begins_with_its_initial_barrier_and_epochs_rise(open_log) -> N
         log.put(chunk(1))
     epoch = started(store, log)
     with pytest.raises(LogStoreError, match="does not rise"):
-        log.barrier(Barrier(epoch - 1, epoch))
+        log.put_barrier(Barrier(epoch - 1, epoch))
 
 
 def test_a_full_buffer_becomes_references_and_memory_stays_bounded(open_log) -> None:
@@ -147,7 +147,7 @@ def test_what_was_read_before_its_checkpoint_is_never_written(open_log) -> None:
     epoch = started(store, log)
     log.put(chunk(1))
     log.read(timeout=0)
-    part = log.barrier(Barrier(epoch, epoch + 1))
+    part = log.put_barrier(Barrier(epoch, epoch + 1))
     assert part is not None and part.writes == {}
 
 
@@ -170,9 +170,9 @@ def test_a_paused_log_store_hands_on_barriers_only(open_log) -> None:
     epoch = started(store, log)
     log.put(chunk(1))
     pause = Barrier(epoch, epoch + 1, "barrier", "pause")
-    log.barrier(pause)
+    log.put_barrier(pause)
     assert log.read(timeout=0) == pause and log.read(timeout=0) is None
-    log.barrier(Barrier(epoch + 1, epoch + 2, "barrier", "resume"))
+    log.put_barrier(Barrier(epoch + 1, epoch + 2, "barrier", "resume"))
     assert log.read(timeout=0) == Barrier(epoch + 1, epoch + 2, "barrier", "resume")
     assert drained(log) == ["row 1"]
 
@@ -329,12 +329,12 @@ def test_a_producer_and_a_consumer_run_in_threads_of_their_own(open_log) -> None
         for i in range(200):
             log.put(chunk(i, width=50))
             if i % 20 == 19:
-                part = log.barrier(Barrier(at, at + 1))
+                part = log.put_barrier(Barrier(at, at + 1))
                 assert part is not None
                 store.commit(Commit(writes=part.writes))
-                log.committed(part)
+                log.record_commit(part)
                 at += 1
-        log.barrier(Barrier(at, at + 1, "barrier", "stop"))
+        log.put_barrier(Barrier(at, at + 1, "barrier", "stop"))
 
     found: list[str] = []
     barriers = kept = 0

@@ -20,8 +20,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.hummock.clock import ManualClock
 from engine.session import Session
+from engine.testing.manual_clock import ManualClock
 from tests.oracle.batch import assert_equal, content, duckdb_over
 from tests.oracle.random_conditions import Columns
 from tests.oracle.random_queries import Query, QueryMaker

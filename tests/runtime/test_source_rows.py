@@ -178,5 +178,7 @@ def test_what_was_loaded_for_a_view_of_another_name_is_let_go_of(session: Sessio
 
 
 def test_a_session_alone_has_who_reads_sources() -> None:
-    text = "import engine.session; from engine.runtime.source_rows import source_reader; source_reader()"
+    text = (
+        "import engine.session; from engine.runtime.source_rows import get_source_reader; get_source_reader()"
+    )
     subprocess.run([sys.executable, "-c", text], check=True)

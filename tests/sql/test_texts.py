@@ -12,7 +12,15 @@ import engine
 
 ROOT = Path(engine.__file__).parent
 WATCHED = ("sql", "operators", "runtime", "backfill")
-PARSERS = ("parse_one", "parse", "tokenize", "parsed", "Tokenizer")
+PARSERS = (
+    "parse_one",
+    "tokenize",
+    "parse_statement",
+    "parse_exactly",
+    "parse_tree",
+    "parse_json",
+    "Tokenizer",
+)
 
 STATEMENTS = "reads a statement as a user wrote it, or the place of a word in it"
 TRANSLATES = "translates what sqlglot has parsed, before it is bound: patterns, numbers and texts of a dialect's literals"
@@ -37,6 +45,12 @@ EXPECTED = {
     "sql/parsing/statement_errors.py": STATEMENTS,
     "sql/parsing/location.py": STATEMENTS,
     "sql/parsing/names.py": STATEMENTS,
+    "sql/expression/parser.py": "the parser of expressions",
+    "sql/statements/ddl/create.py": STATEMENTS,
+    "sql/statements/options/explain_options.py": STATEMENTS,
+    "sql/statements/risingwave_text.py": STATEMENTS,
+    "runtime/statements/session/prepared_statements.py": STATEMENTS,
+    "runtime/statements/alter/rename.py": "writes another name of a relation into a statement",
     "sql/batch/ad_hoc.py": "parses the statement of a plain view",
     "sql/bind/from_items.py": "parses the statement of a plain view",
     "runtime/reads/datasource.py": "parses the query that a reader asks for",

@@ -1,7 +1,7 @@
 """A Delta column's values in the type of a table's column: fields by their names, and what was made wider where it fits.
 
-A table keeps the types that it was made with. Fields that a struct has besides are left out; a value of a wider type is taken if
-it comes back from the narrower one as it was.
+A table keeps the types that it was made with. Fields that a struct has besides are left out. What a value of a wider type becomes
+stands in the table of conversions: it is taken if the narrower type has that very value, a DOUBLE as the nearest FLOAT.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from engine.connectors.delta.types import DeltaColumn, find_field, to_sql_type
 from engine.jsonb.kinds import split_types
 from engine.sql.expression.spark_sql import quote, quote_text
-from engine.sql.typing.types import decimal_digits, element_type, field_names, field_type, quote_type
+from engine.sql.typing.conversions import ConversionVerdict, classify_conversion
+from engine.sql.typing.types import (
+    decimal_digits,
+    element_type,
+    field_names,
+    field_type,
+    quote_type,
+    to_arrow,
+)
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
@@ -68,10 +76,14 @@ def _match_part(value: str, kind: str, given: Any, path: str, depth: int) -> _Ma
     if isinstance(given, str):
         if theirs is None or not _is_wider(theirs, kind):
             return None
-        narrow = f"try_cast({value} AS {kind})"
-        return _MatchedPart(
-            narrow, f"NOT (CAST({narrow} AS {theirs}) <=> {value})", (), (f"{path} {theirs}",)
-        )
+        narrow, wider = f"try_cast({value} AS {kind})", (f"{path} {theirs}",)
+        match classify_conversion(to_arrow(theirs), to_arrow(kind)):
+            case ConversionVerdict.REFUSED:
+                return None
+            case ConversionVerdict.NEAREST:
+                beyond = f"abs({value}) <> double('Infinity') AND abs({narrow}) = double('Infinity')"
+                return _MatchedPart(narrow, beyond, (), wider)
+        return _MatchedPart(narrow, f"NOT (CAST({narrow} AS {theirs}) <=> {value})", (), wider)
     nested = {"array": _match_array, "map": _match_map, "struct": _match_struct}.get(given["type"])
     return None if nested is None else nested(value, kind, given, path, depth)
 

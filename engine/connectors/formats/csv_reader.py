@@ -14,7 +14,14 @@ import pyarrow.csv as pacsv
 from engine.arrow import Column, build_arrow_table
 from engine.connectors.formats.csv_dialect import CsvDialect, FoldedBlocks
 from engine.connectors.formats.csv_records import NEWLINE, WRONG_QUOTE, CsvRecords, find_records
-from engine.connectors.formats.file_format import BadLine, FileOptions, FileRows, MalformedFile, format_raw
+from engine.connectors.formats.file_format import (
+    OTHER_ENCODING,
+    BadLine,
+    FileOptions,
+    FileRows,
+    MalformedFile,
+    format_raw,
+)
 from engine.connectors.formats.read_limits import SETTING, ReadLimits, format_bytes
 from engine.connectors.formats.text_blocks import CR, CRLF, TextBlocks
 
@@ -37,7 +44,7 @@ class _CsvLayout:
         """Return why a line is no text."""
         if self.options.encoding is not None:
             return f"the line is not {self.options.encoding}"
-        return f"the line is not UTF-8: it holds the byte {byte:#04x}"
+        return f"the line is not UTF-8: it holds the byte {byte:#04x}; {OTHER_ENCODING}"
 
 
 def read_csv(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:
@@ -115,7 +122,7 @@ def _parse_header(raw: bytes, line: int, dialect: CsvDialect, options: FileOptio
         if options.encoding is not None:
             raise MalformedFile(f"the file is not {options.encoding} (line {line})") from None
         raise MalformedFile(
-            f"the file is not UTF-8: line {line} holds the byte {raw[error.start]:#04x}"
+            f"the file is not UTF-8: line {line} holds the byte {raw[error.start]:#04x}; {OTHER_ENCODING}"
         ) from None
 
 

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from engine.sql.column_names import RESERVED
 
 CHANGE = f"{RESERVED}change"
 """The column of the word that says what a change does to its row: no column of a table has this name."""
+SEQUENCE = f"{RESERVED}sequence"
+"""The column of what orders the changes of a key, where it stands in the envelope: no column of a table has this name."""
 ENVELOPES = ("debezium",)
+_ORDERS = ("ts_ms", "ts_us", "ts_ns")
+_ORDERS_BELOW = ("source.", "transaction.")
 _COMES, _GOES = ("c", "r", "u"), "d"
 
 
 class DebeziumChange(NamedTuple):
-    """A row, and the word for what is done to it."""
+    """A row, the word for what is done to it, and what the envelope tells of the change."""
 
     row: dict[str, Any]
     word: str
+    envelope: Mapping[str, Any]
+
+    def at(self, path: str) -> Any:
+        """Return what stands in the envelope at a dotted path, None where nothing does."""
+        found: Any = self.envelope
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+
+def is_order(path: str) -> bool:
+    """Tell whether a dotted path is that of something in an envelope that may order changes."""
+    return path in _ORDERS or any(path.startswith(whole) and path != whole for whole in _ORDERS_BELOW)
 
 
 def parse_change(value: dict[str, Any]) -> DebeziumChange | str | None:
@@ -33,4 +51,4 @@ def parse_change(value: dict[str, Any]) -> DebeziumChange | str | None:
     row = payload.get(side)
     if not isinstance(row, dict):
         return f'the change "{operation}" of Debezium has no {side}: let the table tell whole rows (REPLICA IDENTITY FULL)'
-    return DebeziumChange(row, "delete" if operation == _GOES else "upsert")
+    return DebeziumChange(row, "delete" if operation == _GOES else "upsert", payload)

@@ -31,6 +31,8 @@ Codec = Literal["gzip", "zstd", "bz2"]
 CODECS: Mapping[str, Codec] = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}
 """How text files are compressed as a whole, by the suffix behind that of their format."""
 LONGEST_RAW = 10_000
+OTHER_ENCODING = "if it is in another encoding, give its table the option encoding"
+"""What to do about text that is not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class FileOptions:
     process beside this one, but here, with `row_groups`: some, or () for all of them. Of `documents`, which are json or jsonb,
     each value of a JSON file is kept as the JSON that it is. `quote` and `escape` are of CSV, "" for none; `fields` are the
     names of its fields where it has no header. `encoding` is of text, None for UTF-8. `json` is how values follow each other,
-    None where the file shows it; `envelope` what rows lie in.
+    None where the file shows it; `envelope` what rows lie in, and `order` where in that stands what orders the changes of a key.
     """
 
     format: str | None = None
@@ -93,6 +95,7 @@ class FileOptions:
     encoding: str | None = None
     json: str | None = None
     envelope: str | None = None
+    order: str | None = None
 
     def locate_columns(self, names: Sequence[str], what: str) -> list[int]:
         """Return which columns of a file are read; raises MalformedFile for one that is asked for and stands there twice.

@@ -15,42 +15,33 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from engine.connectors.formats.debezium import CHANGE, DebeziumChange, parse_change
-from engine.connectors.formats.file_format import BadLine, FileOptions, FileRows, MalformedFile, format_raw
+from engine.connectors.formats.debezium import CHANGE, SEQUENCE, DebeziumChange, parse_change
+from engine.connectors.formats.file_format import (
+    OTHER_ENCODING,
+    BadLine,
+    FileOptions,
+    FileRows,
+    MalformedFile,
+    format_raw,
+)
 from engine.connectors.formats.read_limits import SETTING, ReadLimits, format_bytes
 from engine.connectors.formats.text_blocks import TextBlocks
 from engine.sql.column_names import ColumnMatch, match_columns
-from engine.sql.typing.json_values import RawNumber, format_json
+from engine.sql.typing.json_values import DECODER, format_json, names_of, object_of
 
 ITEMS_AT_ONCE = 10_000
 _SHOWN_NAMES = 20
 _MOST_NAMES = _MOST_SHAPES = 1000
 _SPACE = " \t\n\r"
 _SEPARATOR = "\x1e"
-_NO_COLUMN = {CHANGE}
+_NO_COLUMN = {CHANGE, SEQUENCE}
 _NO_OBJECT = "not a JSON object"
 _HALF_PAIR = "not JSON: it holds half of a surrogate pair"
 _TOO_DEEP = "not JSON that is read: lists or objects stand in each other too deep"
 
 
-class _DuplicateKeys(dict[str, Any]):
-    """An object in which a name stands twice; `names` are all of them."""
-
-    names: tuple[str, ...]
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    twice = _DuplicateKeys(found)
-    twice.names = tuple(name for name, _ in pairs)
-    return twice
-
-
 # Numbers stay texts; where lists and objects are written out again, they are told from texts.
-_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, object_pairs_hook=_build_object)
-_NESTED_DECODER = json.JSONDecoder(parse_float=RawNumber, parse_int=RawNumber)
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, object_pairs_hook=object_of)
 
 
 @dataclass(frozen=True)
@@ -157,7 +148,8 @@ def _parse_line(line: int, raw: bytes, options: FileOptions, limits: ReadLimits)
     except UnicodeDecodeError as error:
         if options.encoding is not None:
             return _JsonItem(line, raw, f"the line is not {options.encoding}")
-        return _JsonItem(line, raw, f"the line is not UTF-8: it holds the byte {raw[error.start]:#04x}")
+        byte = raw[error.start]
+        return _JsonItem(line, raw, f"the line is not UTF-8: it holds the byte {byte:#04x}; {OTHER_ENCODING}")
     except RecursionError:
         return _JsonItem(line, raw, _TOO_DEEP)
     except ValueError as error:
@@ -274,7 +266,8 @@ class _JsonCursor:
             text = self._decode.decode(block, final=self._ended)
         except UnicodeDecodeError as error:
             line = self._line + self._text.count("\n") + block.count(b"\n", 0, error.start)
-            raise MalformedFile(f"the file is not UTF-8: line {line} holds no UTF-8") from None
+            told = f"the file is not UTF-8: line {line} holds no UTF-8; {OTHER_ENCODING}"
+            raise MalformedFile(told) from None
         self._line += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :] + text, 0
         return not self._ended
@@ -327,7 +320,7 @@ class _KeyMatcher:
     """
 
     def __init__(self, options: FileOptions) -> None:
-        self._wanted, self.envelope = options.wanted, options.envelope
+        self._wanted, self.envelope, self.order = options.wanted, options.envelope, options.order
         self.documents = options.documents if options.envelope is None else frozenset[str]()
         self._known: dict[tuple[str, ...], ColumnMatch] = {}
 
@@ -352,7 +345,10 @@ def _read_row(item: _JsonItem, keys: _KeyMatcher, seen: dict[str, None]) -> dict
     if not isinstance(change, DebeziumChange):
         return change
     row = _read_columns(change.row, item.raw, keys, seen)
-    return row if isinstance(row, str) else row | {CHANGE: change.word}
+    if isinstance(row, str):
+        return row
+    order = {} if keys.order is None else {SEQUENCE: change.at(keys.order)}
+    return row | {CHANGE: change.word} | order
 
 
 def _read_columns(
@@ -362,7 +358,7 @@ def _read_columns(
 
     Names in it that are no columns are added to those that were `seen`.
     """
-    names = item.names if isinstance(item, _DuplicateKeys) else tuple(item)
+    names = names_of(item)
     found = keys.match(names)
     if found.twice:
         return f"the object names {found.describe_ambiguity()}"
@@ -370,7 +366,7 @@ def _read_columns(
     nested = [name for name, value in row.items() if _is_kept_json(value, name in keys.documents)]
     try:
         if nested:
-            numbers = _decode_text(_NESTED_DECODER, raw)
+            numbers = _decode_text(DECODER, raw)
             if keys.envelope is not None and isinstance(change := parse_change(numbers), DebeziumChange):
                 numbers = change.row
             row |= {name: format_json(numbers[names[found.found[name]]]) for name in nested}

@@ -9,7 +9,13 @@ import numpy as np
 
 from engine.connectors.formats.file_format import MalformedFile
 
-UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WIDE = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Encodings by the marks that files in them begin with, the longer ones first."""
 LF, CRLF, CR = 0, 1, 2
 """What a newline of a block was in the file."""
 _NEWLINE, _RETURN = ord("\n"), ord("\r")
@@ -29,7 +35,7 @@ class TextBlocks:
         self.breaks = np.zeros(0, np.uint8)
 
     def read_block(self) -> bytes:
-        """Return the next block, b"" at the end; the last one ends with a newline. Raises MalformedFile for UTF-16."""
+        """Return the next block, b"" at the end; the last one ends with a newline. Raises MalformedFile for UTF-16 and UTF-32."""
         while not self._ended:
             data = self._held + self._read_raw()
             self._held = b""
@@ -52,8 +58,9 @@ class TextBlocks:
         if self._begun:
             return data
         self._begun = True
-        if data[:2] in UTF16:
-            raise MalformedFile("the file is UTF-16: write it as UTF-8")
+        if (wide := _wide_encoding(data)) is not None:
+            told = f"the file is {wide.upper()[:6]}: give its table the option encoding = '{wide}', or write it as UTF-8"
+            raise MalformedFile(told)
         return data.removeprefix(codecs.BOM_UTF8)
 
     def _trim_long_line(self, data: bytes) -> bytes:
@@ -65,6 +72,17 @@ class TextBlocks:
             data, head = data[:room] + data[head:], room
         self._line = self._line + head if newline < 0 else len(data) - data.rfind(b"\n") - 1
         return data
+
+
+def _wide_encoding(data: bytes) -> str | None:
+    """Return the encoding of a text whose characters have two or four bytes, by its mark or the zeros in its first ones."""
+    marked = next((name for mark, name in _WIDE.items() if data.startswith(mark)), None)
+    if marked is not None or len(data) < 4:
+        return marked
+    zeros = [byte == 0 for byte in data[:4]]
+    if zeros == [False, True, False, True]:
+        return "utf-16-le"
+    return "utf-16-be" if zeros == [True, False, True, False] else None
 
 
 def _find_breaks(data: bytes) -> np.ndarray:

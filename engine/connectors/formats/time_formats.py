@@ -1,20 +1,38 @@
-"""Dates and times that files write in a form of their own: a format in the words of strptime, or a count since 1970."""
+"""Dates and times that files write in a form of their own: a format in the words of strptime, or a count since 1970.
+
+A TIME is counted since midnight.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import choose_values, repeat_value
-from engine.sql.typing.column_conversion import convert_to_type
+from engine.sql.typing.column_conversion import Reads, convert_to_type
 
 COUNTS: Mapping[str, int] = {"epoch": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 """The words for a count since 1970, and how many microseconds one is."""
 DAYS = "epoch_days"
+OF_DAY: Mapping[str, int] = {
+    "since_midnight": 1_000_000,
+    "since_midnight_ms": 1_000,
+    "since_midnight_us": 1,
+}
+"""The words for a count of a TIME."""
+Of = Literal["date", "timestamp", "time"]
+FORMAT_OPTIONS: Mapping[str, Of] = {
+    "date_format": "date",
+    "timestamp_format": "timestamp",
+    "time_format": "time",
+}
+"""The options that say how values of a type are written."""
+AS_SHOWN: Mapping[Of, str] = {"date": "%d/%m/%Y", "timestamp": "%d/%m/%Y %H:%M", "time": "%H:%M"}
+_WORDS: Mapping[Of, tuple[str, ...]] = {"date": (DAYS,), "timestamp": (*COUNTS,), "time": (*OF_DAY,)}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LONG_MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -41,22 +59,50 @@ _OF_TIME = {"H", "I", "M", "S", "f", "p"}
 _DAYS_KNOWN = (-719_162, 2_932_896)
 _MICROS_KNOWN = (_DAYS_KNOWN[0] * 86_400_000_000, (_DAYS_KNOWN[1] + 1) * 86_400_000_000 - 1)
 """The days, and microseconds, of the years 1 to 9999."""
-_AS_SHOWN = "%d/%m/%Y %H:%M"
+_MICROS_OF_A_DAY = 86_400_000_000
 
 
-def validate_format(text: str, *, of_date: bool) -> str | None:
+class Formats(NamedTuple):
+    """How dates and times are written in texts, whole columns and parts of nested ones; None is as ISO 8601 has them."""
+
+    date: str | None = None
+    timestamp: str | None = None
+    time: str | None = None
+
+    @property
+    def reads(self) -> Reads | None:
+        """What gives texts of a type as ISO 8601 has them, None where each is written so."""
+        return self._in_iso if any(self) else None
+
+    def _in_iso(self, texts: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+        of = _of(kind)
+        format = None if of is None else getattr(self, of)
+        return texts if format is None else convert_to_iso(texts, format, kind)
+
+
+def _of(kind: pa.DataType) -> Of | None:
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return "date" if pa.types.is_date(kind) else "time" if pa.types.is_time(kind) else None
+
+
+def validate_format(text: str, of: Of) -> str | None:
     """Return why a text is no format of dates or of times, None if it is one."""
-    if text in ((DAYS,) if of_date else COUNTS):
+    if text in _WORDS[of]:
         return None
     found = re.findall(r"%(.?)", text)
-    unknown = next((part for part in found if part not in _PARTS), None)
+    known = [part for part in _PARTS if of != "time" or part in _OF_TIME or part == "%"]
+    unknown = next((part for part in found if part not in known), None)
     if unknown is not None:
-        return f"%{unknown} is none of {', '.join('%' + part for part in _PARTS)}"
+        return f"%{unknown} is none of {', '.join('%' + part for part in known)}"
     parts = [part for part in found if part != "%"]
     if len(set(parts)) < len(parts):
         return "it has a part twice"
-    if len({"Y", "y"} & set(parts)) != 1 or len({"m", "b", "B"} & set(parts)) != 1 or "d" not in parts:
-        return f"it has to tell the year, the month and the day once, as {_AS_SHOWN[:8] if of_date else _AS_SHOWN}"
+    told = set(parts)
+    if of == "time" and not told & {"H", "I"}:
+        return f"it has to tell the hour, as {AS_SHOWN[of]}"
+    if of != "time" and (len({"Y", "y"} & told) != 1 or len({"m", "b", "B"} & told) != 1 or "d" not in parts):
+        return f"it has to tell the year, the month and the day once, as {AS_SHOWN[of]}"
     if len({"H", "I"} & set(parts)) == 2 or ("I" in parts) != ("p" in parts):
         return "hours are %H, or %I with %p"
     return None
@@ -65,10 +111,13 @@ def validate_format(text: str, *, of_date: bool) -> str | None:
 def convert_to_iso(values: pa.Array[Any], format: str, kind: pa.DataType) -> pa.Array[Any]:
     """Return texts in a format as values, or as texts that ISO 8601 has; what does not fit it is a text that is no time."""
     texts = pc.utf8_trim_whitespace(values.cast(pa.string()))
-    if format == DAYS or format in COUNTS:
+    if format == DAYS or format in COUNTS or format in OF_DAY:
         return _convert_counts(texts, format, kind)
     found: Any = pc.extract_regex(texts, _build_pattern(format))
     parts = {field.name: found.field(field.name) for field in found.type}
+    if pa.types.is_time(kind):
+        iso = choose_values(found.is_null(), pa.scalar(_NO_TIME), _convert_time(parts))
+        return choose_values(texts.is_null(), pa.scalar(None, pa.string()), iso)
     iso = _join_parts([_convert_year(parts), _convert_month(parts), _pad_two(parts["d"])], "-")
     if not pa.types.is_date(kind) or parts.keys() & _OF_TIME:
         iso = _join_parts([iso, _convert_time(parts)], " ")
@@ -89,8 +138,9 @@ def _build_pattern(format: str) -> str:
 
 def _convert_counts(texts: pa.Array[Any], format: str, kind: pa.DataType) -> pa.Array[Any]:
     """Return counts as texts that ISO 8601 has; what is none, or of a year that is none, is a text that is no time."""
-    each = 1 if format == DAYS else COUNTS[format]
+    each = 1 if format == DAYS else {**COUNTS, **OF_DAY}[format]
     first, last = _DAYS_KNOWN if format == DAYS else _MICROS_KNOWN
+    first, last = (0, _MICROS_OF_A_DAY - 1) if format in OF_DAY else (first, last)
     whole = pc.match_substring_regex(texts, r"^[+-]?\d{1,18}$")
     numbers = pc.if_else(whole, texts, pa.scalar(None, pa.string())).cast(pa.int64())
     inside = pc.and_(
@@ -100,6 +150,8 @@ def _convert_counts(texts: pa.Array[Any], format: str, kind: pa.DataType) -> pa.
     numbers = pc.if_else(inside, numbers, pa.scalar(None, pa.int64()))
     if format == DAYS:
         found = numbers.cast(pa.int32()).cast(pa.date32())
+    elif format in OF_DAY:
+        found = pc.multiply(numbers, pa.scalar(each)).cast(pa.time64("us"))
     else:
         found = pc.multiply(numbers, pa.scalar(each)).cast(kind)
     return choose_values(
@@ -126,7 +178,7 @@ def _convert_month(parts: Mapping[str, pa.Array[Any]]) -> pa.Array[Any]:
 
 
 def _convert_time(parts: Mapping[str, pa.Array[Any]]) -> pa.Array[Any]:
-    rows = len(parts["d"])
+    rows = len(next(iter(parts.values())))
     zero = repeat_value(pa.scalar("00"), rows)
     hour = _pad_two(parts["H"]) if "H" in parts else _convert_half_day_hour(parts) if "I" in parts else zero
     minute, second = (_pad_two(parts[part]) if part in parts else zero for part in ("M", "S"))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from engine.arrow import Column as Values
+from engine.arrow import to_positions
 from engine.connectors.contract.connector import SourceReport
 from engine.connectors.contract.intake import Intake, commit_intake, commit_polled
 from engine.connectors.contract.signed_rows import explain_known_key, find_known_keys, select_newest_rows
@@ -19,6 +22,7 @@ from engine.connectors.formats.file_format import BadLine, format_raw
 from engine.connectors.landing.file_reader import FileBatch
 from engine.connectors.landing.pending import PendingFile
 from engine.connectors.landing.rows import LandedRows
+from engine.connectors.landing.sequences import find_sequence_table, select_newest
 from engine.connectors.landing.tables import (
     FILES,
     FileRecord,
@@ -30,6 +34,7 @@ from engine.connectors.landing.tasks import TaskLoad
 from engine.errors import InvalidRow
 from engine.hummock import Delete, Hummock, Put, SstInfo, TableVersion, Version
 from engine.hummock.manifests.preconditions import Precondition, require_all, require_none, require_unchanged
+from engine.hummock.writes.batch import Operation
 from engine.meta.status.dead_letters import DeadLetter
 from engine.runtime.rows import assign_row_ids
 from engine.runtime.writes.watermarks import ArrivingRows
@@ -170,10 +175,19 @@ class LandingCommits:
             for bad in part.batch.bad
         ]
         arrivals = ArrivingRows(self.store, version, self.relation)
-        operations = self._build_operations(landed, table, arrivals)
+        ours = self._require_ours(list(by_file), version)
+        system: dict[str, Sequence[Operation]] = {FILES: [Put(build_record_rows(list(records.values())))]}
+        sequences = None
+        if self.relation is not None and any(each.sequences is not None for each in landed):
+            sequences = find_sequence_table(self.relation, version)
+        operations, of_sequences = self._build_operations(landed, table, arrivals, sequences)
+        if sequences is not None:
+            ours = require_all(ours, require_unchanged(sequences))
+            if of_sequences is not None:
+                system[sequences.name] = [of_sequences]
         intake = Intake(
-            {FILES: [Put(build_record_rows(list(records.values())))], **arrivals.build_writes()},
-            [arrivals.require_unmoved(self._require_ours(list(by_file), version))],
+            system | arrivals.build_writes(),
+            [arrivals.require_unmoved(ours)],
             operations,
             letters=dead,
             watermarks=arrivals.get_ttl_watermarks(),
@@ -190,12 +204,22 @@ class LandingCommits:
         ).add_warnings(_build_warnings(parts))
 
     def _build_operations(
-        self, landed: Sequence[LandedRows], table: TableVersion, arrivals: ArrivingRows
-    ) -> list[Put | Delete]:
+        self,
+        landed: Sequence[LandedRows],
+        table: TableVersion,
+        arrivals: ArrivingRows,
+        sequences: TableVersion | None,
+    ) -> tuple[list[Put | Delete], Put | None]:
+        """Return what rows write to the table, and to that of its sequences."""
         if not landed:
-            return []
+            return [], None
         rows = pa.concat_tables([each.rows for each in landed])
-        deletes = np.concatenate([each.deletes for each in landed])
+        deletes, of_sequences = np.concatenate([each.deletes for each in landed]), None
+        if sequences is not None:
+            order = _concatenated([each.sequences for each in landed if each.sequences is not None])
+            found = select_newest(self.store.reader, sequences, rows, order)
+            rows, deletes = rows.take(to_positions(found.places)), deletes[found.places]
+            of_sequences = found.operation if len(found.places) else None
         rows = assign_row_ids(self.store, rows)
         puts, keys = select_newest_rows(rows, deletes, tuple(table.primary_key))
         puts = arrivals.filter_late(puts)
@@ -205,7 +229,7 @@ class LandingCommits:
             operations.append(Put(puts, new_keys=new_keys))
         if keys.num_rows:
             operations.append(Delete(keys))
-        return operations
+        return operations, of_sequences
 
     def _build_record(self, parts: Sequence[LandingPart], table_id: int) -> FileRecord:
         """Return the record that a file has once these parts of it are committed."""
@@ -277,6 +301,13 @@ def _set_aside(part: LandingPart, table: str, again: np.ndarray) -> LandingPart:
         lines=landed.lines[~again],
     )
     return replace(part, batch=replace(part.batch, landed=kept, bad=(*part.batch.bad, *bad)))
+
+
+def _concatenated(parts: Sequence[Values]) -> pa.ChunkedArray[Any]:
+    chunks = [
+        chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])
+    ]
+    return pa.chunked_array(chunks, parts[0].type)
 
 
 def _build_warnings(parts: Sequence[LandingPart]) -> list[str]:

@@ -19,6 +19,7 @@ from engine.connectors.landing.options import (
     validate_options,
 )
 from engine.connectors.landing.place import is_readable_name, is_readable_path
+from engine.connectors.landing.sequences import build_sequence_relation, validate_sequence
 from engine.connectors.landing.source import LandingSource
 from engine.connectors.landing.tables import read_file_records
 from engine.errors import SourceError
@@ -40,7 +41,8 @@ class LandingConnector(Connector):
 
     def validate(self, statement: CreateTable) -> StatementProblem | None:
         """Return the first option that can't be used."""
-        return validate_options({name: value for name, value in statement.options.items() if name in OPTIONS})
+        options = {name: value for name, value in statement.options.items() if name in OPTIONS}
+        return validate_options(options) or validate_sequence(statement)
 
     def check_reading(self, statement: CreateTable, spark: Spark) -> None:
         """Refuse a folder or a bucket that cannot be listed."""
@@ -52,6 +54,10 @@ class LandingConnector(Connector):
             os.scandir(place.folder).close()
         except OSError as error:
             raise build_unreadable_error(statement.name, place.folder, error) from error
+
+    def beside(self, relation: Relation) -> Relation | None:
+        """Return the table of the sequences that a table has taken."""
+        return build_sequence_relation(relation)
 
     def open_source(self, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table."""

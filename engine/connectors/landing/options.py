@@ -10,16 +10,17 @@ from engine.connectors.contract.connector import StatementProblem
 from engine.connectors.formats.debezium import CHANGE, ENVELOPES
 from engine.connectors.formats.encoding import find_encoding
 from engine.connectors.formats.file_format import FORMATS, FileOptions
-from engine.connectors.formats.time_formats import validate_format
+from engine.connectors.formats.time_formats import AS_SHOWN, FORMAT_OPTIONS, Formats, validate_format
 from engine.connectors.landing.bucket import LandingBucket, parse_landing_bucket
 from engine.connectors.landing.folder import LandingFolder, resolve_landing_folder
 from engine.connectors.landing.rows import DELETE_WORDS, OPERATION, UPSERT_WORDS, RowOptions
+from engine.connectors.landing.sequences import validate_name
 from engine.errors import PathNotAllowed
 
 CONNECTOR = "landing"
 OF_CSV = ("delimiter", "quote", "escape", "header", "columns", "null")
 OF_JSON = ("json", "envelope")
-OF_TEXT = ("encoding", "date_format", "timestamp_format")
+OF_TEXT = ("encoding", *FORMAT_OPTIONS)
 OPTIONS: Mapping[str, str] = {
     "connector": "'landing': rows come from files of a folder",
     "path": "the folder, folders in it too; a relative one starts at TIDELINE_HOME; or s3://bucket/prefix",
@@ -36,8 +37,11 @@ OPTIONS: Mapping[str, str] = {
     "operation": "the column that tells what a row does; without it _op, if a file has one",
     "upsert_words": "the words of that column for rows that come, as 'I, U'; without it insert, update, upsert, i, u, c",
     "delete_words": "the words of that column for rows that go, as 'D'; without it delete and d",
+    "sequence": "the column that orders the changes of a key, whatever file they stand in: the highest one counts, for a "
+    "deletion too; of an envelope a path in it, as source.lsn",
     "date_format": "how DATE is written in texts, as '%d/%m/%Y', or epoch_days; without it as ISO 8601 has it",
     "timestamp_format": "how TIMESTAMP is written in texts, as '%d.%m.%Y %H:%M:%S', or epoch, epoch_ms, epoch_us",
+    "time_format": "how TIME is written in texts, as '%I:%M %p', or since_midnight, since_midnight_ms, since_midnight_us",
 }
 """The options of a landing table and what they mean; `docs/reference.md` is made of this table."""
 _TAB = ("\\t", "tab")
@@ -95,6 +99,7 @@ def build_file_options(options: Mapping[str, str], columns: Sequence[str] = ()) 
         encoding=_parse_encoding(options),
         json=options.get("json"),
         envelope=options.get("envelope"),
+        order=options["sequence"].strip() if "envelope" in options and "sequence" in options else None,
     )
 
 
@@ -106,8 +111,7 @@ def build_row_options(options: Mapping[str, str]) -> RowOptions:
         operation_required="operation" in options,
         upserts=upserts or (UPSERT_WORDS - deletes),
         deletes=deletes or (DELETE_WORDS - upserts),
-        date_format=options.get("date_format"),
-        timestamp_format=options.get("timestamp_format"),
+        formats=Formats(*(options.get(name) for name in FORMAT_OPTIONS)),
     )
 
 
@@ -181,10 +185,10 @@ def _validate_text(options: Mapping[str, str]) -> StatementProblem | None:
     for name, known in (("json", ("lines", "values")), ("envelope", ENVELOPES)):
         if options.get(name, known[0]) not in known:
             return StatementProblem(name, f'{name} "{options[name]}" is unknown', f"use {' or '.join(known)}")
-    for name in ("date_format", "timestamp_format"):
-        told = validate_format(options[name], of_date=name == "date_format") if name in options else None
+    for name, of in FORMAT_OPTIONS.items():
+        told = validate_format(options[name], of) if name in options else None
         if told is not None:
-            hint = "use the words of strptime, as '%d/%m/%Y'"
+            hint = f"use the words of strptime, as '{AS_SHOWN[of]}'"
             return StatementProblem(name, f"{name} = {options[name]!r} can't be used: {told}", hint)
     return None
 
@@ -206,6 +210,8 @@ def _validate_operation(options: Mapping[str, str]) -> StatementProblem | None:
         return StatementProblem(
             "operation", "the column of the operation has no name", "write operation = 'op'"
         )
+    if (wrong := validate_name(options, options.get("operation", OPERATION))) is not None:
+        return wrong
     words = {name: _parse_words(options[name]) for name in _OF_OPERATION[1:] if name in options}
     for name, some in words.items():
         if not some:

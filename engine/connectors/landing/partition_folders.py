@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from engine.arrow import Column, to_mask
 from engine.connectors.formats.file_format import MalformedFile, format_raw
+from engine.connectors.formats.time_formats import Formats
 from engine.sql.typing.column_conversion import convert_to_type
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -47,11 +48,12 @@ def _decode_value(part: str, folder: str) -> str:
 
 
 def convert_folder_values(
-    folders: Mapping[str, str | None], columns: Iterable[pa.Field[Any]]
+    folders: Mapping[str, str | None], columns: Iterable[pa.Field[Any]], formats: Formats = Formats()
 ) -> dict[str, FolderValue]:
     """Return what folders give of these columns: one has the same name, else the same but for case.
 
-    Raises MalformedFile for a value that is none of the type.
+    Dates and times are written as `formats` says, else as ISO 8601 has them, as Spark and Hive write them. Raises MalformedFile
+    for a value that is none of the type.
     """
     lower: dict[str, str] = {}
     for name in folders:
@@ -61,7 +63,10 @@ def convert_folder_values(
     for column in columns if folders else ():
         match = column.name if column.name in folders else lower.get(column.name.lower())
         if match is not None:
-            converted = convert_to_type(pa.array([folders[match]], pa.string()), column.type)
+            text = pa.array([folders[match]], pa.string())
+            converted = convert_to_type(text, column.type, reads=formats.reads)
+            if len(converted.bad):
+                converted = convert_to_type(text, column.type)
             if len(converted.bad):
                 told = f"{match}={folders[match]}"
                 raise MalformedFile(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.arrow import Column as Values
 from engine.arrow import as_values, choose_values, make_nulls, repeat_value
 from engine.connectors.formats.file_format import BadLine, FileRows, MalformedFile
-from engine.connectors.formats.time_formats import convert_to_iso
+from engine.connectors.formats.time_formats import Formats
 from engine.connectors.landing.partition_folders import FolderValue, convert_folder_values, find_mismatches
 from engine.hummock.rows.ordering import one_chunk
 from engine.sql.catalog import ROW_ID, RelationColumn
@@ -40,14 +41,15 @@ class RowOptions:
     operation_required: bool = False
     upserts: frozenset[str] = UPSERT_WORDS
     deletes: frozenset[str] = DELETE_WORDS
-    date_format: str | None = None
-    timestamp_format: str | None = None
+    formats: Formats = field(default_factory=Formats)
 
-    def find_format(self, kind: pa.DataType) -> str | None:
-        """Return how values of a type are written in texts, None where that is as ISO 8601 has it."""
-        if pa.types.is_timestamp(kind):
-            return self.timestamp_format
-        return self.date_format if pa.types.is_date(kind) else None
+
+class SequenceColumn(NamedTuple):
+    """What orders the changes of a key: its column in files, how it is shown, and its type."""
+
+    column: str
+    shown: str
+    kind: pa.DataType
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class LandingTarget:
     limited: Mapping[str, RelationColumn] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
     options: RowOptions = field(default_factory=RowOptions)
+    sequence: SequenceColumn | None = None
 
     def find_file_column(self, column: str) -> str:
         """Return the name that files have for a column of the store."""
@@ -76,7 +79,8 @@ class LandingTarget:
     def columns_to_read(self) -> frozenset[str]:
         """What is read of a file: the columns, but no row ids, and what is done to each row."""
         names = {self.find_file_column(name) for name in self.schema.names if name != ROW_ID}
-        return frozenset(names | {self.options.operation} if self.has_operations else names)
+        names |= {self.options.operation} if self.has_operations else set()
+        return frozenset(names if self.sequence is None else names | {self.sequence.column})
 
     @property
     def documents(self) -> frozenset[str]:
@@ -104,7 +108,8 @@ class LandedRows:
     """Rows of a file in the table's types, in the file's order; `deletes` says which rows remove their key.
 
     `unknown` are the file's columns, and fields of structs, that the table lacks. `place` gives line and text of the rows that
-    `lines` names; it is kept only where rows may have to be set aside later, for an APPEND ONLY table.
+    `lines` names; it is kept only where rows may have to be set aside later, for an APPEND ONLY table. `sequences` order the
+    changes of a key, in a table that has such.
     """
 
     rows: pa.Table
@@ -113,6 +118,7 @@ class LandedRows:
     bad: tuple[BadLine, ...]
     unknown: tuple[str, ...]
     locate_row: Callable[[int], tuple[int, str]] | None = None
+    sequences: Values | None = None
 
 
 @dataclass
@@ -135,6 +141,8 @@ def land_rows(file: FileRows, target: LandingTarget) -> LandedRows:
     for column in target.schema:
         arrays.append(_build_column(file, matching, column, target, deletes, told))
     rows = pa.Table.from_arrays(arrays, names=target.schema.names)
+    sequence = target.sequence
+    sequences = None if sequence is None else _sequences(file, matching, target, sequence, arrays, told)
     bad = list(file.bad)
     for index in sorted(reasons):
         line, raw = file.locate_row(index)
@@ -144,10 +152,10 @@ def land_rows(file: FileRows, target: LandingTarget) -> LandedRows:
     lines = np.arange(file.rows)
     if reasons:
         rows, deletes, lines = rows.filter(pa.array(keep)), deletes[keep], lines[keep]
+        sequences = None if sequences is None else sequences.filter(pa.array(keep))
     left_out = (*_list_unknown_columns(file, matching), *told.unknown)[:MOST_UNKNOWN]
-    return LandedRows(
-        rows, deletes, lines, tuple(bad), left_out, file.locate_row if target.append_only else None
-    )
+    place = file.locate_row if target.append_only else None
+    return LandedRows(rows, deletes, lines, tuple(bad), left_out, place, sequences)
 
 
 class _ColumnMatch(NamedTuple):
@@ -162,9 +170,8 @@ def _convert_folder_values(file: FileRows, target: LandingTarget) -> dict[str, F
         told = f"a folder's name gives {target.options.operation}: an operation stands in the rows of a file"
         raise MalformedFile(told)
     columns = (column for column in target.schema if column.name != ROW_ID)
-    return convert_folder_values(
-        file.folders, (column.with_name(target.find_file_column(column.name)) for column in columns)
-    )
+    named = (column.with_name(target.find_file_column(column.name)) for column in columns)
+    return convert_folder_values(file.folders, named, target.options.formats)
 
 
 def _check_common(
@@ -262,11 +269,12 @@ def _build_column(
     deletes: np.ndarray,
     told: _RowFindings,
 ) -> pa.Array[Any]:
-    """Return one typed column; a delete needs nothing but a valid key."""
+    """Return one typed column; a delete needs nothing but a valid key, and a sequence where the table has one."""
     reasons = told.reasons
     name, shown = column.name, target.find_file_column(column.name)
     source, folder = matching.found.get(shown), matching.given.get(shown)
     in_key = name in target.primary_key
+    is_needed = in_key or (target.sequence is not None and shown == target.sequence.column)
     if source is None:
         if name == ROW_ID:
             return make_nulls(file.rows, column.type)  # they get their ids when they are committed
@@ -286,29 +294,59 @@ def _build_column(
             lacks[absent] = True
             values = choose_values(pa.array(lacks, pa.bool_()), fill, values)
         for index, fault in sorted(converted.faults.items()):
-            if in_key or not deletes[index]:
+            if is_needed or not deletes[index]:
                 reasons.setdefault(index, fault.describe(shown))
         for index, why in () if folder is None else _find_folder_mismatches(file, source, values, folder):
-            if in_key or not deletes[index]:
+            if is_needed or not deletes[index]:
                 reasons.setdefault(index, f"column {shown}: {why}")
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = normalize_documents(values, limited)
         for index, why in wrong.items():
-            if in_key or not deletes[index]:
+            if is_needed or not deletes[index]:
                 reasons.setdefault(index, f"column {shown} is {limited.sql_type}: {why}")
     elif limited is not None:
         given = values
         found = fit_texts(given, limited)
         values = one_chunk(found.kept)
         for index in as_values(found.places):
-            if in_key or not deletes[index]:
+            if is_needed or not deletes[index]:
                 long = validate_length(given[index].as_py(), limited)
                 reasons.setdefault(index, f"column {shown}: {long}")
     if name in target.required:
         for index, why in _find_missing_values(values, in_key=in_key):
-            if in_key or not deletes[index]:
+            if is_needed or not deletes[index]:
                 reasons.setdefault(index, f"column {shown}: {why}")
+    return values
+
+
+def _sequences(
+    file: FileRows,
+    matching: _ColumnMatch,
+    target: LandingTarget,
+    sequence: SequenceColumn,
+    arrays: Sequence[Values],
+    told: _RowFindings,
+) -> Values:
+    """Return what orders the rows; one that has no such value has no place among the changes of its key."""
+    source, shown = matching.found.get(sequence.column), sequence.shown
+    if source is None and sequence.column not in matching.given and not file.by_row and file.rows:
+        names = ", ".join(file.names[:40]) or "none"
+        raise MalformedFile(f"the file has no column {shown}, which sequence names; it has {names}")
+    columns = [target.find_file_column(name) for name in target.schema.names]
+    if sequence.column in columns:
+        values = convert_to_type(arrays[columns.index(sequence.column)], sequence.kind).values
+    elif source is None:
+        values = make_nulls(file.rows, sequence.kind)
+    else:
+        converted = _convert_column(file, source, pa.field(sequence.column, sequence.kind), target)
+        values = converted.values
+        for index, fault in sorted(converted.faults.items()):
+            told.reasons.setdefault(
+                index, f"{fault.describe(shown)}; a sequence of another type is a column of the table"
+            )
+    for index in np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False)).tolist():
+        told.reasons.setdefault(index, f"column {shown}, which sequence names, has no value")
     return values
 
 
@@ -316,14 +354,15 @@ def _convert_column(
     file: FileRows, source: str, column: pa.Field[Any], target: LandingTarget
 ) -> ConvertedColumn:
     """Return a column of a file in the table's type; its faults show what stands in the file."""
-    raw = file.columns[source]
-    given = _convert_times(raw, column.type, target.options)
     documents = column.name in target.limited and is_document(target.limited[column.name])
-    found = convert_to_type(given, column.type, calendar=True, in_json=file.by_row, documents=documents)
-    if given is raw:
-        return found
-    shown = {index: fault._replace(value=format_scalar(raw[index])) for index, fault in found.faults.items()}
-    return replace(found, faults=shown)
+    return convert_to_type(
+        file.columns[source],
+        column.type,
+        calendar=True,
+        in_json=file.by_row,
+        documents=documents,
+        reads=target.options.formats.reads,
+    )
 
 
 def _find_missing_values(values: pa.Array[Any], *, in_key: bool) -> Iterator[tuple[int, str]]:
@@ -340,11 +379,3 @@ def _find_folder_mismatches(
     said = f"{folder.name}={file.folders[folder.name]}"
     for index in find_mismatches(values, folder.value).tolist():
         yield index, f'"{format_scalar(file.columns[source][index])}", but the folder says {said}'
-
-
-def _convert_times(given: Any, kind: pa.DataType, options: RowOptions) -> Any:
-    """Return values of a file with texts that are written in a format of their own as ISO 8601 has them."""
-    format = options.find_format(kind)
-    if format is None or not pa.types.is_string(given.type):
-        return given
-    return convert_to_iso(one_chunk(given), format, kind)

@@ -39,6 +39,7 @@ from engine.connectors.landing.options import (
 )
 from engine.connectors.landing.pending import PendingFile
 from engine.connectors.landing.rows import LandingTarget, RowOptions
+from engine.connectors.landing.sequences import find_sequence
 from engine.connectors.landing.tables import CHANGED_FILE_LINE, ensure_landing_tables
 from engine.connectors.landing.tasks import (
     FileReadPlan,
@@ -207,9 +208,10 @@ class LandingSource(Source):
 
     def _plan_runs(self, pending: Sequence[PendingFile], spark: Spark) -> Iterable[FileRun]:
         """Return what tasks read and what this process reads: rows of a watermark's table, and of one that takes a key once, are
-        looked at one after the other.
+        looked at one after the other, and those of a table with a sequence are held against it.
         """
         ordered = self._relation is None or self._relation.watermark is not None or self._refuses_known_keys
+        ordered = ordered or self._build_target().sequence is not None
         return (FileRun(pending, by_tasks=False),) if spark is no_spark or ordered else plan_runs(pending)
 
     def _commit_gathered(self, gathered: _UncommittedParts, commits: LandingCommits) -> _UncommittedParts:
@@ -343,8 +345,10 @@ class LandingSource(Source):
         key, append_only = tuple(table.primary_key), self._append_only
         columns = () if self._relation is None else self._relation.columns
         shown = {column.storage_name: column.name for column in columns}
+        sequence = find_sequence(self._relation, self.store.version)
+        limited, rows = self._limited, self._rows
         return LandingTarget(
-            self.table, table.schema, key, required, append_only, defaults, self._limited, shown, self._rows
+            self.table, table.schema, key, required, append_only, defaults, limited, shown, rows, sequence
         )
 
 

@@ -76,11 +76,6 @@ class SealedEpoch:
     outcome: Future[int] = field(default_factory=Future)
     observed: bool = False
 
-    @property
-    def is_committed(self) -> bool:
-        """Whether it is visible."""
-        return self.outcome.done() and self.outcome.exception() is None
-
     def result(self, seconds: float | None = None) -> int:
         """Wait for the commit and return its epoch; raises what kept it from being committed, or TimeoutError.
 

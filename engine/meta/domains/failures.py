@@ -42,6 +42,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     last: float
     row: FailedRow | None = None
 
+    def says(self, error: str) -> bool:
+        """Tell whether an error is the one that is remembered."""
+        return self.error == error[:_ERROR_CHARACTERS]
+
     @property
     def retry_at(self) -> float:
         """When the domain is to be tried again: the wait doubles with each failure, up to two minutes."""

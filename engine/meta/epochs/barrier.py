@@ -16,8 +16,10 @@ from engine.meta.domains.failures import is_failing
 Kind = Literal["initial", "barrier", "checkpoint"]
 Mutation = Literal["nothing", "add", "recompute", "update", "stop", "pause", "resume", "throttle"]
 
-Minting = Literal["rerun", "anew", "recompute"]
-"""What a barrier that a crash left open is to the next: run again, passed by, or passed by to compute partitions again."""
+Minting = Literal["rerun", "anew", "again", "recompute"]
+"""What a barrier that a crash left open is to the next: run again, passed by, or passed by to compute partitions again; `again`
+is one that a failure left open, behind which the same is tried once more.
+"""
 
 DEADLINE_SECONDS = 600.0
 

@@ -32,6 +32,8 @@ class DomainOutcome:
     error: str | None = None
     checks: Mapping[str, ViewCheckResults] = field(default_factory=dict)
     failing_row: RowFailed | None = None
+    again: bool = False
+    """Whether its last step has tried once more what it failed on before."""
     waits_for: str | None = None
     barrier: Barrier | None = None
     mutations: tuple[str, ...] = ()

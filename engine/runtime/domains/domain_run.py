@@ -185,7 +185,9 @@ class DomainRun:
             ):
                 for name in known:
                     acks.setdefault(name, {})[fragment.table] = reach
-        if acks:
+        if any(
+            version.tables[name].acks.get(own) != at for name, of in acks.items() for own, at in of.items()
+        ):
             unchanged = require_same_plans(self.stored, domain.members)
             self.store.commit(
                 Commit(acks=acks, writer=domain.writer, generation=generation, precondition=unchanged)

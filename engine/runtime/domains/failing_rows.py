@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from engine.errors import Conflict, RowFailed
 from engine.hummock import Commit, Hummock, Version
@@ -18,11 +19,22 @@ from engine.meta.domains.failures import (
     record_failed_row,
     record_failure,
 )
+from engine.meta.domains.repeated_failures import is_same_failure
 from engine.meta.status.check_results import ViewCheckResults, record_failed_checks
 from engine.runtime.partitions.poison_search import search_row
 
 BUDGET_SECONDS = 120.0
 """How long the domains of one run may ask for their rows, all together."""
+
+
+class Told(NamedTuple):
+    """What a run tells of a failure: the checks that have stopped the domain, by view, the reason of a row on which it has
+    failed, and whether it has failed `again` over the same.
+    """
+
+    checks: Mapping[str, ViewCheckResults]
+    reason: str | None = None
+    again: bool = False
 
 
 def record_domain_failure(
@@ -31,18 +43,24 @@ def record_domain_failure(
     stored: StoredCatalog,
     error: str,
     now: float,
-    checks: Mapping[str, ViewCheckResults],
-) -> None:
+    told: Told,
+) -> Failure | None:
     """Write a domain's failure into the store, for whoever looks or retries; that of a view dropped meanwhile is none.
 
-    `checks` are those that have stopped it, by view.
+    One that came `again` over what the domain failed over before, and is remembered, is not written but returned as it is.
     """
     version = store.refresh()
     with suppress(Conflict):
-        entry = record_failure(version, domain.name, error, now)
-        for view, found in checks.items():
+        entry: dict[str, str | None] = {}
+        for view, found in told.checks.items():
             entry |= record_failed_checks(version, view, found)
-        store.commit(Commit(catalog=entry, precondition=require_same_plans(stored, domain.members)))
+        known = list_failures(version).get(domain.name) if told.again else None
+        if known is None or not is_same_failure(known, error, told.reason):
+            known, entry = None, record_failure(version, domain.name, error, now) | entry
+        if entry:
+            store.commit(Commit(catalog=entry, precondition=require_same_plans(stored, domain.members)))
+        return known
+    return None
 
 
 def name_failing_rows(
@@ -64,6 +82,8 @@ def name_failing_rows(
         told[name] = str(found)
         with suppress(Conflict):  # it was dropped, or has gone on, or failed anew, meanwhile
             entry = record_failed_row(before, name, told[name], found.row)
+            if all(version.catalog.get(key) == text for key, text in entry.items()):
+                continue
             store.commit(Commit(catalog=entry, precondition=_require_same_failure(version, domain, stored)))
     return told
 

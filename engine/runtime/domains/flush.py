@@ -36,7 +36,7 @@ from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.domain_outcome import DomainOutcome, build_reports, list_free_domains
 from engine.runtime.domains.domain_run import DomainEpoch
-from engine.runtime.domains.failing_rows import name_failing_rows, record_domain_failure
+from engine.runtime.domains.failing_rows import Told, name_failing_rows, record_domain_failure
 from engine.runtime.domains.flush_planning import (
     begin_course,
     find_wait_reason,
@@ -202,7 +202,11 @@ class FlushRun:
         outcome = self._run_domain(domain, stored)
         outcome.seconds = time.perf_counter() - started
         if outcome.error is not None and not self._broken_off.is_set():
-            record_domain_failure(self.store, domain, stored, outcome.error, self.clock(), outcome.checks)
+            reason = None if outcome.failing_row is None else outcome.failing_row.reason
+            told = Told(outcome.checks, reason, outcome.again)
+            known = record_domain_failure(self.store, domain, stored, outcome.error, self.clock(), told)
+            if known is not None and known.row is None:
+                outcome.failing_row = None  # no row of those that it has read alone makes it fail
         return outcome
 
     def _run_domain(self, domain: Domain, stored: StoredCatalog) -> DomainOutcome:
@@ -233,6 +237,7 @@ class FlushRun:
             if step.oldest_change is not None:
                 waited = max(0.0, self.clock() - seconds_of(step.oldest_change))
                 outcome.lag_seconds = max(outcome.lag_seconds, waited)
+            outcome.again = step.minting == "again"
             try:
                 if not self._execute_step(step, domain, stored, version, outcome):
                     return
@@ -368,6 +373,11 @@ class FlushRun:
 
         generation = self.generations.get(domain.writer)
         catalog = record_barrier(domain.name, step.barrier) | record_target_epoch(version, step.stop)
+        newest = self.store.version
+        ours = generation is not None and newest.generations.get(domain.writer) == generation
+        if ours and all(newest.catalog.get(key) == text for key, text in catalog.items()):
+            require_all(*checks)(newest)  # it is open already
+            return step.epoch
         commit = Commit(catalog=catalog, precondition=require_all(*checks))
         if generation is None:
             made = self.store.commit(replace(commit, claim=domain.writer))

@@ -24,6 +24,7 @@ from engine.meta.domains.quarantine import (
     read_quarantine,
 )
 from engine.meta.domains.refresh_policy import list_resting_views
+from engine.meta.domains.repeated_failures import find_failed_barrier
 from engine.meta.epochs.arrival_stops import list_arrival_stops
 from engine.meta.epochs.barrier import Minting, find_open_barrier, find_recompute_epochs, mint_barrier
 from engine.meta.epochs.flush_plan import (
@@ -86,8 +87,8 @@ def _find_rest_reason(
 
 
 def list_moving_tables(version: Version, stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
-    """Return the tables of the domains that a run may bring on: of none that rests, is paused, waits to be tried again, or
-    lags with what it reads.
+    """Return the tables of the domains that a run may bring on: of none that rests, is paused, waits to be tried again, is tried
+    again over what it failed over, or lags with what it reads.
 
     For the others nothing is to be committed, not even that the time has come.
     """
@@ -105,6 +106,7 @@ def list_moving_tables(version: Version, stored: StoredCatalog, request: FlushRe
             or name in held
             or control.paused
             or _find_rest_reason(domain, version, stored, request) is not None
+            or find_failed_barrier(domain, version, request.now) is not None
             or not still.isdisjoint(domain.upstreams)
         )
         if stands and not control.asked and is_lagging(domain, known):
@@ -163,9 +165,13 @@ def plan_next_step(
         return _plan_last_step(domain, version, stored, request)
     if needs_backfill(domain, version, stored, request.backfill_rows):
         return _plan_backfill_step(domain, version, stop)
-    label = choose_label(domain, version, stored, stop)
+    left = find_failed_barrier(domain, version, request.now) if request.eager else None
     how: Minting = "anew" if course.straight or _is_barrier_obsolete(domain, version, stored) else "rerun"
-    barrier = mint_barrier(version, domain, label, request.now, how)
+    if left is not None and left.barrier.curr <= stop:
+        barrier, stop, how = left, left.barrier.curr, "again"
+    else:
+        label = choose_label(domain, version, stored, stop)
+        barrier = mint_barrier(version, domain, label, request.now, how)
     fragments = tuple(_plan_fragments(domain, version, barrier.barrier.curr))
     oldest = _find_oldest_change(domain, version, stop)
     return FlushStep(_choose_work(fragments), stop, barrier, how, fragments, oldest_change=oldest)

@@ -33,7 +33,7 @@ from engine.meta.status.sinks import (
     release_holds,
 )
 from engine.runtime.relations import list_readers, locate_name, resolve_relation
-from engine.sql.catalog import COMPANIONS, Relation, watermark_name
+from engine.sql.catalog import COMPANIONS, Relation, sequences_name, watermark_name
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.statements.ddl.sink_statements import sink_view_name
 from engine.sql.statements.options.delta_options import COPY_OPTIONS
@@ -137,7 +137,8 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
 
 def _collect_dropped(stored: StoredCatalog, named: set[str]) -> set[str]:
     """Return all that goes with relations: indexes, checks, own sinks and views, the system's indexes that nobody else uses."""
-    gone = named | {n for name in named if (n := watermark_name(name)) in stored.catalog.relations}
+    beside = (of(name) for name in named for of in (watermark_name, sequences_name))
+    gone = named | {name for name in beside if name in stored.catalog.relations}
     gone |= {sink_view_name(name) for name in named if _has_own_view(stored.catalog.get(name))}
     gone |= {
         n

@@ -40,6 +40,7 @@ from engine.runtime.writes.dml_queries import (
     refuse_append_only,
     refuse_assignments,
     resolve_assignments,
+    value_items,
 )
 from engine.runtime.writes.dml_run import (
     TWO_NEW_ROWS,
@@ -196,7 +197,7 @@ def run_update(
     alias = statement.alias or strip_schema(relation.name)
     returned = _parse_returning(run, statement, alias)
     changed = resolve_assignments(relation, statement.assignments, statement.sql)
-    refuse_assignments(relation, alias, changed, statement.sql)
+    untold = refuse_assignments(relation, alias, changed, statement.sql)
     items = build_update_items(relation, alias, changed)
     moves = any(column.name in changed for column in list_key_columns(relation))
     if moves:
@@ -216,7 +217,8 @@ def run_update(
             raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
         return (Put(whole),), _append_columns(whole, rows, returned)
 
-    reading = StatementRead(query, None if moves else "once", local, constants or {})
+    values = build_selection(relation, alias, value_items(untold), statement.sources, statement.where)
+    reading = StatementRead(query, None if moves else "once", local, constants or {}, untold, values)
     written = run.read_and_write(reading, put, statement, notice)
     if written is None:
         return None

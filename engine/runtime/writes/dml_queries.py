@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -132,14 +133,29 @@ def refuse_assignment(relation: Relation, name: str, given: str | None, node: ex
     refuse_type(given, column.type, name, node, sql, relation.name)
 
 
-def refuse_assignments(relation: Relation, alias: str, changed: dict[str, exp.Expr], sql: str) -> None:
-    """Raise SqlError for a new value whose type is certain, and none that its column takes."""
+def refuse_assignments(
+    relation: Relation, alias: str, changed: dict[str, exp.Expr], sql: str
+) -> dict[str, exp.Expr]:
+    """Raise SqlError for a new value of a type that its column does not take; returns those whose types only Spark can tell."""
     types = {column.name: column.sql_type or column.type for column in relation.columns}
     own = {"", alias.lower(), relation.name.lower(), "excluded"}
+    untold: dict[str, exp.Expr] = {}
     for name, value in changed.items():
+        if is_default(value):
+            continue
         others = any(column.table.lower() not in own for column in value.find_all(exp.Column))
-        if not is_default(value) and not others and value.find(exp.Query) is None:
-            refuse_assignment(relation, name, infer_exact_type(value, types), value, sql)
+        given = None if others or value.find(exp.Query) is not None else infer_exact_type(value, types)
+        if given is None and not isinstance(value, exp.Literal | exp.Null):
+            untold[name] = value
+        refuse_assignment(relation, name, given, value, sql)
+    return untold
+
+
+def value_items(values: Mapping[str, exp.Expr]) -> list[exp.Expr]:
+    """Return new values as they are, under the names of their columns."""
+    return [
+        exp.alias_(exp.Paren(this=v.copy()), exp.to_identifier(n, quoted=True)) for n, v in values.items()
+    ]
 
 
 def cast_assignment(value: exp.Expr, kind: str, name: str) -> exp.Expr:
@@ -183,11 +199,19 @@ def cast_to_fit(text: str, given: str, wanted: str, dialect: Dialect) -> str:
     return text
 
 
-def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp.Select:
+class Merge(NamedTuple):
+    """The query of ON CONFLICT DO UPDATE, and one of those new values whose types only Spark can tell."""
+
+    query: exp.Select
+    untold: Mapping[str, exp.Expr]
+    values: exp.Select
+
+
+def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> Merge:
     """Return the query of ON CONFLICT DO UPDATE over the table and `excluded`, which has the rows with known keys."""
     changed = resolve_assignments(relation, conflict.assignments, sql)
     refuse_key(relation, changed, sql)
-    refuse_assignments(relation, relation.name, changed, sql)
+    untold = refuse_assignments(relation, relation.name, changed, sql)
     t = relation.name
     seen = {name: v if is_default(v) else qualify_columns(v, t) for name, v in changed.items()}
     items = build_update_items(relation, t, seen)
@@ -201,7 +225,13 @@ def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> exp
         )
     )
     where = both if conflict.where is None else exp.and_(both, qualify_columns(conflict.where, t))
-    return build_selection(relation, t, items, (exp.to_table("excluded"),), where)
+    values = value_items({name: seen[name] for name in untold})
+    sources = (exp.to_table("excluded"),)
+    return Merge(
+        build_selection(relation, t, items, sources, where),
+        untold,
+        build_selection(relation, t, values, sources, where),
+    )
 
 
 def find_constants(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,6 +99,9 @@ class StatementRead:
     rule: Rule | None
     local: exp.Select | None
     constants: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
+    untold: Mapping[str, exp.Expr] = field(default_factory=dict)
+    values: exp.Select | None = None
+    """A query of the `untold` values, new ones whose types only Spark can tell."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +247,8 @@ class StatementRun:
     ) -> pa.Table | tuple[SstInfo, ...]:
         """Return the rows that Spark gives if they are few, else the files that its tasks have written."""
         name, session = self.relation.name, self.spark()
+        if reading.untold and reading.values is not None:
+            self._refuse_types(reading.untold, reading.values, version)
         written = build_spark_query(
             reading.query, self.stored.catalog, self.dialect, make_view_prefix(), self.sql
         )
@@ -312,12 +317,10 @@ class StatementRun:
         fresh = np.ones(rows.num_rows, dtype=bool)
         fresh[known] = False
         new, excluded = rows.filter(pa.array(fresh)), rows.take(pa.array(known))
-        query = build_merge_query(relation, conflict, self.sql)
-        shown = {
-            relation.name: to_visible_names(relation, old),
-            "excluded": to_visible_names(relation, excluded),
-        }
-        updated = self._query_over(query, shown, self.store.refresh())
+        shown = {"excluded": to_visible_names(relation, excluded)}
+        if not _asks(conflict):  # a subquery may be of the table itself, and reads all of it
+            shown[relation.name] = to_visible_names(relation, old)
+        updated = self._merge(conflict, shown, self.store.refresh())
         assert isinstance(updated, pa.Table)
         return pa.concat_tables([new, complete_stored_rows(relation, updated, self.spark)])
 
@@ -328,8 +331,7 @@ class StatementRun:
         relation, session = self.relation, self.spark()
         schema = pa.schema([(column.name, to_arrow(column.type)) for column in relation.columns])
         excluded = SpilledRows(schema, known).to_frame(session, self.store.url, dict(self.store.options))
-        query = build_merge_query(relation, conflict, self.sql)
-        rows = self._query_over(query, {"excluded": excluded.drop(PLACE)}, version)
+        rows = self._merge(conflict, {"excluded": excluded.drop(PLACE)}, version)
         table = version.tables[relation.name]
         body = self._build_body(table, "once")
         if isinstance(rows, SpilledRows):
@@ -337,14 +339,20 @@ class StatementRun:
         whole = append_operation(table.table, complete_stored_rows(relation, rows, self.spark), delete=False)
         return tuple(self.store.reader.write_run(table.table, whole))
 
+    def _merge(
+        self, conflict: OnConflict, given: Mapping[str, pa.Table | DataFrame], version: Version
+    ) -> pa.Table | SpilledRows:
+        """Return what ON CONFLICT DO UPDATE makes of known rows."""
+        merge = build_merge_query(self.relation, conflict, self.sql)
+        if merge.untold:
+            self._refuse_types(merge.untold, merge.values, version, given)
+        return self._query_over(merge.query, given, version)
+
     def _query_over(
         self, query: exp.Select, given: Mapping[str, pa.Table | DataFrame], version: Version
     ) -> pa.Table | SpilledRows:
         """Return the rows of a query in which some tables have the rows that are given; spilled only if a frame is given."""
-        relations = dict(self.stored.catalog.relations)
-        for name in given:
-            relations[name] = rename_relation(self.relation, name)
-        catalog = Catalog(relations)
+        catalog = self._with_given(given)
         query_tables(query, catalog, self.sql)
         written = build_spark_query(query, catalog, self.dialect, make_view_prefix(), self.sql)
         session = self.spark()
@@ -357,6 +365,31 @@ class StatementRun:
             found = StatementQuery(self.store, session, version, written, frame, self.sql)
             options = dict(self.store.options)
             return gather_rows(frame, self.store.url, options, self.sql, found.inline_bytes)
+
+    def _refuse_types(
+        self,
+        untold: Mapping[str, exp.Expr],
+        values: exp.Select,
+        version: Version,
+        given: Mapping[str, pa.Table | DataFrame] | None = None,
+    ) -> None:
+        """Raise SqlError for a new value of a type that its column does not take, by what Spark says of it."""
+        given, session, catalog = given or {}, self.spark(), self._with_given(given or {})
+        written = build_spark_query(values, catalog, self.dialect, make_view_prefix(), self.sql)
+        known = (*given, self.relation.name)
+        others = tuple(reading.table for reading in written.readings if reading.table not in known)
+        epochs = {self.relation.name: version.epoch, **choose_epochs(version, self.stored, others)}
+        with register_temporary_views(session, self._build_tables(version, epochs), written, given=given):
+            types = [
+                one.dataType.simpleString() for one in analyze_sql(session, written.text, self.sql).schema
+            ]
+        for (name, node), kind in zip(untold.items(), types, strict=True):
+            refuse_assignment(self.relation, name, kind, node, self.sql)
+
+    def _with_given(self, given: Iterable[str]) -> Catalog:
+        """Return the catalog in which tables that are given have the columns of the table that is written."""
+        relations = dict(self.stored.catalog.relations)
+        return Catalog(relations | {name: rename_relation(self.relation, name) for name in given})
 
     def check_returning(self, items: tuple[exp.Expr, ...], alias: str | None) -> None:
         """Raise SqlError for what RETURNING cannot say of this table, before a row is written."""
@@ -400,6 +433,14 @@ class StatementRun:
                 assert isinstance(found, pa.Table)
                 return found
         return rows.select(names)
+
+
+def _asks(conflict: OnConflict) -> bool:
+    """Tell whether ON CONFLICT DO UPDATE has subqueries."""
+    parts = [value for _, value in conflict.assignments] + (
+        [] if conflict.where is None else [conflict.where]
+    )
+    return any(part.find(exp.Query) is not None for part in parts)
 
 
 def _is_of(column: exp.Column, alias: str) -> bool:

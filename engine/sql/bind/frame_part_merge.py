@@ -2,11 +2,11 @@
 
 >>> from engine.sql.bind.frames import WHOLE
 >>> from engine.sql.expression.nodes import Column
->>> from engine.sql.expression.spark_sql import spark_sql
+>>> from engine.sql.expression.spark_sql import render_spark_sql
 >>> parts = [FramePart(WHOLE, among_peers=True), FramePart(WHOLE)]
 >>> columns = {part: Column(name) for part, name in zip(parts, "ab")}
 >>> merged = FramePartMerger("max", parts, lambda call, part: columns[part], lambda expr: "int", (), (), None)
->>> spark_sql(merged.merge(Call("max", (Column("x"),))))
+>>> render_spark_sql(merged.merge(Call("max", (Column("x"),))))
 'greatest(`a`, `b`)'
 """
 

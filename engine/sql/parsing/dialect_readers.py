@@ -4,7 +4,9 @@ words as names that begin a clause elsewhere.
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable
 
 import sqlglot
 from sqlglot import Token, TokenType
@@ -12,15 +14,12 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.risingwave import RisingWave
 from sqlglot.dialects.spark import Spark
 
+from engine.process_change import ProcessChange
 from engine.sql.dialect import Dialect
 
 PLACE = "place "
 _LAMBDA = TokenType.DOTCARET  # which means nothing in PostgreSQL
-for _dialect in (Postgres, RisingWave):  # where `f(j -> 'a')` is a call of f with a part of j
-    _LAMBDAS = _dialect.Parser.LAMBDAS
-    _dialect.Parser.LAMBDAS = {
-        _LAMBDA if kind == TokenType.ARROW else kind: build for kind, build in _LAMBDAS.items()
-    }
+_LAMBDAS = "LAMBDAS"
 _OF_LAMBDAS = frozenset(
     (
         "aggregate", "any_match", "array_sort", "exists", "filter", "forall", "map_filter", "map_zip_with", "reduce",
@@ -105,6 +104,34 @@ _READERS: dict[Dialect, type[sqlglot.Dialect]] = {
     "postgres": PostgresTexts,
     "risingwave": RisingWaveTexts,
 }
+
+
+def _adapt_parsers() -> Callable[[], None]:
+    """Let sqlglot's parsers read what it has no settings for, and its log be quiet; return what undoes that.
+
+    In PostgreSQL `f(j -> 'a')` is a call of f with a part of j, and no lambda. Classes of sqlglot's parsers are compiled: none
+    can be derived. Of statements that it does not know it warns, which are read here, or refused with line and column.
+    """
+    log, parsers = logging.getLogger("sqlglot"), (Postgres.Parser, RisingWave.Parser)
+    level, own = log.level, [vars(parser).get(_LAMBDAS) for parser in parsers]
+    for parser in parsers:
+        changed = {_LAMBDA if kind == TokenType.ARROW else kind: one for kind, one in parser.LAMBDAS.items()}
+        setattr(parser, _LAMBDAS, changed)
+    log.setLevel(logging.ERROR)
+
+    def undo() -> None:
+        log.setLevel(level)
+        for parser, before in zip(parsers, own, strict=True):
+            if before is None:  # it has those of its base
+                delattr(parser, _LAMBDAS)
+            else:
+                setattr(parser, _LAMBDAS, before)
+
+    return undo
+
+
+ADAPTED_PARSERS = ProcessChange(_adapt_parsers)
+"""What a call that parses a statement applies meanwhile."""
 
 
 def resolve_dialect(dialect: Dialect) -> type[sqlglot.Dialect]:

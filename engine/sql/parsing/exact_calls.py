@@ -19,6 +19,7 @@ from sqlglot.errors import ParseError
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.changelogs import rewrite_changelogs
 from engine.sql.parsing.dialect_readers import (
+    ADAPTED_PARSERS,
     attach_places,
     mark_lambdas,
     mark_names,
@@ -79,9 +80,11 @@ def parse_exactly(text: str, dialect: Dialect) -> exp.Expr:
     else:
         tokens = mark_lambdas(_rewrite_intervals(rewrite_moments(rewrite_wrapped_scalars(tokens))))
     calls = {n for n in range(len(tokens) - 2) if _is_inexact(tokens, n, dialect)}
-    trees = reader.parser().parse([_mark_token(t) if n in calls else t for n, t in enumerate(tokens)], text)
-    if not trees or trees[0] is None or len(trees) > 1:
-        return sqlglot.parse_one(text, read=reader)  # which says what is wrong
+    marked = [_mark_token(t) if n in calls else t for n, t in enumerate(tokens)]
+    with ADAPTED_PARSERS.apply():
+        trees = reader.parser().parse(marked, text)
+        if not trees or trees[0] is None or len(trees) > 1:
+            return sqlglot.parse_one(text, read=reader)  # which says what is wrong
     found = trees[0]
     for node in reversed(list(found.find_all(exp.Anonymous, bfs=False))):  # what stands in another first
         if node.name.startswith(_MARK):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -134,8 +133,6 @@ _DISTRIBUTED = re.compile(
 _OVERRIDING = re.compile(
     rf"\s*INSERT\s+INTO\s+{NAME}\s*(?:\([^()]*\)\s*)?(OVERRIDING\s+(?:SYSTEM|USER)\s+VALUE)\b", re.IGNORECASE
 )
-
-logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 def split_statements(text: str, dialect: Dialect) -> list[str]:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import Column, as_numbers, decode_dictionary, make_nulls, to_mask, to_positions
+from engine.arrow import (
+    Column,
+    as_numbers,
+    as_values,
+    choose_values,
+    decode_dictionary,
+    make_nulls,
+    to_mask,
+    to_positions,
+)
 from engine.sql.column_names import match_columns
 from engine.sql.typing.conversions import (
     TABLE,
@@ -28,13 +38,17 @@ from engine.sql.typing.conversions import (
     suggest_remedy,
 )
 from engine.sql.typing.exact_casts import KERNELS, cast_exactly
-from engine.sql.typing.json_values import DECODER, decode_bytes, format_json, list_entries
+from engine.sql.typing.json_values import DECODER, decode_bytes, format_json, list_entries, names_of
 from engine.sql.typing.spark_texts import MICROS_OF_A_DAY
 from engine.sql.typing.text_values import REFUSED, parse_texts
 
 LONGEST_SHOWN = 60
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_TIME, _LAST_TIME = _FIRST_DAY * MICROS_OF_A_DAY, (_LAST_DAY + 1) * MICROS_OF_A_DAY - 1
+
+
+Reads: TypeAlias = "Callable[[pa.Array[Any], pa.DataType], pa.Array[Any]]"
+"""Gives texts of a type in a form of their own as texts that every text of the type is."""
 
 
 class ConversionFault(NamedTuple):
@@ -44,10 +58,14 @@ class ConversionFault(NamedTuple):
     value: str
     given: Kind
     wanted: Kind
+    twice: bool = False
+    """It is a key that one map has twice."""
 
     def describe(self, column: str, table: str = "") -> str:
         """Return a sentence on the value, in a column of that name."""
         of = f" of {table}" if table else ""
+        if self.twice:
+            return f'column {column}{self.path}{of}: "{self.value}" stands twice in one map'
         told = f'column {column}{self.path}{of}: "{self.value}" is no {format_arrow_type(self.wanted)}'
         if classify_conversion(self.given, self.wanted) is not ConversionVerdict.REFUSED:
             return told
@@ -81,15 +99,17 @@ def convert_to_type(
     calendar: bool = False,
     in_json: bool = False,
     documents: bool = False,
+    reads: Reads | None = None,
 ) -> ConvertedColumn:
     """Return a column as `kind`, by the table; with `calendar` dates and times of years but 1 to 9999 are faults.
 
-    Texts that stand `in_json` are bytes in base64. With `documents` the texts of a nested type are JSON.
+    Texts that stand `in_json` are bytes in base64. With `documents` the texts of a nested type are JSON. `reads` gives texts of a
+    type that is not nested as ISO 8601 has them.
     """
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(values, pa.ChunkedArray):  # combine_chunks of an empty chunked array
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    work = _ColumnConversion(calendar, in_json, documents)
+    work = _ColumnConversion(calendar, in_json, documents, reads)
     found = work.convert(values, kind, _Location("", None))
     if work.faults and len(found):
         bad = np.zeros(len(found), dtype=bool)
@@ -114,8 +134,8 @@ class _Location(NamedTuple):
 class _ColumnConversion:
     """One column on its way into another type."""
 
-    def __init__(self, calendar: bool, in_json: bool, documents: bool) -> None:
-        self.calendar, self.in_json, self.documents = calendar, in_json, documents
+    def __init__(self, calendar: bool, in_json: bool, documents: bool, reads: Reads | None) -> None:
+        self.calendar, self.in_json, self.documents, self.reads = calendar, in_json, documents, reads
         self.faults: dict[int, ConversionFault] = {}
         self.unknown: dict[str, None] = {}
 
@@ -151,7 +171,14 @@ class _ColumnConversion:
         return found
 
     def _record_faults(
-        self, values: pa.Array[Any], bad: np.ndarray, kind: Kind, place: _Location, given: Any = None
+        self,
+        values: pa.Array[Any],
+        bad: np.ndarray,
+        kind: Kind,
+        place: _Location,
+        given: Any = None,
+        *,
+        twice: bool = False,
     ) -> None:
         for at in np.flatnonzero(bad).tolist():
             row = at if place.rows is None else int(place.rows[at])
@@ -160,7 +187,7 @@ class _ColumnConversion:
                 whole = shown.encode(
                     "utf-8", "backslashreplace"
                 ).decode()  # JSON may hold half of a surrogate pair
-                self.faults[row] = ConversionFault(place.path, whole, values.type, kind)
+                self.faults[row] = ConversionFault(place.path, whole, values.type, kind, twice)
 
     def _convert_list(self, values: Any, kind: Kind, place: _Location) -> pa.Array[Any]:
         lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
@@ -177,7 +204,7 @@ class _ColumnConversion:
         )
         keys = self.convert(values.keys.take(within), kind.key_type, place.below(".key", owners))
         items = self.convert(values.items.take(within), kind.item_type, place.below(".value", owners))
-        return self._build_map(values.is_null(), lengths, keys, items, kind)
+        return self._build_map(values.is_null(), lengths, keys, items, kind, place)
 
     def _build_map(
         self,
@@ -186,7 +213,12 @@ class _ColumnConversion:
         keys: pa.Array[Any],
         items: pa.Array[Any],
         kind: Kind,
+        place: _Location,
     ) -> pa.Array[Any]:
+        owners = _list_owners(lengths)
+        twice = _repeated(owners, keys)
+        if twice.any():
+            self._record_faults(keys, twice, kind.key_type, place.below(".key", owners), twice=True)
         if keys.null_count:  # of rows that are set aside: the value goes with them, and a map has no null key
             lost = np.zeros(len(lengths), dtype=bool)
             lost[_list_owners(lengths)[to_mask(keys.is_null())]] = True
@@ -220,7 +252,7 @@ class _ColumnConversion:
             if is_bytes(kind):
                 values, wrong = decode_bytes(texts, in_json=in_json)
             else:
-                found = parse_texts(texts, kind)
+                found = parse_texts(texts if self.reads is None else self.reads(texts, kind), kind)
                 values, wrong = found.values, found.bad.tolist()
             if wrong:
                 bad = np.zeros(len(texts), dtype=bool)
@@ -264,14 +296,16 @@ class _ColumnConversion:
             return _build_list(lengths, inner, kind, null)
         keys = self._convert_json([key for key, _ in flat], kind.key_type, place.below(".key", owners))
         items = self._convert_json([item for _, item in flat], kind.item_type, place.below(".value", owners))
-        return self._build_map(null, lengths, keys, items, kind)
+        return self._build_map(null, lengths, keys, items, kind, place)
 
     def _convert_objects(self, values: list[Any], kind: Kind, place: _Location) -> pa.Array[Any]:
         names_of_fields = [one.name for one in kind]
         bad = np.array(
             [
                 value is not None
-                and (not isinstance(value, dict) or bool(match_columns(names_of_fields, tuple(value)).twice))
+                and (
+                    not isinstance(value, dict) or bool(match_columns(names_of_fields, names_of(value)).twice)
+                )
                 for value in values
             ],
             dtype=bool,
@@ -284,7 +318,7 @@ class _ColumnConversion:
         columns: list[list[Any]] = [[] for _ in kind]
         known: dict[tuple[str, ...], list[str | None]] = {}
         for value in held:
-            names = () if value is None else tuple(value)
+            names = () if value is None else names_of(value)
             if names not in known:
                 places = match_fields(names, kind)
                 known[names] = [None if at is None else names[at] for at in places]
@@ -348,6 +382,22 @@ def _expand_runs(values: pa.Array[Any]) -> pa.Array[Any]:
 
 def _list_owners(lengths: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def _repeated(owners: np.ndarray, keys: pa.Array[Any]) -> np.ndarray:
+    """Tell which keys of maps their map has before; the two zeros are one key, and NaN is one."""
+    if pa.types.is_nested(keys.type):
+        keys = pa.array([None if key is None else repr(key) for key in as_values(keys)], pa.string())
+    elif pa.types.is_floating(keys.type):
+        zero: Any = pa.scalar(0.0, keys.type)
+        nan = pa.scalar(math.nan, keys.type)
+        keys = choose_values(pc.is_nan(keys).fill_null(False), nan, pc.add(keys, zero))
+    codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    order = np.lexsort((codes, owners))
+    codes, owners = codes[order], owners[order]
+    again = np.zeros(len(order), dtype=bool)
+    again[order[1:]] = (codes[1:] == codes[:-1]) & (owners[1:] == owners[:-1]) & (codes[1:] >= 0)
+    return again
 
 
 def _compute_offsets(lengths: np.ndarray) -> pa.Array[Any]:

@@ -70,8 +70,10 @@ REMEDIES: Mapping[tuple[str, str], str] = {
 
 
 def is_unchanged(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether values of a type are handed on as they are; those of TIME may be finer than its microseconds."""
-    return given == wanted and not has_type(pa.types.is_time, wanted)
+    """Tell whether values of a type are handed on as they are; those of TIME may be finer than its microseconds, and an Arrow
+    map may have a key twice.
+    """
+    return given == wanted and not has_type(pa.types.is_time, wanted) and not _has_map(wanted)
 
 
 def classify_conversion(
@@ -247,6 +249,11 @@ def find_refused_part(
         for pair, step in zip(_pair_parts(given, wanted, by_name), steps, strict=True)
     )
     return next(part for part in found if part is not None)
+
+
+def _has_map(kind: Kind) -> bool:
+    parts = (kind.field(at).type for at in range(kind.num_fields)) if is_nested(kind) else ()
+    return pa.types.is_map(kind) or any(map(_has_map, parts))
 
 
 def has_type(test: Callable[[Kind], bool], kind: Kind) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,33 @@ class RawNumber(str):
     __slots__ = ()
 
 
-DECODER = json.JSONDecoder(parse_float=RawNumber, parse_int=RawNumber)
+class Doubled(dict[str, Any]):
+    """An object in which a name stands twice; `pairs` are all that stands in it, as a dict it has the last of each."""
+
+    pairs: list[tuple[str, Any]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of its names, as they stand in it."""
+        return tuple(name for name, _ in self.pairs)
+
+
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON that has lost nothing."""
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    twice = Doubled(found)
+    twice.pairs = pairs
+    return twice
+
+
+def names_of(value: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of an object, one that stands twice twice."""
+    return value.names if isinstance(value, Doubled) else tuple(value)
+
+
+DECODER = json.JSONDecoder(parse_float=RawNumber, parse_int=RawNumber, object_pairs_hook=object_of)
 
 
 def format_json(value: Any) -> str:
@@ -32,7 +59,7 @@ def format_json(value: Any) -> str:
             return "[" + ", ".join(map(format_json, value)) + "]"
         case dict():
             pairs = (
-                f"{json.dumps(name, ensure_ascii=False)}: {format_json(item)}" for name, item in value.items()
+                f"{json.dumps(name, ensure_ascii=False)}: {format_json(item)}" for name, item in _pairs(value)
             )
             return "{" + ", ".join(pairs) + "}"
         case _:  # NaN and infinities, which Python's JSON knows
@@ -63,15 +90,19 @@ def list_entries(value: Any, *, nested_keys: bool) -> list[tuple[Any, Any]] | No
     """
     if isinstance(value, dict):
         if not nested_keys:
-            return list(value.items())
+            return list(_pairs(value))
         try:
-            return [(DECODER.decode(key), item) for key, item in value.items()]
+            return [(DECODER.decode(key), item) for key, item in _pairs(value)]
         except ValueError:
             return None
     if not isinstance(value, list):
         return None
     found = [_parse_entry(one) for one in value]
     return None if any(one is None or one[0] is None for one in found) else [one for one in found if one]
+
+
+def _pairs(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    return value.pairs if isinstance(value, Doubled) else value.items()
 
 
 def _parse_entry(value: Any) -> tuple[Any, Any] | None:

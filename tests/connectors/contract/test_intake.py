@@ -12,9 +12,9 @@ from engine.connectors.contract.offsets import SourceOffset, build_offset_row, e
 from engine.errors import Conflict
 from engine.hummock import Hummock, Put, Version
 from engine.hummock.manifests.preconditions import require
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.status.dead_letters import DEAD_LETTER, DeadLetter, ensure_dead_letters
 from engine.meta.status.source_notes import OFFSETS
+from engine.testing.memory import MemoryObjectStore
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

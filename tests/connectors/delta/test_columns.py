@@ -149,7 +149,7 @@ def test_fields_that_are_added_are_left_out_and_wider_values_are_taken_where_the
     there.sql(
         "UPDATE {} SET n = 3000000000 WHERE id = 1",
         "ALTER TABLE {} ALTER COLUMN f TYPE DOUBLE",
-        "INSERT INTO {} VALUES (4, 4, 0.1, NULL), (5, 5, 5.5, named_struct('b', 'b', 'a', NULL))",
+        "INSERT INTO {} VALUES (4, 4, 1e300, NULL), (5, 5, 5.5, named_struct('b', 'b', 'a', NULL))",
     )
     report = poll(session)
     assert (report.rows, report.dead_rows) == (3, 2)
@@ -164,7 +164,7 @@ def test_fields_that_are_added_are_left_out_and_wider_values_are_taken_where_the
     assert held(session) == [(2, 2, 2.5, None), (3, 3, 3.5, {"a": 3}), (5, 5, 5.5, {"a": None})]
     assert held(session, "_dead_letter", "file, reason") == [
         ("version 5", "column n of the Delta table is 3000000000, which int does not hold"),
-        ("version 7", "column f of the Delta table is 0.1, which float does not hold"),
+        ("version 7", "column f of the Delta table is 1.0E300, which float does not hold"),
     ]
     with pytest.raises(SourceError, match=r"n of the Delta table is 3000000000.*DROP SOURCE s CASCADE"):
         poll(session, "s")

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.delta.types import find_renamed_columns, parse_schema
 from engine.connectors.delta.values import MatchedColumn, match_column
+from engine.sql.typing.conversions import ConversionVerdict, classify_conversion
+from engine.sql.typing.types import to_arrow
 
 LEAST = {"byte": -(2**7), "short": -(2**15), "integer": -(2**31), "long": -(2**63)}
 WIDENED = [
@@ -92,6 +94,20 @@ def test_a_wider_value_is_taken_if_it_comes_back_as_it_was(spark: SparkSession) 
         assert row.got == (row.narrow if fits else None), row
 
 
+def test_the_table_of_conversions_takes_what_delta_may_widen() -> None:
+    kinds = {"tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp_ntz"}
+    kinds |= {f"decimal({p},{s})" for p, s in ((5, 2), (9, 4), (20, 0), (22, 1), (38, 10))}
+    names = {wide: narrow for narrow, wide in NAMES.items()}
+    for ours in kinds:
+        for theirs in kinds - {ours}:
+            found = taken(names.get(theirs, theirs), ours)
+            said = classify_conversion(to_arrow(theirs), to_arrow(ours))
+            assert found is None or said in (ConversionVerdict.EXACT, ConversionVerdict.NEAREST), (
+                theirs,
+                ours,
+            )
+
+
 def _fits(value: Any, ours: str) -> bool:
     """Tell by Python whether a value is one of a narrower type."""
     if value is None:
@@ -103,7 +119,7 @@ def _fits(value: Any, ours: str) -> bool:
         return not rest.strip("0") and LEAST[ours] <= int(whole) <= -LEAST[ours] - 1
     if ours == "float":
         with np.errstate(all="ignore"):
-            return value != value or float(np.float32(value)) == value
+            return not np.isfinite(value) or bool(np.isfinite(np.float32(value)))  # the nearest one
     if ours == "date":
         return value.endswith("00:00:00")
     whole, _, rest = str(value).partition(".")

@@ -9,10 +9,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from engine.connectors.formats.time_formats import convert_to_iso, validate_format
+from engine.connectors.formats.time_formats import Formats, convert_to_iso, validate_format
 from engine.sql.typing.column_conversion import convert_to_type
 
-DATE, LOCAL, INSTANT = pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")
+DATE, LOCAL, INSTANT, TIME = pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("ns")
 TEXTS = [
     *(
         "31/12/2024",
@@ -114,4 +114,67 @@ def test_days_since_1970() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_format_that_tells_the_day_is_one(format: str) -> None:
-    assert validate_format(format, of_date=False) is None
+    assert validate_format(format, "timestamp") is None
+
+
+TIMES = ["23:59:59", "0:0", "24:00", "12:60", "12:01 AM", "12:59 pm", "13:00 PM", "01:02:03.4", "x", ""]
+
+
+@pytest.mark.parametrize("format", ["%H:%M:%S", "%H:%M", "%I:%M %p", "%H:%M:%S.%f", "%Hh"])
+def test_times_of_day_by_a_format(format: str) -> None:
+    def by_python(text: str) -> datetime.time | None:
+        try:
+            return datetime.datetime.strptime(text, format).time()
+        except ValueError:
+            return None
+
+    assert validate_format(format, "time") is None
+    texts = [*TIMES, datetime.time(17, 8, 9, 120000).strftime(format)]
+    wanted = [by_python(text) for text in texts]
+    assert wanted[-1] is not None
+    assert taken([*texts, None], format, TIME) == [*wanted, None]
+
+
+@pytest.mark.parametrize(
+    ("word", "each"), [("since_midnight", 1), ("since_midnight_ms", 10**3), ("since_midnight_us", 10**6)]
+)
+def test_counts_since_midnight(word: str, each: int) -> None:
+    texts: list[str | None] = ["0", str(86_399 * each), str(86_400 * each), "-1", "1.5", "x", "", None]
+    assert taken(texts, word, TIME) == [datetime.time(0), datetime.time(23, 59, 59), *[None] * 6]
+
+
+@pytest.mark.parametrize("format", ["%M:%S", "%H:%I %p", "%I:%M", "%H %z", "%d %H", "epoch_us", ""])
+def test_a_format_that_tells_no_time_of_day_is_none(format: str) -> None:
+    assert validate_format(format, "time") is not None
+
+
+def test_parts_of_nested_values_are_read_by_the_formats() -> None:
+    kind = pa.struct(
+        [("at", INSTANT), ("days", pa.list_(DATE)), ("of", pa.map_(DATE, TIME)), ("n", pa.int64())]
+    )
+    formats = Formats("%d/%m/%Y", "epoch_ms", "%I:%M %p")
+    texts = pa.array(
+        [
+            '{"at": 1000, "days": ["31/12/2024", null], "of": {"01/02/2024": "12:30 am"}, "n": 5}',
+            '{"at": "2000", "days": [], "of": [["01/02/2024", null]]}',
+            '{"days": ["2024-12-31"]}',
+            '{"at": "2024-12-31 00:00:00"}',
+            '{"of": {"01/02/2024": "00:30"}}',
+        ]
+    )
+    found = convert_to_type(texts, kind, reads=formats.reads)
+    first = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    assert found.values.to_pylist()[:2] == [
+        {
+            "at": first.replace(second=1),
+            "days": [datetime.date(2024, 12, 31), None],
+            "of": [(datetime.date(2024, 2, 1), datetime.time(0, 30))],
+            "n": 5,
+        },
+        {"at": first.replace(second=2), "days": [], "of": [(datetime.date(2024, 2, 1), None)], "n": None},
+    ]
+    assert {at: (fault.path, fault.value) for at, fault in found.faults.items()} == {
+        2: (".days[]", "2024-12-31"),
+        3: (".at", "2024-12-31 00:00:00"),
+        4: (".of.value", "00:30"),
+    }

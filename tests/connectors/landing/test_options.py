@@ -172,3 +172,28 @@ def test_dates_and_times_in_a_format_land_and_others_are_told(
         ("a.csv", 3, 'column day: "2024-12-31" is no DATE'),
         ("a.csv", 4, 'column at: "29.2.23 1:00 PM" is no TIMESTAMP_NTZ'),
     ]
+
+
+def test_formats_of_dates_and_times_hold_in_nested_values_folders_and_times(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    source = orders(
+        "id INT PRIMARY KEY, at TIME, seen ARRAY<DATE>, one STRUCT<t: TIMESTAMP>, day DATE",
+        **{"date_format": "%d.%m.%Y", "timestamp_format": "epoch", "time_format": "%I:%M %p"},
+    )
+    for day in ("day=02.01.2024", "day=2024-01-02"):
+        (folder / day).mkdir()
+    (folder / "day=02.01.2024" / "a.csv").write_text(
+        'id,at,seen,one\n1,3:04 pm,"[""31.12.2024""]","{""t"": 60}"\n2,15:04,,\n3,,"[""2024-12-31""]",\n'
+    )
+    (folder / "day=2024-01-02" / "b.jsonl").write_text('{"id": 4, "at": "12:00 AM", "day": "02.01.2024"}\n')
+    source.poll()
+    day, minute = datetime.date(2024, 1, 2), datetime.datetime(1970, 1, 1, 0, 1, tzinfo=datetime.UTC)
+    assert held(lake) == [
+        (1, datetime.time(15, 4), [datetime.date(2024, 12, 31)], {"t": minute}, day),
+        (4, datetime.time(0), None, None, day),
+    ]
+    assert [(line, reason) for _, line, reason in told(lake)] == [
+        (3, 'column at: "15:04" is no TIME'),
+        (4, 'column seen[]: "2024-12-31" is no DATE'),
+    ]

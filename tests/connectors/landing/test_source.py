@@ -226,7 +226,27 @@ def test_parquet_is_read_and_a_row_that_does_not_fit_set_aside(
     [
         ("a.parquet", b"no parquet", "not a Parquet file"),
         ("a.csv", b"id,n\xff\n1,2\n", "not UTF-8: line 1"),
-        ("a.csv", b"\xff\xfei\x00d\x00", "UTF-16"),
+        (
+            "a.csv",
+            "id\n1\n".encode("utf-16"),
+            "the file is UTF-16: give its table the option encoding = 'utf-16'",
+        ),
+        (
+            "a.json",
+            '{"id": 1}\n'.encode("utf-16-be"),
+            "UTF-16: give its table the option encoding = 'utf-16-be'",
+        ),
+        (
+            "a.csv",
+            "id\n1\n".encode("utf-32"),
+            "the file is UTF-32: give its table the option encoding = 'utf-32'",
+        ),
+        ("a.csv", "id,é\n1\n".encode("latin-1"), "in another encoding, give its table the option encoding"),
+        (
+            "a.json",
+            '[{"id": "é"}]'.encode("latin-1"),
+            "in another encoding, give its table the option encoding",
+        ),
         ("a.csv", b"id,id\n1,2\n", "names id twice"),
         ("a.csv", b"number,price\n1,2\n", "no column id, the key of orders"),
         ("a.json", b"[1,", "not a JSON array"),

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from engine.connectors.sinks.ddl import alter_sink, create_sink
 from engine.connectors.sinks.delivery import Delivery
 from engine.hummock import Hummock
-from engine.hummock.object_store.faulty import FaultyObjectStore
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.sinks import find_sink_source, list_sinks, read_sink_state
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.catalog import Relation
 from engine.sql.statements import reader as st
+from engine.testing.faulty import FaultyObjectStore
+from engine.testing.memory import MemoryObjectStore
 from tests.crash.broken import Broken
 from tests.crash.delivered import replayed
 from tests.crash.program.world import World

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 
 from engine.connectors.sinks.ddl import alter_sink
-from engine.hummock.object_store.faulty import Crashed
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.domains.failures import list_failures
@@ -17,6 +16,7 @@ from engine.meta.epochs.query_policy import choose_epochs
 from engine.meta.status.sinks import find_sink_source, list_sinks, read_sink_state
 from engine.meta.status.waits import list_quarantine_waits, list_waits
 from engine.sql.statements import reader as st
+from engine.testing.faulty import Crashed
 from tests.crash.broken import Broken
 from tests.crash.program.event_verbs import check_events
 from tests.crash.program.sink_verbs import SinkVerbs

@@ -8,13 +8,13 @@ from pathlib import Path
 from engine.connectors.sinks.delivery import Delivery
 from engine.errors import EpochFailed
 from engine.hummock import Commit, Hummock, Table
-from engine.hummock.clock import ManualClock
-from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
 from engine.runtime.domains.flush import FlushRun
 from engine.runtime.executor import FragmentTask
 from engine.sql.catalog import Relation, RelationColumn
+from engine.testing.faulty import FaultPlan, FaultyObjectStore
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 from tests.crash.broken import Broken
 from tests.crash.checks import Checks
 from tests.crash.program.event_verbs import Arrived, check_events, create_events

@@ -74,7 +74,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Events:
     events = Events()
 
     class Heard(EventThrottle):
-        def take(self, found: Iterable[Event], now: float) -> Iterator[Event]:
+        def submit(self, found: Iterable[Event], now: float) -> Iterator[Event]:
             told = list(found)
             yield from super().submit(told, now)
             events.let_know(told)

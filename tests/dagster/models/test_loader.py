@@ -9,7 +9,7 @@ from dagster_tideline.models.loader import load_models, normalize_sql
 
 
 def test_the_projects_own_models_are_all_usable() -> None:
-    models = load_models(Path(__file__).resolve().parents[2] / "assets")
+    models = load_models(Path(__file__).resolve().parents[3] / "assets")
     assert [model.error for model in models if model.error is not None] == []
     views = [model for model in models if model.kind == "materialized view"]
     names = {model.name for model in views}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dagster import AssetKey, DagsterInstance
 
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import fetch_reported_tags, get_reported_version
 from dagster_tideline.runs.pending import find_pending
 from tests.dagster.conftest import TOTALS, Project
@@ -56,7 +57,7 @@ def test_provenance_is_pinned_to_the_versions_that_were_read(project: Project) -
     project.run()
     project.land("2.csv", "id,shop,price\n2,b,6\n")  # totals changes, large does not
     project.run()
-    told = fetch_reported_tags(project.instance, [AssetKey(name) for name in ("orders", "totals", "large")])
+    told = fetch_reported_tags(project.instance, ("orders", "totals", "large"), Naming())
     totals = materialized(project.instance, "totals")[0]
     large = materialized(project.instance, "large")[0]
     assert totals["dagster/input_data_version/orders"] == get_reported_version(told, "orders")

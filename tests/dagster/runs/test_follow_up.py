@@ -9,6 +9,7 @@ import pytest
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.naming import Naming
 from dagster_tideline.runs import follow_up
 from dagster_tideline.runs.asset_builder import build_assets, list_epoch_models
 from dagster_tideline.runs.epoch_events import fetch_reported_tags, get_reported_version
@@ -17,7 +18,7 @@ from dagster_tideline.runs.pending import find_pending
 from tests.dagster.conftest import Project
 
 HEAD = "id,shop,price\n"
-KEYS = [dg.AssetKey(name) for name in ("orders", "totals")]
+NAMES = ("orders", "totals")
 
 
 class Clock:
@@ -75,7 +76,7 @@ def test_a_run_of_the_sensor_takes_what_lands_while_it_is_at_work(
     ]  # at once, the next, and the rest at the end
     versions = [int((event.tags or {})["dagster/data_version"]) for event in orders]
     assert versions == sorted(set(versions))
-    assert get_reported_version(fetch_reported_tags(project.instance, KEYS), "orders") == str(
+    assert get_reported_version(fetch_reported_tags(project.instance, NAMES, Naming()), "orders") == str(
         project.session.store.refresh().tables["orders"].committed_epoch
     )
     assert not find_pending(project.session.store, project.models)

@@ -57,7 +57,7 @@ def materialize(project: Project, partition: str, key: dg.AssetKey = KEY) -> dg.
 
 def statuses(project: Project) -> dict[str, AssetPartitionStatus | None]:
     keys = project.instance.get_dynamic_partitions("ratios")
-    found = project.instance.get_status_by_partition(KEY, keys, build_partitions_def("ratios"))
+    found = project.instance.get_status_by_partition(KEY, keys, build_partitions_def(KEY))
     return dict(found or {})
 
 

@@ -11,11 +11,19 @@ from dagster import DagsterRunStatus
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
-from dagster_tideline.upkeep.backfills import BACKFILL_PROGRESS, BACKFILLS, PARTITIONS, backfills
+from dagster_tideline.naming import Naming
+from dagster_tideline.upkeep.backfills import (
+    BACKFILL_PROGRESS,
+    BACKFILLS,
+    build_backfill_asset,
+    get_partitions_name,
+)
 from dagster_tideline.upkeep.schedules import build_schedules
 from tests.dagster.conftest import Project
 
 ROWS = 20_000
+ASSET = Naming().build_upkeep_key(BACKFILLS)
+PARTITIONS = get_partitions_name(Naming())
 VIEW = "CREATE MATERIALIZED VIEW doubled WITH (background = 'true') AS SELECT id, price * 2 AS p FROM orders"
 
 
@@ -36,7 +44,7 @@ def building(project: Project) -> Iterator[Project]:
 
 
 def observed(project: Project) -> list[dict[str, Any]]:
-    found = project.instance.fetch_observations(BACKFILLS, limit=100).records
+    found = project.instance.fetch_observations(ASSET, limit=100).records
     events = [record.asset_observation for record in found]
     return [
         {"partition": event.partition, **{name: value.value for name, value in event.metadata.items()}}
@@ -46,13 +54,13 @@ def observed(project: Project) -> list[dict[str, Any]]:
 
 
 def whole(project: Project) -> list[str | None]:
-    found = project.instance.fetch_materializations(BACKFILLS, limit=100).records
+    found = project.instance.fetch_materializations(ASSET, limit=100).records
     return [record.partition_key for record in found]
 
 
 def click(project: Project, seconds: float, partition: str = "doubled") -> dg.ExecuteInProcessResult:
     return dg.materialize(
-        [backfills],
+        [build_backfill_asset(Naming())],
         instance=project.instance,
         partition_key=partition,
         resources={
@@ -76,7 +84,7 @@ def tick(
 
 def test_progress_is_a_partition_and_its_end_is_told_once(building: Project) -> None:
     assert building.maintain(BACKFILL_PROGRESS).success
-    assert building.instance.get_dynamic_partitions(PARTITIONS.name or "") == ["doubled"]
+    assert building.instance.get_dynamic_partitions(PARTITIONS) == ["doubled"]
     (seen,) = observed(building)
     read = building.session.backfills()["doubled"].rows
     assert (seen["partition"], seen["rows"], seen["phase"]) == ("doubled", read, "consuming_snapshot")
@@ -125,7 +133,7 @@ def test_a_view_that_is_dropped_loses_its_partition_and_one_built_anew_is_told_a
     building.maintain(BACKFILL_PROGRESS)
     building.session.sql("DROP MATERIALIZED VIEW doubled")
     assert building.maintain(BACKFILL_PROGRESS).success
-    assert building.instance.get_dynamic_partitions(PARTITIONS.name or "") == []
+    assert building.instance.get_dynamic_partitions(PARTITIONS) == []
     building.session.sql(VIEW)
     building.session.wait(["doubled"])
     assert building.maintain(BACKFILL_PROGRESS).success

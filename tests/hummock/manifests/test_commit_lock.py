@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.hummock import Hummock, Put
-from engine.hummock.clock import ManualClock, system_clock
+from engine.hummock.clock import system_clock
 from engine.hummock.manifests.commit_lock import LOCK_SECONDS, acquire_commit_lock
 from engine.hummock.object_store.local import LocalObjectStore
+from engine.testing.manual_clock import ManualClock
 from tests.hummock.conftest import SCHEMA, rows
 from tests.hummock.counting import CountingStore
 

@@ -18,7 +18,7 @@ from engine.hummock.manifests.preconditions import (
     require_unaltered,
     require_unchanged,
 )
-from engine.hummock.object_store.memory import MemoryObjectStore
+from engine.testing.memory import MemoryObjectStore
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StorageFull, Unavailable
-from engine.hummock.clock import ManualClock
 from engine.hummock.metrics import Counters
-from engine.hummock.object_store.faulty import FaultPlan, FaultyObjectStore, RequestFault
 from engine.hummock.object_store.local import LocalObjectStore
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.hummock.object_store.retrying import RETRY_SECONDS, RetryingObjectStore, wrap_with_retries
+from engine.testing.faulty import FaultPlan, FaultyObjectStore, RequestFault
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 
 
 def retrying(

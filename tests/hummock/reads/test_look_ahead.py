@@ -125,8 +125,8 @@ def test_a_scan_fetches_what_its_first_rows_need_and_then_the_rest(
 
 @pytest.fixture
 def row_groups_of_a_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("sst", "files"):
-        monkeypatch.setattr(f"engine.hummock.{module}.ROW_GROUP_ROWS", 100)
+    for module in ("sst", "file_set"):
+        monkeypatch.setattr(f"engine.hummock.sorted_files.{module}.ROW_GROUP_ROWS", 100)
     monkeypatch.setattr("engine.hummock.sorted_files.file_set.SMALL_BYTES", 0)
 
 

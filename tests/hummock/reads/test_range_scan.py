@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidRow
 from engine.hummock import Delete, Hummock, Put
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.hummock.reads.range_scan import estimate_rows_in_range, find_first_in_range, scan_range
+from engine.testing.memory import MemoryObjectStore
 
 SCHEMA = pa.schema([("part", pa.int32()), ("at", pa.int64()), ("id", pa.int64()), ("word", pa.string())])
 KEY = ["part", "at", "id"]

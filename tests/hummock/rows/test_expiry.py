@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from engine.errors import EpochExpired, InvalidRow, InvariantViolation
 from engine.hummock import Delete, Hummock, Put, Table
-from engine.hummock.clock import ManualClock
 from engine.hummock.compaction import BelowWatermark, PastTtl
 from engine.hummock.compaction.worker import CompactionWorker
 from engine.hummock.epoch import epoch_at
+from engine.testing.manual_clock import ManualClock
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
 from tests.hummock.dated import TimedObjectStore
 

@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine
 from engine.hummock import Hummock
 from engine.hummock.epoch import epoch_at
 from engine.hummock.manifests.manifest import decode_manifest, manifest_path
-from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore
 from engine.hummock.upkeep.pins import Pin
+from engine.testing.faulty import Crashed, FaultPlan, FaultyObjectStore
 from tests.hummock.dated import DatedObjectStore
 from tests.hummock.other_process import AheadClock, OtherProcess
 from tests.hummock.table_model import KEYS, Modelled, Rows, Written

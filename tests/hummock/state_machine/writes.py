@@ -12,7 +12,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from engine.errors import Fenced, InvalidRow, InvariantViolation, StorageError, TableExists, UnknownTable
 from engine.hummock import Commit, Delete, Hummock, Put, Table, with_new_keys
 from engine.hummock.epoch import epoch_at
-from engine.hummock.object_store.faulty import Crashed
+from engine.testing.faulty import Crashed
 from tests.hummock.state_machine.handles import (
     Handles,
     handles,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.hummock import Hummock
-from engine.hummock.clock import ManualClock
+from engine.testing.manual_clock import ManualClock
 from tests.hummock.conftest import SCHEMA, content
 from tests.hummock.dated import TimedObjectStore
 from tests.hummock.maintenance import read_the_past, updates

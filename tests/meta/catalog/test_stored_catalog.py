@@ -5,10 +5,10 @@ from __future__ import annotations
 import pickle
 
 from engine.hummock import Commit, Hummock
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, Creation, encode_creation, list_incomplete_tables
 from engine.sql.catalog import Relation
+from engine.testing.memory import MemoryObjectStore
 
 
 def opened(url: str) -> Hummock:

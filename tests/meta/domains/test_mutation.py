@@ -8,7 +8,6 @@ from hypothesis import strategies as some
 
 from engine.errors import Conflict
 from engine.hummock import Commit, Hummock, Version
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.domains.mutation import (
     Control,
     apply_mutation,
@@ -20,6 +19,7 @@ from engine.meta.domains.mutation import (
     require_same_queue,
 )
 from engine.sql.catalog import Relation
+from engine.testing.memory import MemoryObjectStore
 
 VIEW = Relation(name="v", kind="materialized view", columns=(), primary_key=())
 VERBS = some.tuples(

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from engine.hummock import Commit, Hummock, Put
 from engine.hummock.epoch import epoch_at
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.log_store import Barrier as LogStoreBarrier
 from engine.meta.domains.failures import record_failure
 from engine.meta.epochs.barrier import Barrier, close_barrier, find_open_barrier, mint_barrier, record_barrier
+from engine.testing.memory import MemoryObjectStore
 
 
 class Views(NamedTuple):

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dagster_tideline.runs.pending import find_pending
-from engine.hummock.clock import ManualClock
 from engine.meta.epochs.idle_timeout import advance_idle_watermarks, find_idle_watermarks
 from engine.session import Session
+from engine.testing.manual_clock import ManualClock
 from tests.runtime.clock.worlds import moving
 
 CLOSED = "SELECT ts, n FROM t UNION ALL SELECT ts, n FROM u"

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine.hummock import Commit, Hummock, Put, Table
-from engine.hummock.clock import ManualClock
 from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
-from engine.hummock.object_store.memory import MemoryObjectStore
 from engine.meta.epochs.content import Content
 from engine.meta.epochs.frontier import compute_frontiers, needs_run
 from engine.meta.epochs.time_boundary import (
@@ -27,6 +25,8 @@ from engine.meta.epochs.time_boundary import (
     request_boundaries,
 )
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 from tests.meta.domains.test_domain import catalog
 
 STORED = catalog({"a": ("t", None), "b": ("a", None)})

@@ -113,6 +113,8 @@ def test_nothing_is_committed_for_views_that_are_not_brought_on(tmp_path: Path, 
             clock.sleep(0.001)
             session.flush(eager=False)
         assert session.store.refresh().number == before
+        assert session.flush().failed  # by hand it is tried at once, at the moment at which it failed
+        assert session.store.refresh().number == before
         assert set(session.lagging()) == {"rests", "paused", "over", "fails"}
         session.resume("paused")
         session.flush(eager=False)

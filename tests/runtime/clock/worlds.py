@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.hummock.clock import ManualClock
 from engine.hummock.epoch import epoch_at, micros_of
 from engine.session import Session
+from engine.testing.manual_clock import ManualClock
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
 START = datetime(2022, 1, 31, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ class Runs:
 
     def __init__(self, *_: object, **__: object) -> None:
         self.count = 0
-        self.lanes = SimpleNamespace(busy=dict, wait=lambda: None, has_ended=False, told=0)
+        self.lanes = SimpleNamespace(list_busy=dict, wait=lambda: None, has_ended=False, told=0)
 
     def run(self, *_: Any, **__: Any) -> FlushReport:
         """Note a run."""

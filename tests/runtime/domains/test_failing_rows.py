@@ -103,7 +103,7 @@ def test_the_row_is_remembered_and_asked_for_by_itself_only_if_something_has_cha
     assert OTHER.text in failed(program)
     write(program)
     assert OTHER.text in failed(program) and search.asked[-1] == (OTHER, set())
-    assert list_failures(program.store.version)["bad"].attempts == 5
+    assert list_failures(program.store.version)["bad"].attempts == 4
 
 
 def test_another_process_knows_the_row_too(program: Program, search: Search) -> None:

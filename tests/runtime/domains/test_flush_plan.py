@@ -10,6 +10,7 @@ import pytest
 
 from engine.errors import EpochExpired, EpochFailed, SqlError
 from engine.hummock import Commit, Put
+from engine.meta.domains.failures import list_failures
 from engine.meta.domains.mutation import Mutation
 from engine.meta.domains.quarantine import read_quarantine
 from engine.meta.epochs.flush_plan import DomainPlan, FlushPlan
@@ -210,12 +211,53 @@ def test_what_has_failed_is_tried_by_hand_at_once_and_else_waits_with_all_that_r
     run(views)
     by_hand, scheduled = plan(views), plan(views, eager=False)
     assert works(by_hand["groups"]) == ["epoch"] and "failed once" in by_hand["groups"].notes[0]
-    assert by_hand["groups"].steps[0].minting == "anew"
+    assert by_hand["groups"].steps[0].minting == "again"
     assert scheduled.due == () and "made to fail" in str(scheduled["groups"].waits_for)
     assert str(scheduled["below"].waits_for).startswith("waits for groups: groups is made to fail")
     run(views, eager=False)
     views.clock.sleep(200.0)
     assert works(plan(views, eager=False)["groups"]) == ["epoch"]
+
+
+def test_what_fails_by_hand_again_over_the_same_leaves_no_trace(
+    views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views.view("new", GROUPS)
+    views.put("t", id=2, g=1, x=1)
+    with monkeypatch.context() as broken:
+        for name in ("groups", "new"):
+            fail(views, broken, name)
+        run(views)
+        before = views.store.refresh().number
+        for _ in range(10):
+            views.clock.sleep(60.0)
+            failed = {report.view: str(report.error) for report in views.flusher.run().failed}
+            assert failed == {name: f"{name} is made to fail" for name in ("groups", "new")}
+        assert views.store.refresh().number == before
+        views.flusher.run(eager=False)  # which counts, so that it is tried ever more rarely
+        assert views.store.refresh().number > before
+        fail(views, broken, "new")
+        views.put("t", id=3, g=1, x=1)
+        before = views.store.refresh().number
+        run(views)
+        assert views.store.refresh().number > before
+        before = views.store.version.number
+        run(views)
+        assert views.store.refresh().number == before
+    run(views)
+    assert views.rows("below") == [{"n": 3, "s": 3}] and len(views.rows("new")) == 1
+    assert not list_failures(views.store.refresh())
+
+
+def test_another_failure_over_the_same_is_told(views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    views.put("t", id=2, g=1, x=1)
+    with monkeypatch.context() as broken:
+        fail(views, broken, "groups")
+        run(views)
+    monkeypatch.setattr(views.flusher.executor, "compute", lambda task: 1 / 0)
+    run(views)
+    (failure,) = list_failures(views.store.refresh()).values()
+    assert failure.error.startswith("ZeroDivisionError") and failure.attempts == 2
 
 
 def test_a_quarantined_partition_is_computed_again_when_its_inputs_have_changed(views: ViewsInMemory) -> None:

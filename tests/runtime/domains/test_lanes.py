@@ -59,7 +59,9 @@ def test_a_run_goes_on_without_what_takes_much_longer_and_what_reads_it() -> Non
     end.set()
     lanes.wait()
     assert lanes.has_ended and not lanes.list_busy()
-    assert set(lanes.ended(EVERYTHING)) == {"slow", "reader"} and not lanes.ended(EVERYTHING)
+    assert set(lanes.collect_outcomes(EVERYTHING)) == {"slow", "reader"} and not lanes.collect_outcomes(
+        EVERYTHING
+    )
     assert order.index("slow") < order.index("reader")
 
 

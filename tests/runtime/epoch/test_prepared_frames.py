@@ -102,7 +102,7 @@ def test_a_kept_frame_without_a_branch_that_has_changed_breaks_a_claim(
     session.sql(f"CREATE MATERIALIZED VIEW both AS {BOTH}")
     shape = prepared_frames.build_shape
     for room in (prepared_frames, spark_executor):  # as if a frame did not depend on which branches change
-        monkeypatch.setattr(room, "shape_of", lambda task: (shape(task)[0], (), False))
+        monkeypatch.setattr(room, "build_shape", lambda task: (shape(task)[0], (), False))
     session.write("bid", bids(1))
     check(session, {"both": BOTH})
     session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))

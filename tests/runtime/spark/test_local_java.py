@@ -59,7 +59,11 @@ def test_a_program_that_starts_no_java_leaves_none(jars: Path) -> None:
 
 def test_options_of_java_do_not_ask_for_another_archive(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without = subprocess.run(
-        [sys.executable, "-c", "from engine.runtime.spark.local_java import archive_path as a; print(a())"],
+        [
+            sys.executable,
+            "-c",
+            "from engine.runtime.spark.local_java import find_archive_path; print(find_archive_path())",
+        ],
         capture_output=True,
         text=True,
         check=True,

@@ -11,6 +11,6 @@ def test_only_epochs_of_running_views_make_slots_busy() -> None:
         assert not slots.busy
     with slots.hold(alone=False):
         assert slots.busy
-        with slots.taken(alone=False, building=True):
+        with slots.hold(alone=False, building=True):
             assert slots.busy
     assert not slots.busy

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 CYCLES = """
 import gc, weakref
-from engine.runtime.spark.worker_daemon import collect
+from engine.runtime.spark.worker_daemon import collect_garbage
 
 class Node:
     pass
@@ -24,10 +24,10 @@ def ring():
 
 gc.disable()
 first = ring()
-collect()
+collect_garbage()
 known = gc.get_freeze_count()
 second = ring()
-collect()
+collect_garbage()
 print(first() is None, known > 0, second() is None, gc.get_freeze_count() == known)
 """
 

@@ -30,6 +30,17 @@ REFUSED = (
         "INSERT INTO t (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET b = excluded.n",
         "BOOLEAN, which takes no",
     ),
+    (
+        "UPDATE t SET b = u.n FROM t AS u WHERE t.id = u.id",
+        "column b of t is BOOLEAN, which takes no SMALLINT",
+    ),
+    ("UPDATE t SET b = (SELECT max(n) FROM t)", "column b of t is BOOLEAN, which takes no SMALLINT"),
+    ("UPDATE t SET n = coalesce((SELECT b FROM t WHERE id = 1), true)", "SMALLINT, which takes no BOOLEAN"),
+    ("UPDATE t SET at = abs(n)", "which takes no SMALLINT"),
+    (
+        "INSERT INTO t (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET b = (SELECT max(u.n) FROM t AS u)",
+        "BOOLEAN, which takes no",
+    ),
 )
 TAKEN = (
     "INSERT INTO t (id, n) SELECT 5, v FROM t WHERE id = 1",
@@ -37,6 +48,10 @@ TAKEN = (
     "UPDATE t SET v = n, d = n WHERE id = 1",
     "UPDATE t SET n = '7' WHERE id = 1",
     "UPDATE t SET n = NULL WHERE id = 1",
+    "UPDATE t SET d = (SELECT max(u.id) FROM t AS u) - 1 WHERE id = 1",
+    "UPDATE t SET v = u.d FROM t AS u WHERE t.id = 1 AND u.id = 5",
+    "UPDATE t SET v = '5', d = (SELECT NULL) WHERE id = 1",
+    "INSERT INTO t (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET d = (SELECT max(u.id) FROM t AS u) - excluded.id",
 )
 
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Hummock
-from engine.hummock.clock import ManualClock
 from engine.session import Session
+from engine.testing.manual_clock import ManualClock
 from tests.hummock.dated import TimedObjectStore
 from tests.runtime.clock.worlds import moving
 from tests.session_rows import rows

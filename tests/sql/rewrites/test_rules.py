@@ -110,7 +110,8 @@ def test_what_the_binder_builds_with_gives_the_plan_of_its_example(rule: Callabl
 
 @pytest.mark.parametrize("rule", [*PARSED_RULES, *RULES])
 def test_a_rule_stands_in_the_file_of_its_name(rule: ParsedRule | PlanRule) -> None:
-    assert rule.__module__ == f"engine.sql.rewrites.{rule.__name__}"
+    room, _, module = rule.__module__.rpartition(".")
+    assert room.startswith("engine.sql.rewrites.") and module == rule.__name__
 
 
 @pytest.mark.parametrize("rule", [*PARSED_RULES, *BINDING_RULES, *RULES], ids=lambda rule: rule.__qualname__)
@@ -118,7 +119,7 @@ def test_the_file_of_a_rule_says_when_it_applies(rule: Callable[..., Any]) -> No
     assert "\n\nApplies " in (sys.modules[rule.__module__].__doc__ or "")
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
 def test_a_file_with_an_example_holds_a_listed_rule(path: Path) -> None:
     listed = {rule.__module__.rpartition(".")[2] for rule in (*PARSED_RULES, *BINDING_RULES, *RULES)}
     assert ("\nEXAMPLE = " in path.read_text()) == (path.stem in listed)

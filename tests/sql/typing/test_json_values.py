@@ -62,6 +62,13 @@ def test_parts_are_read_by_their_types(text: str, found: Any) -> None:
         ('{"L": [], "l ": 1, "Aa": 1, "a": true}', '.a: "true" is no INT'),
         ("[1]", ': "[1]" is no STRUCT'),
         ('{"a":', ': "{"a":" is no STRUCT'),
+        ('{"a": 1, "a": 1}', ': "{"a": 1, "a": 1}" is no STRUCT'),
+        ('{"m": {"2024-1-2": null, "2024-01-02": {}}}', '.m.key: "2024-01-02" stands twice in one map'),
+        (
+            '{"m": [["2024-01-02", null], ["2024-01-02", null]]}',
+            '.m.key: "2024-01-02" stands twice in one map',
+        ),
+        ('{"i": {"1": true, "1": true}}', '.i.key: "1" stands twice in one map'),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_path(text: str, told: str) -> None:
@@ -85,3 +92,28 @@ def test_texts_of_documents_are_json() -> None:
     texts = ['["a", 5, {"b": 1.10}, null, true]', None, "[]"]
     converted = convert_to_type(pa.array(texts), pa.list_(pa.string()), documents=True)
     assert converted.values.to_pylist() == [['"a"', "5", '{"b": 1.10}', None, "true"], None, []]
+
+
+@pytest.mark.parametrize(
+    ("key", "twice", "once"),
+    [
+        (pa.float64(), [0.0, -0.0], [0.0, 1.0]),
+        (pa.float32(), [float("nan"), float("nan")], [float("nan"), float("inf")]),
+        (pa.struct({"a": pa.int32()}), [{"a": 1}, {"a": 1}], [{"a": 1}, {"a": 2}]),
+        (pa.decimal128(5, 1), [Decimal("1.0"), Decimal(1)], [Decimal("1.0"), Decimal(2)]),
+        (pa.bool_(), [True, True], [True, False]),
+        (pa.string(), ["a", "a"], ["a", "A"]),
+    ],
+)
+def test_a_map_of_any_form_has_a_key_once(key: pa.DataType, twice: list[Any], once: list[Any]) -> None:
+    kind = pa.list_(pa.map_(key, pa.int32()))
+    rows = [[list(zip(keys, (1, 2), strict=True))] for keys in (once, twice)]
+    found = convert_to_type(pa.array([*rows, None, [None, []]], kind), kind)
+    assert list(found.faults) == [1] and found.faults[1].path == "[].key"
+    assert "stands twice in one map" in found.faults[1].describe("v")
+    assert found.values.to_pylist()[2:] == [None, [None, []]] and not found.values[1].is_valid
+
+
+def test_names_that_nobody_needs_may_stand_twice() -> None:
+    found = convert_to_type(pa.array(['{"x": 1, "a": 2, "x": 3}']), pa.struct({"a": pa.int32()}))
+    assert found.values.to_pylist() == [{"a": 2}] and found.unknown == ("x",)

@@ -49,7 +49,7 @@ from engine.runtime.statements.restrictions.backfill_order import check_backfill
 from engine.runtime.statements.restrictions.replaceable_views import check_replaceable
 from engine.runtime.statements.restrictions.source_reads import check_source_reads
 from engine.runtime.statements.restrictions.temporal_joins import check_join_sides
-from engine.runtime.writes.watermarks import LATE_ROWS, build_watermark_table
+from engine.runtime.writes.watermarks import LATE_ROWS
 from engine.sql.batch.ad_hoc import query_tables, query_views
 from engine.sql.batch.full_refresh import OFFER, is_deterministic
 from engine.sql.batch.row_errors import guard_plan
@@ -86,9 +86,16 @@ from engine.sql.typing.types import to_arrow
 
 
 def create_table(
-    store: Hummock, spark: Callable[[], SparkSession], statement: CreateTable, dialect: Dialect
+    store: Hummock,
+    spark: Callable[[], SparkSession],
+    statement: CreateTable,
+    dialect: Dialect,
+    beside: Callable[[Relation], Relation | None],
 ) -> bool:
-    """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said."""
+    """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said.
+
+    `beside` tells of a new table which table of the system is made with it, if any.
+    """
     version = store.refresh()
     stored = load_catalog(version)
     if can_skip_create(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
@@ -108,18 +115,23 @@ def create_table(
             table = _build_table(relation)
             ssts = write_query_rows(rows, relation, table)
     relation = msgspec.structs.replace(relation, since=max(version.epoch, epoch_at(store.clock() - 1)))
-    beside, shown = build_watermark_table(relation), build_watermark_relation(relation)
+    shown = [one for one in (build_watermark_relation(relation), beside(relation)) if one is not None]
     if relation.watermark is not None and relation.options.get(LATE_ROWS) == "keep":
         ensure_dead_letters(store)
     store.commit(
         Commit(
-            create=(table,) if beside is None else (table, beside),
+            create=(table, *map(_build_table, shown)),
             writes={statement.name: ssts} if ssts else {},
-            catalog=encode_entries({one.name: one for one in (relation, shown) if one is not None}, {}),
+            catalog=encode_entries({one.name: one for one in (relation, *shown)}, {}),
             precondition=_require_absent(statement.name),
         )
     )
     return True
+
+
+def no_table_beside(relation: Relation) -> Relation | None:
+    """Tell that nothing of the system's is made with a table."""
+    return None
 
 
 def build_table_relation(

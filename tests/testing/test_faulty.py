@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Unavailable
-from engine.hummock.clock import ManualClock
-from engine.hummock.object_store.faulty import Crashed, FaultPlan, FaultyObjectStore, RequestFault
 from engine.hummock.object_store.local import LocalObjectStore
-from engine.hummock.object_store.memory import MemoryObjectStore
+from engine.testing.faulty import Crashed, FaultPlan, FaultyObjectStore, RequestFault
+from engine.testing.manual_clock import ManualClock
+from engine.testing.memory import MemoryObjectStore
 
 
 def with_fault(
