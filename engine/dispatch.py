@@ -185,13 +185,13 @@ class Dispatch:
         session = self.session
         spark, dialect = lambda: session.computing, session.dialect
         check_table_options(statement, any_retention=session.settings.is_on(RETENTION_OF_ANY))
-        advice, beside = "", relations.no_table_beside
+        advice, build_companion = "", relations.build_no_companion
         if not relations.can_skip_create(
             session.catalog, statement.name, statement.if_not_exists, statement.sql
         ):
             if "connector" in statement.options:
                 connector = CONNECTORS.find(statement.options["connector"])
-                beside = connector.beside
+                build_companion = connector.build_companion
                 with locate_path_errors(statement):
                     statement = connector.resolve_columns(as_pass_through(statement, connector))
                     if session.reaches_out:
@@ -199,7 +199,7 @@ class Dispatch:
                         connector.check_executors(statement, self._find_remote_spark)
                         advice = connector.give_advice(statement)
             with track_traffic(session.store.counters, f"statement {statement.name}"):
-                relations.create_table(session.store, spark, statement, dialect, beside)
+                relations.create_table(session.store, spark, statement, dialect, build_companion)
             session.notice(advice)
 
     def _find_remote_spark(self) -> SparkSession | None:
@@ -213,11 +213,11 @@ class Dispatch:
         session = self.session
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
         spark, dialect = lambda: session.computing, session.dialect
-        beside = plan_delta_sink(session.store.url, statement, dialect, spark) if statement.copy else None
-        created = relations.create_materialized_view(session.store, spark, statement, dialect, beside)
-        if created and beside is not None:
+        build_sink = plan_delta_sink(session.store.url, statement, dialect, spark) if statement.copy else None
+        created = relations.create_materialized_view(session.store, spark, statement, dialect, build_sink)
+        if created and build_sink is not None:
             session.notice(_format_delta_notice(name_delta_sink(statement.name), statement.name))
-        elif beside is not None and not list_copies(session.stored, statement.name):
+        elif build_sink is not None and not list_copies(session.stored, statement.name):
             session.notice(
                 f"{statement.name} is there and keeps no Delta table; ALTER MATERIALIZED VIEW {statement.name} "
                 "SET (connector = 'delta', path = …) gives it one"

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from engine.sql.expression.change_columns import ROW
-from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART
+from engine.sql.expression.clock import TIME_AT, TIME_IN, TIME_PART, reads_clock
 from engine.sql.expression.monotone_steps import MonotoneStep
 from engine.sql.expression.nearest import Nearest
 from engine.sql.expression.nodes import Call, Column, Expr
@@ -59,7 +59,7 @@ class Filter(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def append_only(self) -> bool:
-        return self.input.append_only
+        return self.input.append_only and not reads_clock(self.predicate)  # or rows go as time passes
 
 
 class Project(msgspec.Struct, frozen=True, tag=True):

@@ -51,6 +51,10 @@ class AskedMutations:
                     raise Broken(f"mutation {asked.number} of domain {name} was replaced")
             self._in_force(name, noted, control)
 
+    def forget(self, domain: str) -> None:
+        """Forget a domain that has left; another may have its name by now."""
+        self._noted.pop(domain, None)
+
     def _in_force(self, name: str, noted: Noted, control: Control) -> None:
         paused = bool(noted.first.paused)
         limits: dict[str, int | None] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,7 @@ from engine.meta.status.sinks import list_consumers, list_sinks
 from engine.meta.status.waits import list_quarantine_waits, list_waits
 from tests.crash.asked import AskedMutations
 from tests.crash.broken import Broken
+from tests.crash.edges import bag
 from tests.crash.meeting import check_meeting
 from tests.crash.reference import at_moment, run
 from tests.crash.tables import TABLES
@@ -82,6 +84,12 @@ class Checks:
             strange = {*table.acks, *table.pins} - consumers
             if strange:
                 raise Broken(f"{name} is held by consumers that are gone: {sorted(strange)}")
+
+    def forget(self, gone: Iterable[str]) -> None:
+        """Forget what was asked of domains that have left; others may have their names by now."""
+        for domain in gone:
+            self.asked.pop(domain, None)
+            self.in_force.forget(domain)
 
     def _look_through_new_manifests(self) -> None:
         """Check that none is missing, and learn which views ever had partitions in quarantine: one step may be past it already, or
@@ -300,11 +308,8 @@ class Checks:
         shown = self._shown(name)
         content = Counter(before)
         for batch in self.store.iter_log(name, after, upto):
-            for row in batch.to_pylist():
-                if row["_op"] != "insert":
-                    content[tuple(row[f"_old_{c}"] for c in shown)] -= 1
-                if row["_op"] != "delete":
-                    content[tuple(row[c] for c in shown)] += 1
+            content.subtract(bag(_of(batch, [f"_old_{c}" for c in shown], "insert")))
+            content.update(bag(_of(batch, shown, "delete")))
         if +content != self._content(name, upto):
             raise Broken(f"the change log of {name} in ({after}, {upto}] is not the difference")
 
@@ -329,9 +334,9 @@ class Checks:
         return self.contents[at]
 
 
-def bag(rows: pa.Table) -> Counter:
-    columns = [column.to_pylist() for column in rows.columns]
-    return Counter(zip(*columns, strict=True)) if rows.num_rows else Counter()
+def _of(batch: pa.RecordBatch, columns: list[str], other: str) -> pa.RecordBatch:
+    """Return columns of the changes that are not of one kind."""
+    return batch.select(columns).filter(pc.not_equal(batch.column("_op"), other))
 
 
 def _is_known(version: Version, stored: StoredCatalog, name: str, epoch: int) -> bool:

@@ -6,6 +6,7 @@ Partitions that are computed again take the cut of all domains after them to an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from engine.meta.epochs.flush_plan import RECOMPUTE, DomainPlan, FlushStep, Work
 from engine.meta.epochs.time_boundary import is_timed
@@ -75,12 +76,13 @@ def _fits(done: FlushStep, planned: FlushStep, certain: bool) -> bool:
         return fits or (planned.work == "epoch" and done.work == "first content")
     if done.work not in EPOCHS:
         return done.work == planned.work
-    return (done.work, done.stop, done.label, done.fragments) == (
-        planned.work,
-        planned.stop,
-        planned.label,
-        planned.fragments,
-    )
+    return _known(done) == _known(planned)
+
+
+def _known(step: FlushStep) -> tuple[object, ...]:
+    """Return what a plan knows of an epoch: where a fragment stands is left out if it reads what the step before may not have moved."""
+    fragments = [replace(one, previous=None) if one.unknown else one for one in step.fragments]
+    return step.work, step.stop, step.label, fragments
 
 
 def _words(steps: Sequence[FlushStep]) -> str:

@@ -20,8 +20,9 @@ from pathlib import Path
 from engine.hummock import Hummock
 from engine.hummock.epoch import system_clock
 from engine.hummock.object_store import open_object_store
-from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.creation import find_computed_table
+from engine.meta.domains.domain import list_domains
 from engine.meta.domains.failures import list_failures
 from engine.meta.status.sinks import find_sink_source, list_sinks
 from engine.meta.status.waits import list_waits
@@ -137,6 +138,8 @@ class StoreChecks(Checks):
         self.url = (folder / "store").as_uri()
         self.disk = open_object_store(self.url, create=False)
         self.store = Hummock.open(self.url, auto_compact="off")
+        self._numbers: dict[str, dict[str, int]] = {}
+        self._queries: dict[str, str] = {}
 
     def journals(self) -> list[list[dict]]:
         """Return what each life has noted; a last line may have been cut off by its death."""
@@ -151,13 +154,49 @@ class StoreChecks(Checks):
         journals = self.journals()
         if failed := [entry for journal in journals for entry in journal if "failed" in entry]:
             raise Broken(f"{failed[0]['failed']} failed: {failed[0]['error']}")
-        texts = {e["view"]: e["text"] for journal in journals for e in journal if "view" in e}
-        plans = load_catalog(self.store.refresh()).plans
-        self.texts = {name: text for name, text in texts.items() if name in plans}
+        given: dict[str, list[str]] = {}
+        for entry in (entry for journal in journals for entry in journal if "view" in entry):
+            given.setdefault(entry["view"], []).append(entry["text"])
+        stored = load_catalog(self.store.refresh())
+        self.texts = {
+            name: self._query(stored, name, texts) for name, texts in given.items() if name in stored.plans
+        }
+        self._forget_made_anew(stored)
+        for name in self.texts:
+            if len(given[name]) > 1:
+                self._had_others(name)
         self.check()
         present = {name: self._content(name, None) for name in TABLES}
         for path, journal in zip(sorted(self.folder.glob("journal-*")), journals, strict=True):
             self._rows_of_a_life(int(path.name.rpartition("-")[2]), journal, present)
+
+    @staticmethod
+    def _query(stored: StoredCatalog, name: str, texts: list[str]) -> str:
+        """Return which of the queries that it was given a view has."""
+        sql = stored.catalog.get(name).sql
+        found = [text for text in texts if sql.endswith(f" AS {text}")]
+        if not found:
+            raise Broken(f"nobody gave {name} the query that it has: {sql}")
+        return found[0]
+
+    def _had_others(self, name: str) -> None:
+        """Take note that a view may have had another query than it has, up to now."""
+        table = self.store.version.tables.get(name)
+        if table is not None and self._queries.get(name) != self.texts[name]:
+            self.began.add((name, table.table_id))
+            self.since[name] = table.committed_epoch
+            self.expected = {at: rows for at, rows in self.expected.items() if at[0] != name}
+        self._queries[name] = self.texts[name]
+
+    def _forget_made_anew(self, stored: StoredCatalog) -> None:
+        """Forget what was asked of domains of which a view was made anew since the last look."""
+        tables = self.store.version.tables
+        for domain, found in list_domains(stored).items():
+            now = {name: tables[name].table_id for name in found.members if name in tables}
+            before = self._numbers.get(domain, {})
+            if any(now.get(name) != number for name, number in before.items()):
+                self.forget([domain])
+            self._numbers[domain] = now
 
     def _rows_of_a_life(self, life: int, journal: list[dict], present: dict[str, Counter]) -> None:
         """The rows of a life are those of its finished writes; of an unfinished one all is there, or nothing."""
@@ -196,7 +235,8 @@ class StoreChecks(Checks):
             files = (self.folder / "sinks" / relation.name).glob("*.jsonl")
             objects = {path.name: path.read_bytes() for path in files}
             key = stored.catalog.get(source).primary_key
-            if replayed(relation.name, objects, key) != self._content(source, None):
+            kinds = {column.name: column.type for column in relation.columns}
+            if replayed(relation.name, objects, key, kinds) != self._content(source, None):
                 raise Broken(f"sink {relation.name} did not deliver what {source} holds")
 
 

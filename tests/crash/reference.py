@@ -227,11 +227,20 @@ def run(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         return cursor.sql(_translated(sql)).to_arrow_table()
 
 
-_SPARK_TYPES = {pa.string(): "string", pa.bool_(): "boolean", pa.date32(): "date"}
+_SPARK_TYPES = {
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.date32(): "date",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.binary(): "binary",
+}
 
 
 def _spark_type(kind: pa.DataType) -> str:
     """Return the type of a column of DuckDB's; whole numbers are bigint, also the wide ones that sums of them are."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
         return "bigint"
     return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _SPARK_TYPES[kind]

@@ -10,9 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from engine.connectors.sinks import tables
 from engine.connectors.sinks.files import FileSink
 from engine.hummock.manifests import delta
 from engine.hummock.reads import merge
+from engine.hummock.staged_store import StagedStore
 from engine.hummock.upkeep import gc
 from engine.meta.epochs import frontier
 from engine.meta.epochs import target_epoch as meta_cut
@@ -24,6 +26,7 @@ from engine.runtime.domains import domain_run, flush, flush_planning, log_expiry
 from engine.runtime.epoch import epoch_run, mutation_run
 from engine.runtime.partitions.scope import PartitionScope
 from engine.runtime.statements import drop
+from engine.runtime.writes.watermarks import ArrivingRows
 from tests.crash.broken import Broken
 from tests.crash.program.steps import Program
 
@@ -183,6 +186,22 @@ def a_run_that_does_less_than_its_plan(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(flush, "plan_next_step", broken)
 
 
+def a_sink_that_forgets_the_watermark_of_its_table(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ArrivingRows, "get_ttl_watermarks", lambda self: {})
+
+
+def a_sink_that_writes_over_rows_that_were_to_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tables, "_needs_lookup", lambda target: False)
+
+
+def a_change_of_a_model_in_several_commits(patch: pytest.MonkeyPatch) -> None:
+    def broken(self):  # type: ignore[no-untyped-def]
+        for commit in self._staged:
+            self._base.commit(commit)
+
+    patch.setattr(StagedStore, "land", broken)
+
+
 CONTENT = r"differs from its query|is not its query over the sources|is not the difference|is torn"
 """What the checks of contents say."""
 PLANTED: dict[Plant, str] = {
@@ -206,6 +225,9 @@ PLANTED: dict[Plant, str] = {
     a_part_of_a_poison_partition_that_a_backfill_leaves: CONTENT,
     a_quarantine_that_is_said_to_be_newer_than_it_is: CONTENT,
     a_partition_that_comes_back_with_what_it_had: CONTENT,
+    a_sink_that_forgets_the_watermark_of_its_table: r"which \S+ feeds, is not what was delivered",
+    a_sink_that_writes_over_rows_that_were_to_stay: r"which \S+ feeds, is not what was delivered",
+    a_change_of_a_model_in_several_commits: r"is gone, and \S+ was to be changed|changed, and \S+ is otherwise",
     a_run_that_does_less_than_its_plan: r"\S+ was to do .* and did nothing",
 }
 """Each bug with what the check says that is meant for it; what another check, or the engine itself, says is no catch."""

@@ -13,7 +13,9 @@ from engine.meta.domains.failures import list_failures
 from engine.runtime.executor import FragmentTask
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.statements import reader as st
+from engine.testing.faulty import Crashed
 from tests.crash.program.steps import Program
+from tests.crash.program.view_verbs import OTHERS, SHAPES
 
 SEEDS = int(os.environ.get("TIDELINE_SEEDS", "1000"))
 LANES = 20
@@ -29,6 +31,45 @@ def test_a_program_with_crashes_keeps_every_invariant(seed: int, tmp_path: Path)
 def test_many_programs_with_crashes_keep_every_invariant(lane: int, tmp_path: Path) -> None:
     for seed in range(lane, SEEDS, LANES):
         Program(seed, tmp_path / str(seed)).run()
+
+
+@pytest.mark.parametrize("way", ["its rows stay", "made anew"])
+def test_a_changed_model_that_is_killed_between_any_two_requests_is_there_or_is_not(
+    way: str, tmp_path: Path
+) -> None:
+    other, killed = OTHERS[SHAPES[0]], []
+    for at in range(1, 100):
+        program = Program(0, tmp_path / str(at))
+        program.objects.plan.rate = 0.0
+        _views_with_readers(program)
+        change = program._change_to if way == "its rows stay" else program._replace_by
+        program.objects.plan.crash_at = program.objects.requests + at
+        try:
+            change("v", other)
+        except Crashed:
+            program._open()
+            program._find_out()
+            program._changed()
+            killed.append(program.texts["v"] == other)
+        program.objects.plan.crash_at = None
+        program._settle()
+        if len(killed) < at:
+            break
+    assert program.texts["v"] == other and False in killed and True in killed
+
+
+def _views_with_readers(program: Program) -> None:
+    """Make a view of table `a` that a view, a sink of files and a sink into a table read, and bring all to the present."""
+    program.trace.append("made")
+    program._put({"a": {n: (n % 6, n) for n in range(30)}})
+    for name, text in (("v", SHAPES[0]), ("w", "SELECT id, count(*) AS n FROM v GROUP BY id")):
+        program.texts[name] = text
+        program._commit_view(name, text, {})
+    program._new_sink(program._outside(), "v")
+    program._new_into("newest", "v")
+    program.flusher.run()
+    program._deliver_what_waits()
+    program.check()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.errors import Conflict, Fenced, SqlError, TidelineError
 from engine.meta.status.sinks import list_sinks
 from engine.session import Session
-from tests.crash.program.view_verbs import ON_TOP, SHAPES
+from tests.crash.program.view_verbs import AT_THE_ENDS, ON_TOP, OTHERS, SEVERAL_ORDERS, SHAPES
 from tests.crash.tables import TABLES
 
 IDS = 40
@@ -65,6 +65,7 @@ class Worker:
             (28, self.write),
             (10, self.create_view),
             (3, self.drop_view),
+            (5, self.change_model),
             (24, self.flush),
             (6, self.compact),
             (4, self.collect),
@@ -119,7 +120,7 @@ class Worker:
             column = catalog.get(view).columns[0].name
             text = self.random.choice(ON_TOP).format(view=view, column=column)
         else:
-            text = self.random.choice(SHAPES)
+            text = self.random.choice((*SHAPES, *AT_THE_ENDS, *SEVERAL_ORDERS))
         options = [f"domain = '{self.random.choice(('red', 'blue'))}'"] if self.random.random() < 0.25 else []
         options += ["background = 'true'"] if self.random.random() < 0.3 else []
         given = f" WITH ({', '.join(options)})" if options else ""
@@ -132,6 +133,30 @@ class Worker:
         if views:
             name = self.random.choice(sorted(views))
             self.session.sql(f"DROP MATERIALIZED VIEW IF EXISTS {name} CASCADE")
+
+    def change_model(self) -> None:
+        """Give a view another query as a changed model does: its rows stay, or it is made anew with all that reads it."""
+        from dagster_tideline.models.loader import Model
+        from dagster_tideline.models.replacement import ReplacementRefused, replace_relations
+
+        catalog = self.session.catalog
+        views = [n for n, relation in catalog.relations.items() if relation.kind == "materialized view"]
+        if not views:
+            return
+        name = self.random.choice(sorted(views))
+        head, _, before = catalog.get(name).sql.partition(" AS ")
+        other = OTHERS.get(before)
+        keeps = other is not None and self.random.random() < 0.7
+        text = other if keeps and other else self.random.choice((*SHAPES, *AT_THE_ENDS, *SEVERAL_ORDERS))
+        if text == before:
+            return
+        self.note(view=name, text=text)
+        try:
+            replace_relations(
+                self.session, [name], {name: Model(name, "materialized view", f"{head} AS {text}", "a model")}
+            )
+        except ReplacementRefused as refused:  # what reads it cannot follow, or another life was faster
+            print(f"refused {refused.name}: {str(refused.error).splitlines()[0]}", flush=True)
 
     def flush(self) -> None:
         """Run what is pending; a view may fail by nothing but losing its race."""
@@ -164,13 +189,8 @@ class Worker:
             return
         shown = []
         for name, relation in catalog.relations.items():
-            plain = {column.name: column.type for column in relation.columns if not column.hidden}
-            whole = set(plain.values()) == {"bigint"}  # others are text in the files
-            if (
-                relation.kind in ("table", "materialized view")
-                and whole
-                and set(relation.primary_key) <= plain.keys()
-            ):
+            columns = {column.name for column in relation.columns if not column.hidden}
+            if relation.kind in ("table", "materialized view") and set(relation.primary_key) <= columns:
                 shown.append(name)
         self.made += 1
         source, name = self.random.choice(sorted(shown)), f"s{self.life}_{self.made}"

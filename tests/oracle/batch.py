@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from engine.session import Session
+from tests.oracle.kinds import values_of
 
 FLOAT_TOLERANCE = 1e-9
 # What PostgreSQL has and DuckDB writes otherwise, or answers otherwise: NaN for a line over one point.
@@ -128,7 +129,7 @@ def _sorted_rows(rows: pa.Table, close: dict[int, float]) -> list[tuple[Any, ...
 def _rows(rows: pa.Table) -> list[tuple[Any, ...]]:
     if not rows.num_rows:
         return []
-    columns = [[_comparable(value) for value in column.to_pylist()] for column in rows.columns]
+    columns = [[_comparable(value) for value in values_of(column)] for column in rows.columns]
     return list(zip(*columns, strict=True))
 
 

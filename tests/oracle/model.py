@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from tests.oracle.batch import duckdb_over
+from tests.oracle.kinds import values_of
 from tests.oracle.random_rows import RandomTable, Row
 
 State = Mapping[str, pa.Table]
@@ -46,9 +47,7 @@ class Model:
 
     def rows(self, table: RandomTable) -> list[Row]:
         """Return the present rows of a table."""
-        return list(
-            zip(*(column.to_pylist() for column in self.states[-1][table.judged].columns), strict=True)
-        )
+        return list(zip(*map(values_of, self.states[-1][table.judged].columns), strict=True))
 
     def seen_now(self, table: RandomTable, at: int) -> pa.Table:
         """Return what a table held in a state under its columns of now: those that it had not yet are null."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from tests.oracle.kinds import KINDS, POISON
+from tests.oracle.kinds import KINDS, POISON, values_of
 from tests.oracle.model import FRESH, Model
 from tests.oracle.random_conditions import condition
 from tests.oracle.random_rows import RandomTable, Row, random_row, random_rows
@@ -37,7 +37,12 @@ class Change:
         if self.sql:
             return self.sql
         assert self.rows is not None
-        return f"write({self.table.name}, {self.verb}, {self.rows.to_pylist() if self.rows.num_rows < 30 else self.rows.num_rows})"
+        rows = (
+            [*zip(*map(values_of, self.rows.columns), strict=True)]
+            if self.rows.num_rows < 30
+            else self.rows.num_rows
+        )
+        return f"write({self.table.name}, {self.verb}, {rows})"
 
 
 class ChangeMaker:

@@ -12,7 +12,11 @@ from tests.oracle.random_conditions import Columns, condition
 from tests.oracle.random_times import NEAREST, TIMES, TimeWindows, asof, frame_of_groups, ignoring
 from tests.oracle.words import either
 
-ALIKE = (("bigint", "int", "smallint", "far"), ("decimal(10,2)", "decimal(5,2)"), ("varchar", "text", "raw"))
+ALIKE = (
+    ("bigint", "int", "smallint", "far", "farint"),
+    ("decimal(10,2)", "decimal(5,2)"),
+    ("varchar", "text", "raw", "when"),
+)
 """Kinds of which columns can be compared though they are not the same."""
 EXTREMES = tuple(name for name, kind in KINDS.items() if kind.plain and name != "boolean")
 LISTED = ("bigint", "varchar", "date", "timestamp", "decimal(38,18)")
@@ -431,7 +435,9 @@ class QueryMaker:
             ]
         if kind == "text":
             choices += [(f"length({name})", "other"), (f"substr({name}, 2, 3)", "varchar")]
-        if kind in ("date", "timestamp"):
+        if kind == "when":
+            choices.append((f"TRY_CAST({name} AS {either('timestamp_ntz', 'timestamp')})", "timestamp"))
+        if kind in ("date", "timestamp", "fardate", "fartime"):
             choices += [(f"extract(year FROM {name})", "other"), (f"CAST({name} AS date)", "date")]
         return self.chance.choice(choices)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.oracle.kinds import CUTS, KEYS, KINDS
+from tests.oracle.kinds import CUTS, KEYS, KINDS, Far
 from tests.oracle.words import Engine, spelled
 
 TABLE_NAMES = ("order", "Orders", "orders", "Select", "user", "T0", "t1", "Group", "value", "from")
@@ -91,7 +91,10 @@ class RandomTable:
         schema = pa.schema(
             [(f"c{n}" if judged else self.columns[n][0], KINDS[self.columns[n][1]].arrow) for n in at]
         )
-        arrays = [pa.array([row[k] for row in listed], field.type) for k, field in enumerate(schema)]
+        columns = [
+            [v.number if isinstance(v := row[k], Far) else v for row in listed] for k in range(len(schema))
+        ]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def key_of(self, row: Row) -> Row:

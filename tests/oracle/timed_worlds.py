@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -30,7 +31,9 @@ from tests.runtime.clock.worlds import at, moment, moving
 from tests.uncompiled import uncompiled
 
 STEPS, VIEWS = 4, 8
-DELAY = timedelta(minutes=30)
+TARGETS = ("copied", "kept", "came")
+"""What sinks feed, and a view of it."""
+KEPT_DELAY = timedelta(minutes=20)
 COLUMNS: Columns = (("id", "bigint"), ("k", "bigint"), ("ts", "timestamp"), ("n", "bigint"))
 SCHEMA = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("ts", pa.timestamp("us")), ("n", pa.int64())])
 _COMPARED = (
@@ -41,6 +44,15 @@ _COMPARED = (
     "date_trunc('day', {ts}) >= date_trunc('day', now()) - INTERVAL '1 day'",
 )
 _HOUR = "time_bucket(INTERVAL '1 hour', {})"
+_NUMBERED = "row_number() OVER (PARTITION BY k ORDER BY ts, id) AS p, row_number() OVER (PARTITION BY k ORDER BY ts, id DESC) AS q"
+_FOLLOWED = "lead(n) OVER (PARTITION BY k ORDER BY ts, id) AS p, lead(n) OVER (PARTITION BY k ORDER BY ts, id DESC) AS q"
+_WITHIN = (
+    "row_number() OVER (PARTITION BY {start} ORDER BY n NULLS LAST, id) AS p, "
+    "row_number() OVER (PARTITION BY {start} ORDER BY n DESC NULLS LAST, id) AS q, "
+    "lead(n) OVER (PARTITION BY {start} ORDER BY n NULLS LAST, id) AS l"
+)
+_TIED = "lead(n) OVER (PARTITION BY {start} ORDER BY n NULLS LAST) AS p"
+"""Which of the rows that tie comes first shows in nothing that is selected beside it."""
 CLOSED = (
     (
         "SELECT window_start AS ws, k, count(*) AS c, max(n) AS m FROM TUMBLE(log, ts, INTERVAL '1 hour') GROUP BY window_start, k",
@@ -57,6 +69,30 @@ CLOSED = (
         "SELECT id, ts, lag(n) OVER (PARTITION BY k ORDER BY ts, id) AS p FROM log",
         "SELECT id, ts, lag(n) OVER (PARTITION BY k ORDER BY ts, id) AS p FROM log WHERE ts < {mark}",
         (("id", "bigint"), ("ts", "timestamp"), ("p", "bigint")),
+    ),
+    (
+        f"SELECT id, ts, {_NUMBERED} FROM log",
+        f"SELECT id, ts, {_NUMBERED} FROM log WHERE ts < {{mark}}",
+        (("id", "bigint"), ("ts", "timestamp"), ("p", "bigint"), ("q", "bigint")),
+    ),
+    (
+        f"SELECT id, ts, {_FOLLOWED} FROM log",
+        f"SELECT id, ts, p, q FROM (SELECT id, ts, {_FOLLOWED}, lead(1) OVER (PARTITION BY k ORDER BY ts, id) AS a, "
+        "lead(1) OVER (PARTITION BY k ORDER BY ts, id DESC) AS b FROM log WHERE ts < {mark}) "
+        "WHERE a IS NOT NULL AND b IS NOT NULL",
+        (("id", "bigint"), ("ts", "timestamp"), ("p", "bigint"), ("q", "bigint")),
+    ),
+    (
+        f"SELECT window_start AS ws, id, {_WITHIN.format(start='window_start')} FROM TUMBLE(log, ts, INTERVAL '1 hour')",
+        f"SELECT {_HOUR.format('ts')} AS ws, id, {_WITHIN.format(start=_HOUR.format('ts'))} FROM log "
+        f"WHERE {_HOUR.format('ts')} < {_HOUR.format('{mark}')}",
+        (("ws", "timestamp"), ("id", "bigint"), ("p", "bigint"), ("q", "bigint"), ("l", "bigint")),
+    ),
+    (
+        f"SELECT window_start AS ws, n, {_TIED.format(start='window_start')} FROM TUMBLE(log, ts, INTERVAL '1 hour')",
+        f"SELECT {_HOUR.format('ts')} AS ws, n, {_TIED.format(start=_HOUR.format('ts'))} FROM log "
+        f"WHERE {_HOUR.format('ts')} < {_HOUR.format('{mark}')}",
+        (("ws", "timestamp"), ("n", "bigint"), ("p", "bigint")),
     ),
 )
 """Views that emit on window close: the query, the judge's, and the columns."""
@@ -82,8 +118,10 @@ class TimedWorld:
     closed: dict[str, str] = field(default_factory=dict)
     resting: set[str] = field(default_factory=set)
     trace: list[str] = field(default_factory=list)
-    mark: datetime | None = None
     made: int = 0
+    sunk: set[int] = field(default_factory=set)
+    kept: list[dict[str, Any]] = field(default_factory=list)
+    kept_mark: datetime | None = None
 
     def __post_init__(self) -> None:
         self.chance = random.Random(f"{self.seed}/times")
@@ -96,6 +134,7 @@ class TimedWorld:
             "CREATE TABLE log (id BIGINT, k BIGINT, ts TIMESTAMP, n BIGINT, "
             "WATERMARK FOR ts AS ts - INTERVAL '30 minutes') APPEND ONLY"
         )
+        self._create_targets()
         self._write()
         sources = [Source(name, COLUMNS) for name in ("ev", "dim", "log")]
         for number in range(2):
@@ -106,6 +145,19 @@ class TimedWorld:
             sources.append(Source(name, columns))
         for number in range(VIEWS):
             self._create_one(f"v{number}", sources)
+
+    def _create_targets(self) -> None:
+        """Create tables that sinks feed, one of which lets go of rows, and a view that holds what has come to that."""
+        columns = "id BIGINT{}, k BIGINT, ts TIMESTAMP, n BIGINT"
+        self._said(f"CREATE TABLE copied ({columns.format(' PRIMARY KEY')})")
+        self._said(
+            f"CREATE TABLE kept ({columns.format('')}, WATERMARK FOR ts AS ts - INTERVAL '20 minutes' WITH TTL) APPEND ONLY"
+        )
+        self._said(
+            "CREATE MATERIALIZED VIEW came AS SELECT k, count(*) AS c, max(n) AS m FROM kept GROUP BY k"
+        )
+        self._said("CREATE SINK to_copied INTO copied FROM ev")
+        self._said("CREATE SINK to_kept INTO kept FROM log")
 
     def _create_one(self, name: str, sources: list[Source]) -> None:
         timed = [self._timed(source) if self.chance.random() < 0.6 else source for source in sources]
@@ -142,11 +194,16 @@ class TimedWorld:
         steps = [0, 0.001, 60, 1800, 1800, 3600, 7200, 86_400]
         self.clock.sleep(self.chance.choice(steps))
         self.trace.append(f"at {moment(self.clock)}: flush")
-        for report in self.session.flush().failed:
-            self.failures.setdefault(report.view, f"failed: {report.error}")
+        report = self.session.flush(sink_seconds=60.0)
+        for failed in report.failed:
+            self.failures.setdefault(failed.view, f"failed: {failed.error}")
+        for sink in report.sinks:
+            if sink.error is not None or sink.lag_rows:
+                self.failures.setdefault(sink.sink, f"lacks {sink.lag_rows} rows: {sink.error}")
         if self.resting:
             self.session.flush(sorted(self.resting & self.queries.keys()))
         self._compare()
+        self._compare_targets()
 
     def _write(self) -> None:
         for name in ("ev", "dim"):
@@ -196,6 +253,22 @@ class TimedWorld:
                 if name not in self.failures:
                     self._same(name, connection.sql(text).to_arrow_table(), sums)
 
+    def _compare_targets(self) -> None:
+        """Compare what sinks feed: of rows that come those in time are taken, and those below the watermark are there no more."""
+        self._same("copied", content(self.session, "ev"), ())
+        new = [row for row in content(self.session, "log").to_pylist() if row["id"] not in self.sunk]
+        self.sunk.update(row["id"] for row in new)
+        mark = self.kept_mark
+        taken = [row for row in new if mark is None or row["ts"] is None or row["ts"] >= mark]
+        marks = [row["ts"] - KEPT_DELAY for row in taken if row["ts"] is not None]
+        mark = self.kept_mark = max([*marks, *([] if mark is None else [mark])], default=None)
+        self.kept += taken
+        shown = [row for row in self.kept if mark is None or row["ts"] is None or row["ts"] >= mark]
+        self._same("kept", pa.Table.from_pylist(shown, schema=SCHEMA), ())
+        with duckdb_over({"kept": pa.Table.from_pylist(self.kept, schema=SCHEMA)}) as connection:
+            wanted = connection.sql("SELECT k, count(*) AS c, max(n) AS m FROM kept GROUP BY k")
+            self._same("came", wanted.to_arrow_table(), ())
+
     def _same(self, name: str, wanted: pa.Table, sums: tuple[int, ...]) -> None:
         try:
             assert_equal(content(self.session, name), wanted, f"{name} at {moment(self.clock)}", sums)
@@ -219,7 +292,7 @@ def check(seed: int, spark: SparkSession, steps: int = STEPS) -> tuple[list[str]
         f"  replay: python -m tests.oracle.timed_worlds {seed}"
         for name, text in world.failures.items()
     ]
-    return told, len(world.queries) + len(world.closed)
+    return told, len(world.queries) + len(world.closed) + len(TARGETS)
 
 
 def main() -> None:

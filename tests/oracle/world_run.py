@@ -17,6 +17,7 @@ from engine.meta.domains.creation import find_computed_table
 from engine.session import Session
 from tests.oracle.batch import assert_equal
 from tests.oracle.judges import Judge, JudgeFailed, by_spark
+from tests.oracle.kinds import values_of
 from tests.oracle.model import FRESH, Model
 from tests.oracle.pieces import split, without
 from tests.oracle.random_changes import Change, ChangeMaker
@@ -98,7 +99,8 @@ class WorldRun:
         view = next((view for view in self.views if view.number == number), None)
         ddl = "" if view is None else f"\n  view: {view.ddl(self.names)}"
         replay = self.world.replay(None if view is None else number)
-        return f"FAILED {text[:1500]}{ddl}\n  replay: {replay}"
+        text = text if len(text) < 2600 else f"{text[:1000]} … {text[-1600:]}"
+        return f"FAILED {text}{ddl}\n  replay: {replay}"
 
     @property
     def names(self) -> dict[str, str]:
@@ -342,7 +344,7 @@ class WorldRun:
             if self._is_state(at, chosen, table, pieces):
                 return
         number = max(view.number for view in chosen)
-        shown = [piece.slice(0, 5).to_pylist() for piece in pieces]
+        shown = [[values_of(column) for column in piece.slice(0, 5).columns] for piece in pieces]
         acts = "\n    ".join(self.trace[-12:])
         self.failures.setdefault(
             number, f"read together under {policy}: no state gives {shown}: {text}\n    {acts}"

@@ -159,7 +159,7 @@ def test_what_was_compacted_meanwhile_is_not_replaced(
 class Broken(MergeRanges):
     """A body with a fault that is no error of the store."""
 
-    def _merge_range(self, reader: object, number: int) -> compaction_tasks.Merged:
+    def _merge_range(self, reader: object, number: int) -> compaction_tasks.MergedRange:
         raise ValueError("no such thing")
 
 

@@ -137,7 +137,7 @@ class Connector(ABC):
         """Return what is to be known of a table that was made and works, though it costs more than it has to; "" for nothing."""
         return ""
 
-    def beside(self, relation: Relation) -> Relation | None:
+    def build_companion(self, relation: Relation) -> Relation | None:
         """Return the table of the system that is made, and dropped, with a new table of this connector, None if there is none."""
         return None
 

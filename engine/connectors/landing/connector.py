@@ -55,7 +55,7 @@ class LandingConnector(Connector):
         except OSError as error:
             raise build_unreadable_error(statement.name, place.folder, error) from error
 
-    def beside(self, relation: Relation) -> Relation | None:
+    def build_companion(self, relation: Relation) -> Relation | None:
         """Return the table of the sequences that a table has taken."""
         return build_sequence_relation(relation)
 

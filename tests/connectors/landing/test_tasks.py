@@ -291,7 +291,7 @@ def test_few_bytes_are_read_here_and_many_by_tasks(
     assert (source.poll(spark).rows, asked) == (2_000, [1])
 
 
-def late_in_tasks(*given: Any) -> tasks.Load:
+def late_in_tasks(*given: Any) -> tasks.TaskLoad:
     load = tasks.read_by_tasks(*given)
     load.late[1] = ""
     return load
@@ -311,7 +311,7 @@ def test_files_that_only_this_machine_has_are_read_here(
 def test_a_file_that_changes_while_it_is_read_waits_for_the_next_poll(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def changed(*given: Any) -> tasks.Load:
+    def changed(*given: Any) -> tasks.TaskLoad:
         load = tasks.read_by_tasks(*given)
         (folder / "b.csv").write_text("id,v\n1,changed\n9,z\n")
         return load

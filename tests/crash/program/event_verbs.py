@@ -25,6 +25,19 @@ EVENTS, DELAY = "e", 20
 SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("g", pa.int64())])
 MARK = f"(SELECT max(t) FROM {EVENTS}) - {DELAY}"
 """The watermark, as the judge knows it: rows that are late are in no table."""
+_BELOW = f"(SELECT id, t, g FROM {EVENTS} WHERE t < {MARK}) b"
+_NUMBERED = (
+    "row_number() OVER (PARTITION BY g ORDER BY t, id) AS p, row_number() OVER (PARTITION BY g ORDER BY t, id DESC) AS q, "
+    "lag(id) OVER (PARTITION BY g ORDER BY t, id) AS l"
+)
+_FOLLOWED = "lead(id) OVER (PARTITION BY g ORDER BY t, id) AS p, lead(id) OVER (PARTITION BY g ORDER BY t, id DESC) AS q"
+_WITHIN = (
+    "row_number() OVER (PARTITION BY t ORDER BY g, id) AS p, row_number() OVER (PARTITION BY t ORDER BY g DESC, id) AS q, "
+    "lead(g) OVER (PARTITION BY t ORDER BY g, id) AS n"
+)
+_TIED_WITHIN = "lead(g) OVER (PARTITION BY t ORDER BY g) AS p"
+_TIED = "lead(t) OVER (PARTITION BY g ORDER BY t) AS p"
+"""Which of the rows that tie comes first shows in none of what is selected."""
 CLOSED = {
     f"SELECT id, t, g FROM {EVENTS} WHERE g < 4": f"SELECT id, t, g FROM {EVENTS} WHERE g < 4 AND t < {MARK}",
     f"SELECT t, count(*) AS n, sum(g) AS s FROM {EVENTS} GROUP BY t": (
@@ -32,6 +45,15 @@ CLOSED = {
     ),
     f"SELECT t, g, count(*) AS n FROM {EVENTS} GROUP BY t, g": (
         f"SELECT t, g, count(*) AS n FROM {EVENTS} WHERE t < {MARK} GROUP BY t, g"
+    ),
+    f"SELECT id, t, g, {_NUMBERED} FROM {EVENTS}": f"SELECT id, t, g, {_NUMBERED} FROM {_BELOW}",
+    f"SELECT id, t, g, {_FOLLOWED} FROM {EVENTS}": (
+        f"SELECT * FROM (SELECT id, t, g, {_FOLLOWED} FROM {_BELOW}) w WHERE p IS NOT NULL AND q IS NOT NULL"
+    ),
+    f"SELECT id, t, g, {_WITHIN} FROM {EVENTS}": f"SELECT id, t, g, {_WITHIN} FROM {_BELOW}",
+    f"SELECT t, g, {_TIED_WITHIN} FROM {EVENTS}": f"SELECT t, g, {_TIED_WITHIN} FROM {_BELOW}",
+    f"SELECT t, g, {_TIED} FROM {EVENTS}": (
+        f"SELECT * FROM (SELECT t, g, {_TIED} FROM {_BELOW}) w WHERE p IS NOT NULL"
     ),
 }
 """The queries of views that emit on window close, and what they must hold."""

@@ -13,21 +13,21 @@ from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.domains.failures import list_failures
 from engine.meta.epochs.query_policy import choose_epochs
-from engine.meta.status.sinks import find_sink_source, list_sinks, read_sink_state
+from engine.meta.status.sinks import list_sinks, read_sink_state
 from engine.meta.status.waits import list_quarantine_waits, list_waits
 from engine.sql.statements import reader as st
 from engine.testing.faulty import Crashed
 from tests.crash.broken import Broken
 from tests.crash.program.event_verbs import check_events
-from tests.crash.program.sink_verbs import SinkVerbs
-from tests.crash.program.view_verbs import ViewVerbs
+from tests.crash.program.into_verbs import IntoVerbs
+from tests.crash.program.model_verbs import ModelVerbs
 from tests.crash.tables import bag_of
 
 DEADLINE = 600.0
 """A program takes a second or two; one that takes longer than this by the wall clock is stuck."""
 
 
-class Program(ViewVerbs, SinkVerbs):
+class Program(ModelVerbs, IntoVerbs):
     """One seeded program: `run` does its steps and its checks."""
 
     def run(self) -> None:
@@ -38,6 +38,7 @@ class Program(ViewVerbs, SinkVerbs):
             (12, self._create_view),
             (4, self._drop),
             (6, self._change_view),
+            (5, self._replace_view),
             (30, self._flush),
             (8, self._compact),
             (6, self._collect),
@@ -53,7 +54,8 @@ class Program(ViewVerbs, SinkVerbs):
             (3, self._pause_or_resume_sink),
             (3, self._reset_sink),
             (1, self._create_sink_again),
-            (8, self._deliver),
+            (5, self._create_into),
+            (10, self._deliver),
         ]
         watchdog = threading.Timer(DEADLINE, self._stuck)
         watchdog.daemon = True
@@ -122,9 +124,8 @@ class Program(ViewVerbs, SinkVerbs):
                 alter_sink(self.store, st.parse_statement(f"ALTER SINK {relation.name} RESUME", "spark"))  # type: ignore[arg-type]
         self.targets.rate, self._interruption = 0.0, None
         self._deliver_what_waits()
-        for relation in list_sinks(load_catalog(self.store.refresh())):
-            if self._delivered(relation) != self._content(find_sink_source(relation), None):
-                raise Broken(f"sink {relation.name} did not deliver what {find_sink_source(relation)} holds")
+        self.check()
+        self._check_sinks_at_the_end()
         if list_failures(self.store.version):
             raise Broken(
                 f"failures are remembered that are over: {sorted(list_failures(self.store.version))}"

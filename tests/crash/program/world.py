@@ -39,7 +39,6 @@ class World(Checks):
         self.rows: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in TABLES}
         self.failing: set[str] = set()
         self.created = 0
-        self.changing: tuple[str, str] | None = None
         self.trace: list[str] = []
         self.zombies: list[FlushRun] = []
         self.outside: dict[str, MemoryObjectStore] = {}

@@ -85,16 +85,21 @@ from engine.sql.statements.statement_types import (
 from engine.sql.typing.types import to_arrow
 
 
+def build_no_companion(relation: Relation) -> Relation | None:
+    """Return that no table of the system is made with a table."""
+    return None
+
+
 def create_table(
     store: Hummock,
     spark: Callable[[], SparkSession],
     statement: CreateTable,
     dialect: Dialect,
-    beside: Callable[[Relation], Relation | None],
+    build_companion: Callable[[Relation], Relation | None] = build_no_companion,
 ) -> bool:
     """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said.
 
-    `beside` tells of a new table which table of the system is made with it, if any.
+    `build_companion` returns the table of the system that is made with a new table, if any.
     """
     version = store.refresh()
     stored = load_catalog(version)
@@ -115,7 +120,9 @@ def create_table(
             table = _build_table(relation)
             ssts = write_query_rows(rows, relation, table)
     relation = msgspec.structs.replace(relation, since=max(version.epoch, epoch_at(store.clock() - 1)))
-    shown = [one for one in (build_watermark_relation(relation), beside(relation)) if one is not None]
+    shown = [
+        one for one in (build_watermark_relation(relation), build_companion(relation)) if one is not None
+    ]
     if relation.watermark is not None and relation.options.get(LATE_ROWS) == "keep":
         ensure_dead_letters(store)
     store.commit(
@@ -127,11 +134,6 @@ def create_table(
         )
     )
     return True
-
-
-def no_table_beside(relation: Relation) -> Relation | None:
-    """Tell that nothing of the system's is made with a table."""
-    return None
 
 
 def build_table_relation(
@@ -343,11 +345,11 @@ def create_materialized_view(
     spark: Callable[[], SparkSession],
     statement: CreateMaterializedView,
     dialect: Dialect,
-    beside: Callable[[StoredCatalog], Commit] | None = None,
+    build_extras: Callable[[StoredCatalog], Commit] | None = None,
 ) -> bool:
     """Create a materialized view with the indexes that it needs; its content comes with the next epoch run.
 
-    `beside` tells, of the catalog with the view in it, what is made with the view in the same commit.
+    `build_extras` tells, of the catalog with the view in it, what is made with the view in the same commit.
     """
     stored = load_catalog(store.refresh())
     if can_skip_create(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
@@ -367,7 +369,7 @@ def create_materialized_view(
     plans |= checks.plans
     after = check_domains(stored, relations, plans)
     check_join_sides(after, statement.name, statement.sql)
-    made = Commit() if beside is None else beside(after)
+    made = Commit() if build_extras is None else build_extras(after)
     checks_of_commit = [require_inputs(statement.name, relation.depends_on + relation.through)]
     if made.precondition is not None:
         checks_of_commit.append(made.precondition)
