@@ -88,11 +88,12 @@ def commit_once(store: Hummock, attempt: Callable[[], T], *also: type[Exception]
 
     A lost ground is raised unless `also` has it: whoever has commits on their way is to begin anew.
     """
-    refusals: tuple[type[Exception], ...] = (Conflict, *also)
     try:
         return attempt()
-    except refusals as refused:
-        if isinstance(refused, GroundLost) and GroundLost not in also:
+    except also:
+        pass
+    except Conflict as refused:
+        if isinstance(refused, GroundLost):
             raise
-        store.refresh()
-        return None
+    store.refresh()
+    return None
