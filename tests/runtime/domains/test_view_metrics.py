@@ -50,17 +50,17 @@ def test_rows_are_counted_by_phase_and_lag_by_view(program: Program) -> None:
     found = told(program)
     snapshot = found[f'{COUNTER}{{phase="consuming_snapshot",view="v"}}']
     assert abs(snapshot - rows) <= 2 and found['tideline_view_lag_seconds{view="v"}'] == 0
-    program._write()
+    while not told(program)['tideline_waiting_domains{kind="due"}']:
+        program._write()
     program.clock.sleep(5.0)
-    program._write()
-    before = told(program)
-    if before['tideline_waiting_domains{kind="due"}']:
-        assert before['tideline_view_lag_seconds{view="v"}'] >= 5
-    report = program.flusher.run()
+    assert told(program)['tideline_view_lag_seconds{view="v"}'] >= 5
+    reports = [program.flusher.run()["v"]]
+    while reports[-1].backfill_phase != "consume_upstream" and len(reports) < 3:
+        reports.append(program.flusher.run()["v"])
     found = told(program)
     log = found[f'{COUNTER}{{phase="consuming_log_store",view="v"}}']
-    assert log == report["v"].consumed["consuming_log_store"] == report["v"].rows_in
-    assert report["v"].backfill_phase == "consume_upstream"
+    assert log == sum(report.consumed.get("consuming_log_store", 0) for report in reports) > 0
+    assert reports[-1].backfill_phase == "consume_upstream"
 
 
 def test_partitions_in_quarantine_are_counted_beside_the_domains_that_wait(program: Program) -> None:
