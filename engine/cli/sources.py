@@ -98,7 +98,7 @@ def _build_listing(lines: Sequence[_SourceLine]) -> Listing:
     columns = (
         TextColumn("source", [line.source for line in lines]),
         TextColumn("connector", [line.connector for line in lines], rank=1),
-        TextColumn("asked", [line.finding.question for line in lines]),
+        TextColumn("asked", [line.finding.asked for line in lines]),
         TextColumn("answer", ["works" if line.finding.works else "fails" for line in lines]),
     )
     records = [

@@ -14,7 +14,7 @@ from engine.sql.catalog import Relation
 class Finding(NamedTuple):
     """What was asked of a source, whether it can, and in words what was found or what is wrong."""
 
-    question: str
+    asked: str
     works: bool
     words: str
 

@@ -78,7 +78,7 @@ def test_it_waits_while_a_run_is_under_way(project: Project) -> None:
     add_run(project, DagsterRunStatus.STARTED, {WORKER_TAG: get_worker_name()})
     asked = ask(project)
     assert isinstance(asked, dg.SkipReason)
-    assert "under way" in str(asked.skip_message)
+    assert "is active" in str(asked.skip_message)
 
 
 def test_a_run_whose_process_is_gone_holds_nothing_up(project: Project) -> None:
