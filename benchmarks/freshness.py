@@ -38,11 +38,11 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from dagster_tideline.driver.driver_job import DRIVER_RUN, READY_TAG
 from dagster_tideline.models.loader import Model, load_models
-from dagster_tideline.models.sync import sync_models
 from dagster_tideline.runs.asset_builder import WORKER_TAG
 from dagster_tideline.runs.pending import RETRIES, find_pending
 from dagster_tideline.services import Services, build_project_environment, get_dagster_home
 from dagster_tideline.settings import Settings
+from dagster_tideline.sync import sync_models
 from demo.dataset import ACTUALS, load_dataset
 from demo.replay import DAY, Replay
 from demo.verify import verify

@@ -21,8 +21,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from dagster_tideline.models.loader import load_models
-from dagster_tideline.models.sync import sync_models
 from dagster_tideline.services import Services
+from dagster_tideline.sync import sync_models
 from demo.dataset import ACTUALS, load_dataset
 from demo.replay import DAY, Replay
 from engine.connectors.sources import poll_all

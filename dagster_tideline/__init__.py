@@ -7,9 +7,9 @@ from dagster_tideline.io.io_manager import TidelineIOManager
 from dagster_tideline.io.spark_resource import SparkResource
 from dagster_tideline.models.loader import Model, load_models
 from dagster_tideline.models.python_models import materialized_view
-from dagster_tideline.models.sync import sync_models
 from dagster_tideline.models.translator import TidelineTranslator
 from dagster_tideline.settings import Settings
+from dagster_tideline.sync import sync_models
 
 __all__ = [
     "HummockResource",

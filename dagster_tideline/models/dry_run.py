@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dagster_tideline.models.loader import Model
-from dagster_tideline.models.sync import create_models
+from dagster_tideline.sync import create_models
 from engine.sql.catalog import Relation
 from engine.sql.statements.options.delta_options import COPY_OPTIONS
 from engine.sql.statements.options.option_text import strip_options

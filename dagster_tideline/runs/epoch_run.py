@@ -11,7 +11,6 @@ import dagster as dg
 
 from dagster_tideline.dagster_internals import INITIAL_VERSION, INPUT_POINTER, NULL_EVENT_POINTER
 from dagster_tideline.models.loader import EXTERNAL_KINDS, Model
-from dagster_tideline.models.sync import SyncReport, sync_models
 from dagster_tideline.naming import Naming
 from dagster_tideline.runs.check_events import build_check_events, find_planned_checks
 from dagster_tideline.runs.epoch_events import (
@@ -31,6 +30,7 @@ from dagster_tideline.runs.partitioned_assets import (
     build_quarantine_check,
     format_remedy,
 )
+from dagster_tideline.sync import SyncReport, sync_models
 from engine.connectors.contract.connector import SourceReport
 from engine.connectors.sources import poll_all
 from engine.meta.domains.quarantine import find_new_failures, read_quarantine

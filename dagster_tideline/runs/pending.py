@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dagster_tideline.models.loader import Model
-from dagster_tideline.models.sync import SyncPlan, plan_sync
+from dagster_tideline.sync import SyncPlan, plan_sync
 from engine.connectors.sources import compute_pending_digest
 from engine.hummock import Hummock, Version
 from engine.hummock.back_off import BackOff

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from dagster_tideline.models.loader import load_models
-from dagster_tideline.models.sync import sync_models
+from dagster_tideline.sync import sync_models
 from demo.dataset import load_dataset
 from demo.replay import Replay
 from demo.verify import count_landed_rows, verify

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dagster_tideline.models.loader import Model
-from dagster_tideline.models.sync import sync_models
+from dagster_tideline.sync import sync_models
 from engine.session import Session
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dagster_tideline.models.loader import Model
 from dagster_tideline.models.replacement import group_changed
-from dagster_tideline.models.sync import SyncReport, plan_sync, sync_models
+from dagster_tideline.sync import SyncReport, plan_sync, sync_models
 from engine.meta.catalog.stored_catalog import list_definitions
 from engine.meta.status.sinks import read_sink_state
 from engine.session import Session

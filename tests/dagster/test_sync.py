@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dagster_tideline.models.loader import load_models
-from dagster_tideline.models.sync import sync_models
+from dagster_tideline.sync import sync_models
 from engine.session import Session
 
 TABLE = "CREATE TABLE t (a INT PRIMARY KEY, n INT);\n\n"
