@@ -119,6 +119,7 @@ def test_a_source_says_that_a_name_is_another_column_s(
         poll(session, "s")
 
 
+@pytest.mark.long
 def test_fields_that_are_added_are_left_out_and_wider_values_are_taken_where_they_fit(
     session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_query_reads_the_version_that_was_taken_last(world: World) -> None:
     ]
 
 
+@pytest.mark.long
 def test_many_versions_at_once_are_one_change_of_each_key(world: World) -> None:
     world.begin()
     poll(world.session)
@@ -323,6 +324,7 @@ def test_views_over_sources_of_random_delta_tables(
         del queries[next(name for name in queries if name.startswith("late"))]
 
 
+@pytest.mark.long
 def test_a_column_that_the_delta_table_loses_stops_the_source_with_what_to_do(world: World) -> None:
     session, there = world.session, SparkDeltaTable(world.session.spark, world.lakes["s"].path)
     world.begin()

@@ -133,6 +133,7 @@ def others_end(driving: Session, slow: set[str]) -> None:
     wait([lane.outcome for name, lane in lanes.items() if name not in slow], timeout=60.0)
 
 
+@pytest.mark.long
 def test_a_slow_view_is_left_behind_and_follows_in_one_range(
     driving: Session, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

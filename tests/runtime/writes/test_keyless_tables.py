@@ -73,6 +73,7 @@ def test_rows_of_a_bag_are_inserted_changed_and_deleted(
         assert bag(s, "SELECT * FROM t") == Counter()
 
 
+@pytest.mark.long
 def test_views_over_a_bag_follow_every_statement(session: Session) -> None:
     session.sql("CREATE TABLE t (k BIGINT, v BIGINT)")
     session.sql("CREATE TABLE names (k BIGINT, name STRING)")

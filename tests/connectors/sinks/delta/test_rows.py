@@ -39,6 +39,7 @@ def content(session: Session, relation: str) -> Counter:
     return Counter(tuple(repr(value) for value in row.values()) for row in found.to_pylist())
 
 
+@pytest.mark.long
 def test_a_view_and_its_table_agree_through_random_changes(session: Session, spark, tmp_path: Path) -> None:
     chance = random.Random(7)
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
