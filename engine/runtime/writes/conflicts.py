@@ -91,11 +91,13 @@ def delete_by_key(store: Hummock, relation: Relation, keys: pa.Table) -> int:
     def attempt() -> int:
         if relation.unique_key != relation.primary_key:
             version = store.refresh()
-            steps, check = build_deletes(store, version, relation, keys), require_unwritten(version, relation)
-        else:
-            arrivals = ArrivingRows(store, store.version, relation)
-            steps, check = [Delete(arrivals.filter_there(keys))], arrivals.require_unmoved()
-        return store.ingest_batch({relation.name: steps}, precondition=check)
+            steps = build_deletes(store, version, relation, keys)
+            return store.ingest_batch(
+                {relation.name: steps}, precondition=require_unwritten(version, relation)
+            )
+        arrivals = ArrivingRows(store, store.version, relation)
+        there = arrivals.filter_there(keys)
+        return store.ingest_batch({relation.name: [Delete(there)]}, precondition=arrivals.require_unmoved())
 
     return commit_with_retry(store, attempt, MOVED)
 
