@@ -290,7 +290,7 @@ class World:
             create_sink(store, statement, "spark")
         else:
             assert isinstance(statement, CreateTable)
-            relations.create_table(store, no_spark, statement, "spark")
+            relations.create_table(store, no_spark, statement, "spark", relations.no_table_beside)
 
     def write(self, rows: dict[int, str | None]) -> None:
         new = {key: value for key, value in rows.items() if value is not None}
