@@ -14,7 +14,7 @@ from engine.connectors.delta.sink.view_tables import name_delta_sink, plan_delta
 from engine.connectors.landing.tables import TABLES, ensure_landing_tables
 from engine.connectors.registry import CONNECTORS
 from engine.connectors.resync import resync
-from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.ddl import alter_sink, build_own_view, create_sink
 from engine.connectors.sinks.show import show_sinks
 from engine.connectors.source_statements import as_pass_through
 from engine.connectors.table_options import RETENTION_OF_ANY, check_table_options, locate_path_errors
@@ -288,6 +288,20 @@ def alter_view(session: Session, text: str) -> bool:
         assert isinstance(statement, st.CreateMaterializedView), statement
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
         return replace_view.change_view(session.store, lambda: session.computing, statement, session.dialect)
+
+
+def alter_sink_query(session: Session, text: str) -> bool:
+    """Let the view that a sink AS SELECT has for itself follow what it reads, which has changed; True for one without such.
+
+    False where it would have to be made anew, with its sink.
+    """
+    statement = parse_statement(text, None, session.settings, lambda: session.catalog)
+    assert isinstance(statement, st.CreateSink), statement
+    if statement.query is None:
+        return True
+    own = build_own_view(statement, session.catalog.get(statement.source).options)
+    with locate_errors(statement.sql, statement):
+        return replace_view.change_view(session.store, lambda: session.computing, own, session.dialect)
 
 
 @contextmanager

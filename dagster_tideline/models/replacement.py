@@ -10,7 +10,7 @@ import msgspec
 from sqlglot import exp
 
 from dagster_tideline.models.loader import Model
-from engine.dispatch import alter_view, commit_together
+from engine.dispatch import alter_sink_query, alter_view, commit_together
 from engine.errors import TidelineError
 from engine.hummock import Commit
 from engine.meta.catalog.stored_catalog import encode_entries
@@ -119,8 +119,10 @@ class _Replacer:
                         if model is not None and model.copy != get_delta_options(relation):
                             set_delta_table(self.session, model)
                         return
-                    if relation.kind in (SINK, "index") and not is_changed:
+                    if relation.kind == "index" and not is_changed:
                         return  # what it reads has stayed
+                    if relation.kind == SINK and not is_changed and alter_sink_query(self.session, text):
+                        return  # what it reads has stayed, and its own query has followed
                     self._drop(relation)
                 self.session.sql(text, build=False)
             self._restore(relation)

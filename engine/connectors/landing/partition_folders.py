@@ -8,11 +8,11 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from engine.arrow import Column, to_mask
+from engine.arrow import Column, repeat_value
 from engine.connectors.formats.file_format import MalformedFile, format_raw
 from engine.connectors.formats.time_formats import Formats
+from engine.hummock.rows.ordering import equal_values, one_chunk
 from engine.sql.typing.column_conversion import convert_to_type
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -77,11 +77,6 @@ def convert_folder_values(
 
 
 def find_mismatches(values: Column, folder_value: pa.Scalar[Any]) -> np.ndarray:
-    """Return the rows in which a column of a file has another value than the folder's name."""
-    if not folder_value.is_valid:
-        return np.flatnonzero(to_mask(values.is_valid()))
-    try:
-        same = to_mask(pc.equal(values, folder_value))
-    except pa.ArrowNotImplementedError:  # of nested types
-        same = np.array([value == folder_value for value in values], dtype=bool)
-    return np.flatnonzero(~same)
+    """Return the rows in which a column of a file has another value than the folder's name; NaN is one value."""
+    array = one_chunk(values)
+    return np.flatnonzero(~equal_values(array, repeat_value(folder_value, len(array))))

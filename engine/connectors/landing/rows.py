@@ -172,7 +172,10 @@ def _convert_folder_values(file: FileRows, target: LandingTarget) -> dict[str, F
         )
         raise MalformedFile(reason)
     columns = (column for column in target.schema if column.name != ROW_ID)
-    named = (column.with_name(target.find_file_column(column.name)) for column in columns)
+    named = [column.with_name(target.find_file_column(column.name)) for column in columns]
+    order = target.sequence
+    if order is not None and order.column not in {column.name for column in named}:
+        named.append(pa.field(order.column, order.kind))
     return convert_folder_values(file.folders, named, target.options.formats)
 
 
@@ -293,16 +296,10 @@ def _build_column(
         values = converted.values
         findings.unknown += [f"{source}.{part}" for part in converted.unknown]
         fill = target.defaults.get(name) if folder is None else folder.value
-        if fill is not None and len(absent := file.absent.get(source, ())):
-            lacks = np.zeros(file.rows, dtype=bool)
-            lacks[absent] = True
-            values = choose_values(pa.array(lacks, pa.bool_()), fill, values)
+        values = values if fill is None else _fill_absent(file, source, values, fill)
         for index, fault in sorted(converted.faults.items()):
             if is_needed or not deletes[index]:
                 reasons.setdefault(index, fault.describe(visible_name))
-        for index, why in () if folder is None else _find_folder_mismatches(file, source, values, folder):
-            if is_needed or not deletes[index]:
-                reasons.setdefault(index, f"column {visible_name}: {why}")
     limited = target.limited.get(name)
     if limited is not None and is_document(limited):
         values, wrong = normalize_documents(values, limited)
@@ -317,6 +314,10 @@ def _build_column(
             if is_needed or not deletes[index]:
                 long = validate_length(texts[index].as_py(), limited)
                 reasons.setdefault(index, f"column {visible_name}: {long}")
+    if source is not None and folder is not None:
+        for index, why in _find_folder_mismatches(file, source, values, folder, limited):
+            if is_needed or not deletes[index]:
+                reasons.setdefault(index, f"column {visible_name}: {why}")
     if name in target.required:
         for index, why in _find_missing_values(values, in_key=in_key):
             if is_needed or not deletes[index]:
@@ -341,7 +342,9 @@ def _sequences(
     if sequence.column in columns:
         values = convert_to_type(arrays[columns.index(sequence.column)], sequence.kind).values
     elif source is None:
-        values = make_nulls(file.rows, sequence.kind)
+        folder = matching.folder_values.get(sequence.column)
+        given = pa.scalar(None, sequence.kind) if folder is None else folder.value
+        values = repeat_value(given, file.rows)
     else:
         converted = _convert_column(file, source, pa.field(sequence.column, sequence.kind), target)
         values = converted.values
@@ -349,9 +352,21 @@ def _sequences(
             findings.reasons.setdefault(
                 index, f"{fault.describe(shown)}; a sequence of another type is a column of the table"
             )
+        folder = matching.folder_values.get(sequence.column)
+        if folder is not None:
+            values = _fill_absent(file, source, values, folder.value)
+            for index, why in _find_folder_mismatches(file, source, values, folder):
+                findings.reasons.setdefault(index, f"column {shown}: {why}")
     for index in np.flatnonzero(pc.is_null(values).to_numpy(zero_copy_only=False)).tolist():
         findings.reasons.setdefault(index, f"column {shown}, which sequence names, has no value")
     return values
+
+
+def _fill_absent(file: FileRows, source: str, values: pa.Array[Any], fill: pa.Scalar[Any]) -> pa.Array[Any]:
+    """Return a column of a file with a value in the rows that lack it, of a file whose rows have columns of their own."""
+    lacks = np.zeros(file.rows, dtype=bool)
+    lacks[file.absent.get(source, np.empty(0, dtype=np.int64))] = True
+    return choose_values(pa.array(lacks, pa.bool_()), fill, values) if lacks.any() else values
 
 
 def _convert_column(
@@ -377,9 +392,19 @@ def _find_missing_values(values: pa.Array[Any], *, in_key: bool) -> Iterator[tup
 
 
 def _find_folder_mismatches(
-    file: FileRows, source: str, values: pa.Array[Any], folder: FolderValue
+    file: FileRows,
+    source: str,
+    values: pa.Array[Any],
+    folder: FolderValue,
+    limited: RelationColumn | None = None,
 ) -> Iterator[tuple[int, str]]:
-    """Yield the rows whose value is not the one that a folder's name gives, and why they are set aside."""
+    """Yield the rows whose value, as the table keeps it, is not the one of a folder's name, and why they are set aside."""
     said = f"{folder.name}={file.folders[folder.name]}"
-    for index in find_mismatches(values, folder.value).tolist():
+    given = repeat_value(folder.value, 1)
+    if limited is not None:
+        is_text = not is_document(limited)
+        given = (
+            one_chunk(fit_texts(given, limited).fitted) if is_text else normalize_documents(given, limited)[0]
+        )
+    for index in find_mismatches(values, given[0]).tolist():
         yield index, f'"{format_scalar(file.columns[source][index])}", but the folder says {said}'

@@ -77,15 +77,21 @@ def create_sink(
         return True
     resolve_options(statement, append_only=True)  # before there is a view whose rows tell what else cannot be
     drop_own_view(store, statement.name)  # of a statement that was broken off
-    query, text = statement.query, statement.query_sql
     assert make_view is not None, "only a session can make views"
-    make_view(CreateMaterializedView(statement.source, query, text, {}, False, statement.sql))
+    make_view(build_own_view(statement, {}))
     try:
         _create(store, statement, dialect, spark)
     except BaseException:
         drop_own_view(store, statement.name)
         raise
     return True
+
+
+def build_own_view(statement: CreateSink, options: dict[str, str]) -> CreateMaterializedView:
+    """Return what makes the view that a sink AS SELECT has for itself."""
+    assert statement.query is not None
+    query, text = statement.query, statement.query_sql
+    return CreateMaterializedView(statement.source, query, text, options, False, statement.sql)
 
 
 def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: OpenSpark) -> None:

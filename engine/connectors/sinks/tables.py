@@ -61,7 +61,8 @@ class TableSink:
             renamed = _rename_columns(change, self._columns)
             if self.options.upsert:
                 gone = renamed.old.filter(pa.array(_mark_departures(renamed, key)))
-                buffer.add(Delete(to_stored_names(target, convert_rows(target, gone.select(key), key))))
+                keys = to_stored_names(target, convert_rows(target, gone.select(key), key))
+                buffer.add(Delete(arrivals.filter_there(keys)))
             new = renamed.rows.filter(pa.array(np.asarray(renamed.operations != DELETE)))
             whole = convert_rows(target, new, [column.name for column in target.columns])
             put = assign_row_ids(self._store, to_stored_names(target, whole))

@@ -87,13 +87,17 @@ def _to_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
 
 def delete_by_key(store: Hummock, relation: Relation, keys: pa.Table) -> int:
     """Delete the rows that are there under some unique keys, and return the epoch of the commit."""
-    if relation.unique_key == relation.primary_key:
-        return store.ingest_batch({relation.name: [Delete(keys)]})
 
     def attempt() -> int:
-        version = store.refresh()
-        steps = build_deletes(store, version, relation, keys)
-        return store.ingest_batch({relation.name: steps}, precondition=require_unwritten(version, relation))
+        if relation.unique_key != relation.primary_key:
+            version = store.refresh()
+            steps = build_deletes(store, version, relation, keys)
+            return store.ingest_batch(
+                {relation.name: steps}, precondition=require_unwritten(version, relation)
+            )
+        arrivals = ArrivingRows(store, store.version, relation)
+        there = arrivals.filter_there(keys)
+        return store.ingest_batch({relation.name: [Delete(there)]}, precondition=arrivals.require_unmoved())
 
     return commit_with_retry(store, attempt, MOVED)
 

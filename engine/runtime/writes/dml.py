@@ -104,7 +104,7 @@ def write_rows(
         keys = to_stored_names(relation, convert_rows(relation, rows, key))
         return delete_by_key(store, relation, keys), ""
     typed = complete_stored_rows(relation, rows, spark)
-    if mode == "upsert" and relation.unique_key != relation.primary_key:
+    if mode == "upsert" and relation.watermark is not None:
         done = insert_rows(store, relation, typed, "overwrite")
         return done.epoch, format_late_notice(relation, done.late)
     if mode == "upsert":  # the store keeps the last row of a key: looking for it here would only cost memory

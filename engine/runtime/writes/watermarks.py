@@ -107,6 +107,16 @@ class ArrivingRows:
         self.record(pc.max(times).as_py())
         return rows
 
+    def filter_there(self, keys: pa.Table) -> pa.Table:
+        """Return the keys, under the names of the store, that do not tell of a row which has left the table."""
+        if self._table is None or not self.watermark.ttl or self.before is None:
+            return keys
+        if self.watermark.column not in keys.column_names:
+            return keys
+        times: pa.Array[Any] = to_int64(keys.column(self.watermark.column).combine_chunks())
+        gone: pa.Array[Any] = pc.less(times, pa.scalar(self.before, pa.int64())).fill_null(False)
+        return keys.filter(pc.invert(gone))
+
     def record(self, greatest: int | None, late: int = 0, late_rows: pa.Table | None = None) -> None:
         """Take note of rows that were held against the watermark elsewhere: the greatest time, and how many were late."""
         self.late += late

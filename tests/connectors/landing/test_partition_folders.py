@@ -130,6 +130,29 @@ def test_a_column_that_is_in_the_file_too_is_the_same_or_told_row_by_row(
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "folder_name", "same", "other"),
+    [
+        ("DOUBLE", "NaN", '"NaN"', "1.5"),
+        ("DOUBLE", "0.0", "-0.0", '"NaN"'),
+        ("CHAR(3)", "a", '"a  "', '"b"'),
+        ("VARCHAR(2)", "ab", '"ab "', '"a"'),
+        ("JSONB", "%7B%22a%22%3A 1%7D", '{"a":1}', '{"a":2}'),
+        ("ARRAY<DOUBLE>", "[NaN, 1]", '["NaN", 1.0]', "[1.0]"),
+    ],
+)
+def test_a_value_is_the_folder_s_as_the_table_keeps_it(
+    lake: Session, folder: Path, orders: Source, kind: str, folder_name: str, same: str, other: str
+) -> None:
+    source = orders(f"id INT PRIMARY KEY, x {kind}")
+    place = folder / f"x={folder_name}"
+    place.mkdir()
+    (place / "a.jsonl").write_text(f'{{"id": 1, "x": {same}}}\n{{"id": 2}}\n{{"id": 3, "x": {other}}}\n')
+    source.poll()
+    assert [row["id"] for row in rows(lake)] == [1, 2]
+    assert [line for _, line, _ in reasons(lake)] == [3]
+
+
 def test_what_a_json_row_lacks_the_folder_gives(lake: Session, folder: Path, orders: Source) -> None:
     source = orders("id INT PRIMARY KEY, n INT DEFAULT 5")
     (folder / "n=7").mkdir()

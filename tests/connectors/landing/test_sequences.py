@@ -65,6 +65,23 @@ def test_a_row_without_a_sequence_is_set_aside(lake: Session, folder: Path, orde
     ]
 
 
+def test_a_folder_may_name_a_sequence_that_the_table_lacks(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    source = orders("id INT PRIMARY KEY, v STRING", sequence="batch")
+    for at, rows in (("9", "1,new\n2,a\n"), ("10", "1,newest\n"), ("x", "3,a\n")):
+        (folder / f"Batch={at}").mkdir()
+        (folder / f"Batch={at}" / "a.csv").write_text(f"id,v\n{rows}")
+    (folder / "Batch=9" / "b.jsonl").write_text(
+        '{"id": 1, "v": "old"}\n{"id": 2, "v": "b", "batch": 9}\n{"id": 4, "batch": 8}\n'
+    )
+    assert source.poll().warnings == (
+        "Batch=x/a.csv: the folder Batch=x names no value that column batch can have",
+    )
+    assert held(lake) == [(1, "newest"), (2, "b")]
+    assert [letter[:2] for letter in told(lake)] == [("Batch=9/b.jsonl", 3), ("Batch=x/a.csv", 0)]
+
+
 def test_changes_of_dms_go_by_a_column_that_the_table_lacks(
     lake: Session, folder: Path, orders: Source
 ) -> None:

@@ -256,3 +256,31 @@ def test_changes_that_meet_in_a_reader_are_one(session: Session) -> None:
     ):
         session.sql(text)
     assert sorted(map(sorted, group_changed(session.catalog, ["v", "w", "y"]))) == [["v", "w"], ["y"]]
+
+
+def test_a_sink_of_a_query_of_its_own_follows_the_plain_view_that_it_reads(
+    session: Session, tmp_path: Path
+) -> None:
+    def plain(query: str) -> Model:
+        return model("p", f"CREATE VIEW p AS {query}", "t", kind="view")
+
+    assert not sync(session, plain("SELECT id, a FROM t WHERE a < 20")).errors
+    session.sql("INSERT INTO t VALUES (1, 10, 100), (2, 10, 200), (3, 30, 300)")
+    session.sql(
+        f"CREATE SINK out AS SELECT * FROM p WITH (connector = 'file', path = '{tmp_path}/out', format = 'jsonl')"
+    )
+    session.flush().raise_for_errors()
+    assert sorted(str(one["id"]) for one in delivered(tmp_path)) == ["1", "2"]
+    start = read_sink_state(session.store.version, "out").start
+    found = sync(session, plain("SELECT id, a FROM t WHERE id <> 2"))
+    assert (found.errors, found.changed, found.dropped) == ({}, ("p",), ())
+    session.flush().raise_for_errors()
+    assert sorted((one["_op"], one["id"]) for one in delivered(tmp_path)[2:]) == [
+        ("delete", 2),
+        ("insert", 3),
+    ]
+    assert read_sink_state(session.store.version, "out").start == start
+    found = sync(session, plain("SELECT id, b FROM t WHERE id <> 2"))
+    assert (found.errors, found.changed, found.dropped) == ({}, ("p",), ("out",))
+    session.flush().raise_for_errors()
+    assert sorted((one["id"], one["b"]) for one in delivered(tmp_path)[4:]) == [(1, 100), (3, 300)]

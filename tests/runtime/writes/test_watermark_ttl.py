@@ -116,6 +116,36 @@ def test_an_upsert_of_arrow_rows_takes_the_place_of_the_row(keyed: Session) -> N
     assert rows(keyed, "SHOW WATERMARKS") == [("t", "ts", "15", 1, "counted")]
 
 
+def test_an_upsert_of_arrow_rows_is_held_against_the_watermark_where_the_time_is_of_the_key(
+    session: Session,
+) -> None:
+    session.sql(
+        "CREATE TABLE t (k INT, ts INT, v TEXT, PRIMARY KEY (k, ts), WATERMARK FOR ts AS ts - 10 WITH TTL)"
+    )
+    for k, ts in ((1, 5), (2, 20), (3, 6), (2, 20)):
+        given = {"k": pa.array([k], pa.int32()), "ts": pa.array([ts], pa.int32()), "v": ["x"]}
+        session.write("t", pa.table(given), mode="upsert")
+    assert rows(session) == [(2, 20, "x")]
+    assert rows(session, "SHOW WATERMARKS") == [("t", "ts", "10", 1, "counted")]
+
+
+def test_a_deletion_of_what_has_left_is_none_where_the_time_is_of_the_key(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE t (k INT, ts INT, v TEXT, PRIMARY KEY (k, ts), WATERMARK FOR ts AS ts - 10 WITH TTL)"
+    )
+    session.sql(
+        "CREATE TABLE src (k INT, ts INT, v TEXT, PRIMARY KEY (k, ts)); CREATE SINK into_t INTO t FROM src"
+    )
+    session.sql("INSERT INTO src VALUES (1, 5, 'a'), (2, 6, 'b'), (3, 20, 'c'); FLUSH")
+    seen = session.store.version.epoch
+    session.sql("INSERT INTO t VALUES (4, 40, 'd')")
+    keys = pa.table({"k": pa.array([1, 3], pa.int32()), "ts": pa.array([5, 20], pa.int32())})
+    session.write("t", keys, mode="delete")
+    session.sql("DELETE FROM src; FLUSH")
+    assert rows(session) == [(4, 40, "d")]
+    assert changes(session, seen) == [("insert", 4, 40)]
+
+
 def test_a_key_is_unique_among_the_rows_that_are_there(session: Session) -> None:
     session.sql(KEYED.replace(" TTL)", " TTL) ON CONFLICT IGNORE"))
     session.sql("INSERT INTO t VALUES (1, 20, 'a'), (2, 21, 'b')")

@@ -42,6 +42,7 @@ from engine.runtime.statements.alter.checks import change_checks
 from engine.runtime.statements.alter.column import alter_column
 from engine.runtime.statements.alter.column_users import list_column_users
 from engine.runtime.statements.alter.delta_copy import rename_copy_column
+from engine.runtime.statements.alter.fed_columns import refuse_unfed
 from engine.runtime.statements.alter.rename import rename_relation, swap_relations
 from engine.runtime.statements.create.schema import check_schema
 from engine.sql.catalog import Catalog, Relation, RelationColumn
@@ -205,6 +206,12 @@ def _add_column(
     if column.name.lower() in _list_names(relation):
         message = f"{relation.name} has a column {column.name} already"
         raise _build_error(message, column.name, statement.sql, "choose another name")
+    refuse_unfed(
+        stored,
+        msgspec.structs.replace(relation, columns=(*relation.columns, column)),
+        column,
+        lambda message, hint: _build_error(message, column.name, statement.sql, hint),
+    )
     table = store.version.tables[relation.name]
     value = _compute_default(column, spark, statement.sql)
     if column.length is not None and value.is_valid:

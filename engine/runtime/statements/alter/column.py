@@ -15,6 +15,7 @@ from engine.hummock import Commit, Hummock
 from engine.hummock.manifests.preconditions import require_all, require_unchanged
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, require_same_catalog
 from engine.runtime.relations import list_readers, locate_name
+from engine.runtime.statements.alter.fed_columns import refuse_unfed
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.statements.ddl.create_text import render_create_table
 from engine.sql.statements.ddl.defaults import compute_local_default
@@ -45,6 +46,7 @@ def alter_column(
         if column.generated is not None:
             raise build_error(f"column {column.name} of {relation.name} is generated", "it has no DEFAULT")
         changed = msgspec.structs.replace(column, default=action.default)
+        refuse_unfed(stored, _replace_column(relation, changed), changed, build_error)
         found = None if action.default is None else find_misfit(_compute_value(changed, computed), column)
         if found is not None:
             raise build_error(f"the DEFAULT does not fit: {found[0]}", found[1])
@@ -65,12 +67,17 @@ def alter_column(
             hint = f"UPDATE {relation.name} SET {column.name} = … WHERE {column.name} IS NULL first"
             raise build_error(f"rows of {relation.name} have no value in {column.name}", hint)
         changed = msgspec.structs.replace(column, nullable=False)
+        refuse_unfed(stored, _replace_column(relation, changed), changed, build_error)
         checks.append(require_unchanged(base))
-    columns = tuple(changed if other.name == column.name else other for other in relation.columns)
-    after = msgspec.structs.replace(relation, columns=columns)
+    after = _replace_column(relation, changed)
     after = msgspec.structs.replace(after, sql=render_create_table(after), dialect="spark")
 
     return Commit(catalog=encode_entries({relation.name: after}, {}), precondition=require_all(*checks))
+
+
+def _replace_column(relation: Relation, changed: RelationColumn) -> Relation:
+    columns = tuple(changed if other.name == changed.name else other for other in relation.columns)
+    return msgspec.structs.replace(relation, columns=columns)
 
 
 def _compute_value(column: RelationColumn, computed: Callable[[RelationColumn], pa.Scalar[Any]]) -> Any:
