@@ -166,17 +166,17 @@ def _run_step(
 
 def _await_fresh(instance: dg.DagsterInstance, models: tuple[Model, ...]) -> int:
     """Wait until Dagster calls every table and view fresh, as a driver tells of them at distances; return how many there are."""
+    names = [model.name for model in models if model.kind != "view"]
+    deadline = time.monotonic() + STEP_SECONDS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # owners of sensors
         from dagster_project.definitions import defs  # of this environment
 
-    names = [model.name for model in models if model.kind != "view"]
-    deadline = time.monotonic() + STEP_SECONDS
-    while found := find_stale(instance, defs, names):
-        if time.monotonic() > deadline:
-            causes_text = "; ".join(f"{name} {', '.join(causes)}" for name, causes in found.items())
-            raise DemoFailed(f"Dagster calls assets stale that are current: {causes_text}")
-        time.sleep(1)
+        while found := find_stale(instance, defs, names):
+            if time.monotonic() > deadline:
+                causes_text = "; ".join(f"{name} {', '.join(causes)}" for name, causes in found.items())
+                raise DemoFailed(f"Dagster calls assets stale that are current: {causes_text}")
+            time.sleep(1)
     return len(names)
 
 
