@@ -100,10 +100,9 @@ class ArrivingRows:
         """Return the rows, under the names of the store, that are not late; a row without a time never is."""
         if self._table is None or not rows.num_rows:
             return rows
-        times: pa.Array[Any] = to_int64(rows.column(self.watermark.column).combine_chunks())
+        times = self._read_times(rows)
         if self.before is not None:
-            late: pa.Array[Any] = pc.less(times, pa.scalar(self.before, pa.int64())).fill_null(False)
-            rows, times = self._remove_late(rows, times, late)
+            rows, times = self._remove_late(rows, times, _mark_below(times, self.before))
         self.record(pc.max(times).as_py())
         return rows
 
@@ -113,9 +112,7 @@ class ArrivingRows:
             return keys
         if self.watermark.column not in keys.column_names:
             return keys
-        times: pa.Array[Any] = to_int64(keys.column(self.watermark.column).combine_chunks())
-        gone: pa.Array[Any] = pc.less(times, pa.scalar(self.before, pa.int64())).fill_null(False)
-        return keys.filter(pc.invert(gone))
+        return keys.filter(pc.invert(_mark_below(self._read_times(keys), self.before)))
 
     def record(self, greatest: int | None, late: int = 0, late_rows: pa.Table | None = None) -> None:
         """Take note of rows that were held against the watermark elsewhere: the greatest time, and how many were late."""
@@ -160,6 +157,10 @@ class ArrivingRows:
         """Whether late rows are kept."""
         return self.relation.options.get(LATE_ROWS) == "keep"
 
+    def _read_times(self, rows: pa.Table) -> pa.Array[Any]:
+        """Return the times of rows that the watermark goes by, as numbers."""
+        return to_int64(rows.column(self.watermark.column).combine_chunks())
+
     def _remove_late(
         self, rows: pa.Table, times: pa.Array[Any], late: pa.Array[Any]
     ) -> tuple[pa.Table, pa.Array[Any]]:
@@ -197,3 +198,9 @@ class ArrivingRows:
             ],
             schema=DEAD_LETTER_SCHEMA,
         )
+
+
+def _mark_below(times: pa.Array[Any], watermark: int) -> pa.Array[Any]:
+    """Return which times are below a watermark; null is not."""
+    below: pa.Array[Any] = pc.less(times, pa.scalar(watermark, pa.int64())).fill_null(False)
+    return below

@@ -10,8 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from engine.connectors.landing.options import validate_options
 from engine.connectors.landing.source import LandingSource
+from engine.errors import UnsupportedSql
 from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
 
@@ -197,3 +200,90 @@ def test_formats_of_dates_and_times_hold_in_nested_values_folders_and_times(
         (3, 'column at: "15:04" is no TIME'),
         (4, 'column seen[]: "2024-12-31" is no DATE'),
     ]
+
+
+def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: Source) -> None:
+    with pytest.raises(UnsupportedSql, match="landing has no option separator"):
+        orders(separator=";")
+    assert "orders" not in lake.catalog.relations
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("format", "xml"),
+        ("delimiter", ""),
+        ("delimiter", '"'),
+        ("delimiter", '|"|'),
+        ("delimiter", "\n"),
+        ("null", "N\nA"),
+        *(("quote", text) for text in ("''", "", "x", ",", "é")),
+        *(("escape", text) for text in ("", "\\\\", "x", ",")),
+        *(
+            ("header", "maybe"),
+            ("columns", "a, b"),
+            ("encoding", "klingon"),
+            ("encoding", "base64"),
+            ("json", "pretty"),
+        ),
+        *(
+            ("envelope", "maxwell"),
+            ("envelope", "debezium"),
+            ("operation", " "),
+            ("upsert_words", ","),
+            ("delete_words", ""),
+        ),
+        *(("date_format", text) for text in ("", "%d/%m", "%Q %Y-%m-%d", "%Y-%m-%d %Y", "epoch")),
+        *(
+            ("timestamp_format", text)
+            for text in ("dd/MM/yyyy", "epoch_days", "%Y-%m-%d %I", "%Y-%m-%d %I %H %p")
+        ),
+        ("path", "/etc"),
+        ("path", "a\0b"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_refused(
+    folder: Path, orders: Source, option: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDELINE_ALLOWED_PATHS", raising=False)
+    wrong = validate_options({"path": "landing", option: value})
+    assert wrong is not None and wrong.option == option and wrong.hint
+    assert validate_options({"path": "landing"}) is None
+
+
+def test_a_wrong_value_of_an_option_is_refused_at_its_place_when_the_table_is_made(
+    lake: Session, folder: Path, orders: Source
+) -> None:
+    with pytest.raises(UnsupportedSql, match="the quote '##' is not one character") as refused:
+        orders(quote="##")
+    assert refused.value.line == 1 and refused.value.column > 1
+    assert "orders" not in lake.catalog.relations
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"escape": "\\", "null": "\\N"}, "null"),
+        ({"header": "false", "columns": "a, A"}, "columns"),
+        ({"delimiter": "\\", "escape": "\\"}, "escape"),
+        ({"envelope": "debezium", "format": "json", "operation": "op"}, "operation"),
+        ({"upsert_words": "i, d", "delete_words": "D"}, "delete_words"),
+        *(
+            ({"format": "json", name: value}, name)
+            for name, value in {"quote": "'", "header": "true"}.items()
+        ),
+        *(
+            ({"format": "csv", name: value}, name)
+            for name, value in {"json": "lines", "envelope": "debezium"}.items()
+        ),
+        *(
+            ({"format": "parquet", name: value}, name)
+            for name, value in {"encoding": "cp1252", "date_format": "epoch_days"}.items()
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    folder: Path, options: dict[str, str], wrong: str
+) -> None:
+    found = validate_options({"path": "landing", **options})
+    assert found is not None and found.option == wrong and found.hint

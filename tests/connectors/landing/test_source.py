@@ -14,11 +14,10 @@ import pytest
 from engine.connectors.contract.connector import SourceReport
 from engine.connectors.contract.same_table import require_polled_table
 from engine.connectors.landing.commits import LandingCommits
-from engine.connectors.landing.options import validate_options
 from engine.connectors.landing.source import LandingOptions, LandingSource
 from engine.connectors.landing.tables import FILES
 from engine.connectors.sources import compute_pending_digest, poll_all
-from engine.errors import SqlError, UnsupportedSql
+from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
@@ -388,93 +387,6 @@ def test_pending_files_have_a_digest_that_goes_when_they_are_taken(
     assert (count, len(digest)) == (1, 16)
     source.poll()
     assert compute_pending_digest(lake.catalog, lake.store) == (0, "")
-
-
-def test_a_wrong_option_is_refused_by_name(lake: Session, folder: Path, orders: Source) -> None:
-    with pytest.raises(UnsupportedSql, match="landing has no option separator"):
-        orders(separator=";")
-    assert "orders" not in lake.catalog.relations
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("format", "xml"),
-        ("delimiter", ""),
-        ("delimiter", '"'),
-        ("delimiter", '|"|'),
-        ("delimiter", "\n"),
-        ("null", "N\nA"),
-        *(("quote", text) for text in ("''", "", "x", ",", "é")),
-        *(("escape", text) for text in ("", "\\\\", "x", ",")),
-        *(
-            ("header", "maybe"),
-            ("columns", "a, b"),
-            ("encoding", "klingon"),
-            ("encoding", "base64"),
-            ("json", "pretty"),
-        ),
-        *(
-            ("envelope", "maxwell"),
-            ("envelope", "debezium"),
-            ("operation", " "),
-            ("upsert_words", ","),
-            ("delete_words", ""),
-        ),
-        *(("date_format", text) for text in ("", "%d/%m", "%Q %Y-%m-%d", "%Y-%m-%d %Y", "epoch")),
-        *(
-            ("timestamp_format", text)
-            for text in ("dd/MM/yyyy", "epoch_days", "%Y-%m-%d %I", "%Y-%m-%d %I %H %p")
-        ),
-        ("path", "/etc"),
-        ("path", "a\0b"),
-    ],
-)
-def test_a_wrong_value_of_an_option_is_refused(
-    folder: Path, orders: Source, option: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TIDELINE_ALLOWED_PATHS", raising=False)
-    wrong = validate_options({"path": "landing", option: value})
-    assert wrong is not None and wrong.option == option and wrong.hint
-    assert validate_options({"path": "landing"}) is None
-
-
-def test_a_wrong_value_of_an_option_is_refused_at_its_place_when_the_table_is_made(
-    lake: Session, folder: Path, orders: Source
-) -> None:
-    with pytest.raises(UnsupportedSql, match="the quote '##' is not one character") as refused:
-        orders(quote="##")
-    assert refused.value.line == 1 and refused.value.column > 1
-    assert "orders" not in lake.catalog.relations
-
-
-@pytest.mark.parametrize(
-    ("options", "wrong"),
-    [
-        ({"escape": "\\", "null": "\\N"}, "null"),
-        ({"header": "false", "columns": "a, A"}, "columns"),
-        ({"delimiter": "\\", "escape": "\\"}, "escape"),
-        ({"envelope": "debezium", "format": "json", "operation": "op"}, "operation"),
-        ({"upsert_words": "i, d", "delete_words": "D"}, "delete_words"),
-        *(
-            ({"format": "json", name: value}, name)
-            for name, value in {"quote": "'", "header": "true"}.items()
-        ),
-        *(
-            ({"format": "csv", name: value}, name)
-            for name, value in {"json": "lines", "envelope": "debezium"}.items()
-        ),
-        *(
-            ({"format": "parquet", name: value}, name)
-            for name, value in {"encoding": "cp1252", "date_format": "epoch_days"}.items()
-        ),
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(
-    folder: Path, options: dict[str, str], wrong: str
-) -> None:
-    found = validate_options({"path": "landing", **options})
-    assert found is not None and found.option == wrong and found.hint
 
 
 def test_folders_inside_are_read_too(lake: Session, folder: Path, orders: Source) -> None:
