@@ -101,8 +101,10 @@ class Life:
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and all that it has started."""
-        if self.child.poll() is None:
+        ended = self.child.poll() is not None
+        with suppress(ProcessLookupError):  # its Java may be there yet
             os.killpg(self.child.pid, number)
+        if not ended:
             self.lines.append(signal.Signals(number).name)
 
     def kill(self) -> None:
