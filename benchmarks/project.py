@@ -19,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -101,8 +101,8 @@ class HourCost:
 class ProjectBatch:
     """All views computed again, from the tables as Parquet, each into Parquet; views read what those before them wrote."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = open_session(spark), folder
+    def __init__(self, spark: SparkSession, folder: Path, views: Mapping[str, str] = VIEWS) -> None:
+        self.spark, self.folder, self.views = open_session(spark), folder, views
 
     def write_tables(self, shop: Shop) -> None:
         """Write the tables as they are now."""
@@ -120,7 +120,7 @@ class ProjectBatch:
         for table in DDL:
             self.spark.read.parquet(str(self.folder / table)).createOrReplaceTempView(table)
         started = time.perf_counter()
-        for view, query in VIEWS.items():
+        for view, query in self.views.items():
             path = str(self.folder / view)
             self.spark.sql(query).write.mode("overwrite").parquet(path)
             self.spark.read.parquet(path).createOrReplaceTempView(view)
@@ -129,7 +129,8 @@ class ProjectBatch:
     def measure_duckdb(self) -> float:
         """Compute all views by DuckDB, on two threads."""
         texts = {
-            view: sqlglot.transpile(query, read="spark", write="duckdb")[0] for view, query in VIEWS.items()
+            view: sqlglot.transpile(query, read="spark", write="duckdb")[0]
+            for view, query in self.views.items()
         }
         with duckdb.connect(config={"threads": 2}) as connection:
             connection.execute("SET TimeZone = 'UTC'")
@@ -152,8 +153,8 @@ class ProjectBatch:
 class Project:
     """A store with the tables and views of a shop."""
 
-    def __init__(self, session: Session, shop: Shop) -> None:
-        self.session, self.shop = session, shop
+    def __init__(self, session: Session, shop: Shop, views: Mapping[str, str] = VIEWS) -> None:
+        self.session, self.shop, self.views = session, shop, views
         self.executor = TimingExecutor(session._runner.executor)
         session._runner.executor = session._runner.backfill.executor = self.executor
 
@@ -168,7 +169,7 @@ class Project:
     def create_views(self) -> float:
         """Create the views with their first content; return the seconds."""
         started = time.perf_counter()
-        for view, query in VIEWS.items():
+        for view, query in self.views.items():
             self.session.sql(f"CREATE MATERIALIZED VIEW {view} AS {query}", build=False)
         self.session.flush().raise_for_errors()
         return time.perf_counter() - started
@@ -201,7 +202,7 @@ class Project:
     def find_differences(self, batch: ProjectBatch) -> list[str]:
         """Return the views that are not what the batch has computed."""
         found = []
-        for view in VIEWS:
+        for view in self.views:
             expected = batch.read(view)
             names = expected.column_names
             stored = self.session.sql(f"SELECT {', '.join(names)} FROM {view}")
@@ -239,7 +240,7 @@ def run_hours(
         costs.append(HourCost(**{**vars(cost), "spark": spark, "duckdb": duck}))
         differences = project.find_differences(batch)
         wrong += [f"hour {number}, {difference}" for difference in differences]
-        equal = len(VIEWS) - len(differences)
+        equal = len(project.views) - len(differences)
         console.print(
             f"  hour {number}: {costs[-1].seconds:.2f} s, Spark {spark:.2f} s, DuckDB {duck:.2f} s; {equal} views equal",
             highlight=False,
