@@ -13,8 +13,6 @@ store's tables, or a small one more than a second once the session is warm.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
 import tempfile
 import time
@@ -31,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import tpch
+from benchmarks.processors import measure_processors
 from engine.runtime.executor import Executor, FragmentTask, TaskResult
 from engine.session import Session
 
@@ -143,25 +142,11 @@ class Build:
         yield f"  planning {self.planning:.2f} s, commits and the rest {rest:.2f} s"
 
 
-def measure_cpu_seconds() -> float:
-    """Return the processor seconds of this process and all below it, those that have ended included; 0 where /proc is absent."""
-    ticks, parents = {}, {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            numbers = entry.read_text().rsplit(")", 1)[1].split()
-            parents[int(entry.parent.name)] = int(numbers[1])
-            ticks[int(entry.parent.name)] = sum(int(n) for n in numbers[11:15])
-    mine = {os.getpid()}
-    while more := {child for child, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    return sum(ticks.get(one, 0) for one in mine) / os.sysconf("SC_CLK_TCK")
-
-
 def measure_work(work: Callable[[], object], into: LeastTimes) -> None:
     """Run something and count its seconds."""
-    cpu, started = measure_cpu_seconds(), time.perf_counter()
+    cpu, started = measure_processors().total, time.perf_counter()
     work()
-    into.record(time.perf_counter() - started, measure_cpu_seconds() - cpu)
+    into.record(time.perf_counter() - started, measure_processors().total - cpu)
 
 
 class BuildRun:

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.dml import find_workers, read_high_water_mib, reset_mark
-from benchmarks.epochs import measure_cpu_seconds
+from benchmarks.processors import measure_processors
 from engine.hummock import Commit, Delete, Hummock, Put, SstInfo
 from engine.hummock.compaction import RangeExecutor
 from engine.hummock.compaction.pickers.vnode import list_group_bounds
@@ -84,9 +84,9 @@ def measure_compaction(given: Path, executor: Callable[[Hummock], RangeExecutor 
         for pid in ("self", *find_workers()):
             reset_mark(pid)
         before = store.metrics()
-        started, burnt = time.perf_counter(), measure_cpu_seconds()
+        started, burnt = time.perf_counter(), measure_processors().total
         report = store.compact("t", executor=executor(store))
-        seconds, burnt = time.perf_counter() - started, measure_cpu_seconds() - burnt
+        seconds, burnt = time.perf_counter() - started, measure_processors().total - burnt
         memory = (
             read_high_water_mib("self"),
             max((read_high_water_mib(pid) for pid in find_workers()), default=0.0),

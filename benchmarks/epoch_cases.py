@@ -219,8 +219,8 @@ class Orders(BenchmarkCase):
         changed = self._make_customers(self.chance.choice(self.customers, customers, replace=False))
         self.alive[touched[updates:]] = False
         self.alive = np.append(self.alive, np.ones(inserts, dtype=bool))
-        self.orders = _replace_rows(self.orders, upserted)
-        self.customer = _replace_rows(self.customer, changed)
+        self.orders = replace_rows(self.orders, upserted)
+        self.customer = replace_rows(self.customer, changed)
         return [
             TableChange("customer", "upsert", changed),
             TableChange("orders", "upsert", upserted),
@@ -228,7 +228,7 @@ class Orders(BenchmarkCase):
         ]
 
 
-def _replace_rows(rows: pa.Table, by: pa.Table) -> pa.Table:
+def replace_rows(rows: pa.Table, by: pa.Table) -> pa.Table:
     """Return rows whose ids are their places, with those of `by` in the places of their ids, or appended."""
     ids = by.column("id").to_numpy()
     places = np.arange(max(rows.num_rows, int(ids.max()) + 1))

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from rich.table import Table
 
 from benchmarks.epoch_cases import BenchmarkCase, TableChange
 from benchmarks.epoch_peers import DeltaMerge, DuckDB, SparkRecompute, Streaming, Tables
+from benchmarks.processors import measure_processors
 from benchmarks.window_cases import CASES
 from engine.runtime.spark.session import connect
 from engine.session import Session
@@ -91,23 +92,6 @@ class Requirement:
     def is_met(self) -> bool:
         """Whether it is met."""
         return self.value <= self.limit if self.at_most else self.value >= self.limit
-
-
-def measure_cpu_seconds() -> float:
-    """Return the seconds of CPU of this process and all that live below it, and of their children that have ended."""
-    parents: dict[int, list[int]] = {}
-    spent: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            fields = path.read_text().rpartition(")")[2].split()
-            parents.setdefault(int(fields[1]), []).append(int(path.parent.name))
-            spent[int(path.parent.name)] = sum(map(int, fields[11:15]))
-    found, waiting = 0, [os.getpid()]
-    while waiting:
-        process = waiting.pop()
-        found += spent.get(process, 0)
-        waiting += parents.get(process, [])
-    return found / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -261,10 +245,10 @@ def _run_epoch(
     began = time.perf_counter()
     for file, each in zip(files, change, strict=True):
         session.write(each.table, pq.read_table(file), mode=each.mode)
-    started, burnt = time.perf_counter(), measure_cpu_seconds()
+    started, burnt = time.perf_counter(), measure_processors().total
     session.flush().raise_for_errors()
     ended = time.perf_counter()
-    return (ended - started, ended - began), measure_cpu_seconds() - burnt
+    return (ended - started, ended - began), measure_processors().total - burnt
 
 
 def _check_same(what: str, found: pa.Table, expected: pa.Table, key: Sequence[str]) -> None:

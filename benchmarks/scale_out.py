@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.epoch_cases import BenchmarkCase, BidGroups, Categories, Orders
-from benchmarks.epochs import measure_cpu_seconds
+from benchmarks.processors import measure_processors
 from engine.jars import find_pyspark_folder
 from engine.session import Session
 
@@ -217,10 +217,10 @@ def _measure_build(name: str, case: BenchmarkCase, store: str) -> Measurement:
     """Measure one first content of a view, from its statement on, with a Spark that has started."""
     with Session(store, backfill_rows=BUILDS[name]) as session:
         session.computing  # noqa: B018  # starts Spark
-        started, burnt = time.perf_counter(), measure_cpu_seconds()
+        started, burnt = time.perf_counter(), measure_processors().total
         session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}", build=False)
         part = _measure_flush(f"{name}: {case.rows:,} rows", session)
-        seconds, burnt = time.perf_counter() - started, measure_cpu_seconds() - burnt
+        seconds, burnt = time.perf_counter() - started, measure_processors().total - burnt
         compare(session, case, case.view)
         session.sql(f"DROP MATERIALIZED VIEW {case.view}")
     return Measurement(part.name, seconds, burnt, part.driver_bytes)
@@ -234,11 +234,11 @@ def _write(session: Session, case: BenchmarkCase) -> None:
 
 
 def _measure_flush(name: str, session: Session) -> Measurement:
-    started, burnt = time.perf_counter(), measure_cpu_seconds()
+    started, burnt = time.perf_counter(), measure_processors().total
     before = session.store.metrics()
     session.flush().raise_for_errors()
     passed = sum(session.store.metrics().since(before).driver_bytes.values())
-    return Measurement(name, time.perf_counter() - started, measure_cpu_seconds() - burnt, passed)
+    return Measurement(name, time.perf_counter() - started, measure_processors().total - burnt, passed)
 
 
 def compare(session: Session, case: BenchmarkCase, view: str) -> None:

@@ -112,7 +112,7 @@ def _make_supplier(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
             "s_address": _make_addresses(chance, len(number)),
             "s_nationkey": _to_ints(nation),
             "s_phone": _make_phones(chance, nation),
-            "s_acctbal": _to_decimals(chance.integers(-99_999, 1_000_000, len(number))),
+            "s_acctbal": to_decimals(chance.integers(-99_999, 1_000_000, len(number))),
             "s_comment": pa.array(comments),
         }
     )
@@ -127,7 +127,7 @@ def _make_customer(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
             "c_address": _make_addresses(chance, len(number)),
             "c_nationkey": _to_ints(nation),
             "c_phone": _make_phones(chance, nation),
-            "c_acctbal": _to_decimals(chance.integers(-99_999, 1_000_000, len(number))),
+            "c_acctbal": to_decimals(chance.integers(-99_999, 1_000_000, len(number))),
             "c_mktsegment": _pick(chance, text.SEGMENTS, len(number)),
             "c_comment": _make_comments(chance, len(number)),
         }
@@ -159,7 +159,7 @@ def _make_part(number: np.ndarray, chance: np.random.Generator) -> pa.Table:
             "p_type": _pick(chance, text.TYPES, rows),
             "p_size": _to_ints(size),
             "p_container": pa.array(text.CONTAINERS).take(pa.array(container)),
-            "p_retailprice": _to_decimals(_compute_retail_cents(number)),
+            "p_retailprice": to_decimals(_compute_retail_cents(number)),
             "p_comment": _make_comments(chance, rows),
         }
     )
@@ -173,7 +173,7 @@ def _make_partsupp(part: np.ndarray, chance: np.random.Generator, scale: float) 
             "ps_partkey": _to_ints(keys),
             "ps_suppkey": _to_ints(_find_supplier(keys, which, scale)),
             "ps_availqty": _to_ints(chance.integers(1, 10_000, len(keys))),
-            "ps_supplycost": _to_decimals(chance.integers(100, 100_001, len(keys))),
+            "ps_supplycost": to_decimals(chance.integers(100, 100_001, len(keys))),
             "ps_comment": _make_comments(chance, len(keys)),
         }
     )
@@ -216,7 +216,7 @@ def _make_orders(number: np.ndarray, chance: np.random.Generator, scale: float) 
             "o_orderkey": _to_ints(key),
             "o_custkey": _to_ints(buyer),
             "o_orderstatus": pa.array(["F", "O", "P"]).take(pa.array(status)),
-            "o_totalprice": _to_decimals((total + 5_000) // 10_000),
+            "o_totalprice": to_decimals((total + 5_000) // 10_000),
             "o_orderdate": _to_dates(day),
             "o_orderpriority": _pick(chance, text.PRIORITIES, count),
             "o_clerk": _format_numbers("Clerk#", chance.integers(1, max(int(scale * 1000), 1) + 1, count)),
@@ -230,10 +230,10 @@ def _make_orders(number: np.ndarray, chance: np.random.Generator, scale: float) 
             "l_partkey": _to_ints(part),
             "l_suppkey": _to_ints(_find_supplier(part, chance.integers(0, 4, rows), scale)),
             "l_linenumber": _to_ints(np.arange(rows) - first[owner] + 1),
-            "l_quantity": _to_decimals(quantity * 100),
-            "l_extendedprice": _to_decimals(price),
-            "l_discount": _to_decimals(discount),
-            "l_tax": _to_decimals(tax),
+            "l_quantity": to_decimals(quantity * 100),
+            "l_extendedprice": to_decimals(price),
+            "l_discount": to_decimals(discount),
+            "l_tax": to_decimals(tax),
             "l_returnflag": pa.array(["R", "A", "N"]).take(pa.array(returned)),
             "l_linestatus": pa.array(["F", "O"]).take(pa.array(is_open)),
             "l_shipdate": _to_dates(shipped),
@@ -265,11 +265,11 @@ def _to_dates(days: np.ndarray) -> pa.Array:
     return pa.array(days.astype(np.int32)).cast(pa.date32())
 
 
-def _to_decimals(cents: np.ndarray) -> pa.Array:
+def to_decimals(cents: np.ndarray, kind: pa.Decimal128Type = MONEY) -> pa.Array:
     """Return cents as decimals, by writing their 128-bit words."""
     low = cents.astype(np.int64)
     words = np.stack([low, low >> 63], axis=1)
-    return pa.Array.from_buffers(MONEY, len(low), [None, pa.py_buffer(np.ascontiguousarray(words))])
+    return pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(np.ascontiguousarray(words))])
 
 
 def _format_numbers(prefix: str, number: np.ndarray) -> pa.Array:

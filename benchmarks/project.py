@@ -1,0 +1,370 @@
+"""A project of fifteen views over seven tables, hour by hour, beside Spark's and DuckDB's batch of all of them.
+
+`python -m benchmarks.project [--scale 0.2] [--hours 10] [--changes 4859] [--seed 1] [--json FILE] [--profile]`
+
+An hour hands one batch of changes to every table and flushes once. Its seconds are those from the first row handed over to the
+commit of the last view. Spark's batch runs in the same Spark over the same rows as Parquet, each view into Parquet, and later
+views read that; a first batch, over the rows before the first hour, warms it up. After each hour every view is compared with the
+batch, row by row. The first hour builds and compiles what the others run again: medians are of the others. `--profile` prints
+what each fragment of the last hour took, and by what it was computed. Exit status 1: a bound does not hold at scale 0.2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlglot
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.epoch_cases import TableChange
+from benchmarks.epoch_peers import open_session
+from benchmarks.epochs import Requirement, judge
+from benchmarks.many_views import measure_job_seconds
+from benchmarks.processors import ProcessorSeconds, measure_processors
+from benchmarks.shop import DDL, Shop
+from benchmarks.shop_views import VIEWS
+from engine.runtime.executor import Executor, FragmentTask, TaskResult
+from engine.runtime.spark.session import connect
+from engine.session import Session
+
+SCALE, HOURS, CHANGES = 0.2, 10, 4_859
+MOST_SECONDS, TIMES_SPARK, MOST_JOBS = 1.0, 12.0, 3
+console = Console(width=140 if not sys.stdout.isatty() else None)
+
+
+@dataclass(frozen=True)
+class FragmentTime:
+    """What one fragment's task of an hour took: seconds of its thread by stage, and upper bounds of changed input rows."""
+
+    table: str
+    rows: int
+    seconds: float
+    stages: dict[str, float]
+
+
+class TimingExecutor:
+    """Passes tasks on, and keeps what each took."""
+
+    def __init__(self, inner: Executor) -> None:
+        self.inner = inner
+        self.times: list[FragmentTime] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def compute(self, task: FragmentTask) -> TaskResult:
+        """Compute a task and take note of it."""
+        started = time.perf_counter()
+        done = self.inner.compute(task)
+        spent = time.perf_counter() - started
+        self.times.append(FragmentTime(task.fragment.table, task.rows, spent, dict(done.seconds)))
+        return done
+
+
+@dataclass(frozen=True)
+class HourCost:
+    """One hour: its changed rows; seconds of writing and of the flush, and of the peers; what Spark did; processor seconds."""
+
+    rows: int
+    write: float
+    flush: float
+    fragments: tuple[FragmentTime, ...]
+    jobs: int
+    in_jobs: float
+    classes: int
+    processors: ProcessorSeconds
+    spark: float = 0.0
+    duckdb: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """From the first row handed over to the last view."""
+        return self.write + self.flush
+
+
+class ProjectBatch:
+    """All views computed again, from the tables as Parquet, each into Parquet; views read what those before them wrote."""
+
+    def __init__(self, spark: SparkSession, folder: Path, views: Mapping[str, str] = VIEWS) -> None:
+        self.spark, self.folder, self.views = open_session(spark), folder, views
+
+    def write_tables(self, shop: Shop) -> None:
+        """Write the tables as they are now."""
+        for table in DDL:
+            path = self.folder / table
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+            rows = shop.read(table)
+            for n in range(2):  # a file for each core
+                half = -(-rows.num_rows // 2)
+                pq.write_table(rows.slice(n * half, half), path / f"part-{n}.parquet")
+
+    def measure_spark(self) -> float:
+        """Compute all views by Spark."""
+        for table in DDL:
+            self.spark.read.parquet(str(self.folder / table)).createOrReplaceTempView(table)
+        started = time.perf_counter()
+        for view, query in self.views.items():
+            path = str(self.folder / view)
+            self.spark.sql(query).write.mode("overwrite").parquet(path)
+            self.spark.read.parquet(path).createOrReplaceTempView(view)
+        return time.perf_counter() - started
+
+    def measure_duckdb(self) -> float:
+        """Compute all views by DuckDB, on two threads."""
+        texts = {
+            view: sqlglot.transpile(query, read="spark", write="duckdb")[0]
+            for view, query in self.views.items()
+        }
+        with duckdb.connect(config={"threads": 2}) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            for table in DDL:
+                connection.execute(
+                    f"CREATE VIEW {table} AS FROM read_parquet('{self.folder / table}/*.parquet')"
+                )
+            started = time.perf_counter()
+            for view, text in texts.items():
+                path = self.folder / f"{view}-duckdb.parquet"
+                connection.execute(f"COPY ({text}) TO '{path}' (FORMAT parquet)")
+                connection.execute(f"CREATE VIEW {view} AS FROM read_parquet('{path}')")
+            return time.perf_counter() - started
+
+    def read(self, view: str) -> pa.Table:
+        """Return what Spark's last batch wrote for a view."""
+        return pq.read_table(self.folder / view)
+
+
+class Project:
+    """A store with the tables and views of a shop."""
+
+    def __init__(self, session: Session, shop: Shop, views: Mapping[str, str] = VIEWS) -> None:
+        self.session, self.shop, self.views = session, shop, views
+        self.executor = TimingExecutor(session._runner.executor)
+        session._runner.executor = session._runner.backfill.executor = self.executor
+
+    def load_tables(self) -> float:
+        """Write the rows before the first hour; return the seconds."""
+        started = time.perf_counter()
+        for table, ddl in DDL.items():
+            self.session.sql(ddl)
+            self.session.write(table, self.shop.read(table), mode="insert")
+        return time.perf_counter() - started
+
+    def create_views(self) -> float:
+        """Create the views with their first content; return the seconds."""
+        started = time.perf_counter()
+        for view, query in self.views.items():
+            self.session.sql(f"CREATE MATERIALIZED VIEW {view} AS {query}", build=False)
+        self.session.flush().raise_for_errors()
+        return time.perf_counter() - started
+
+    def run_hour(self, change: Sequence[TableChange]) -> HourCost:
+        """Hand an hour's changes over and bring all views up to date."""
+        spark = self.session.computing
+        self.executor.times.clear()
+        classes, before, began = count_classes(spark), measure_processors(), time.time()
+        started = time.perf_counter()
+        for each in change:
+            self.session.write(each.table, each.rows, mode=each.mode)
+        written = time.perf_counter()
+        self.session.flush().raise_for_errors()
+        ended = time.perf_counter()
+        spent = measure_processors() - before
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+        in_jobs, jobs = measure_job_seconds(spark, began)
+        return HourCost(
+            sum(each.rows.num_rows for each in change),
+            written - started,
+            ended - written,
+            tuple(self.executor.times),
+            jobs,
+            in_jobs,
+            count_classes(spark) - classes,
+            spent,
+        )
+
+    def find_differences(self, batch: ProjectBatch) -> list[str]:
+        """Return the views that are not what the batch has computed."""
+        found = []
+        for view in self.views:
+            expected = batch.read(view)
+            names = expected.column_names
+            stored = self.session.sql(f"SELECT {', '.join(names)} FROM {view}")
+            assert stored is not None
+            if not is_same_bag(stored, expected):
+                found.append(f"{view}: {stored.num_rows:,} rows, {expected.num_rows:,} in the batch")
+        return found
+
+
+def is_same_bag(found: pa.Table, expected: pa.Table) -> bool:
+    """Tell whether two tables hold the same rows, each as often: values and types, decimals to the last digit."""
+    if found.schema.types != expected.schema.types or found.num_rows != expected.num_rows:
+        return False
+    order = [(column, "ascending") for column in expected.column_names]
+    one, other = (rows.sort_by(order).combine_chunks() for rows in (found, expected))
+    return all(one.column(name).equals(other.column(name)) for name in expected.column_names)
+
+
+def count_classes(spark: SparkSession) -> int:
+    """Return how many classes Spark has generated and compiled in this process."""
+    metrics: Any = spark.sparkContext._jvm.org.apache.spark.metrics.source.CodegenMetrics  # type: ignore[union-attr]
+    return int(metrics.METRIC_COMPILATION_TIME().getCount())
+
+
+def run_hours(
+    project: Project, batch: ProjectBatch, hours: int, changes: int
+) -> tuple[list[HourCost], list[str]]:
+    """Run hour after hour, ours and the batches; return what each took, and the views that differ."""
+    costs: list[HourCost] = []
+    wrong: list[str] = []
+    for number in range(1, hours + 1):
+        cost = project.run_hour(project.shop.generate_hour(changes))
+        batch.write_tables(project.shop)
+        spark, duck = batch.measure_spark(), batch.measure_duckdb()
+        costs.append(HourCost(**{**vars(cost), "spark": spark, "duckdb": duck}))
+        differences = project.find_differences(batch)
+        wrong += [f"hour {number}, {difference}" for difference in differences]
+        equal = len(project.views) - len(differences)
+        console.print(
+            f"  hour {number}: {costs[-1].seconds:.2f} s, Spark {spark:.2f} s, DuckDB {duck:.2f} s; {equal} views equal",
+            highlight=False,
+        )
+    return costs, wrong
+
+
+def show(costs: Sequence[HourCost]) -> None:
+    """Print what each hour took, and the medians of all but the first."""
+    title = (
+        "processor seconds by Java, driver and Python workers; beside a peer's seconds how many times ours"
+    )
+    head = ("hour", "rows", "seconds", "write", "flush", "fragments", "jobs", "in jobs", "classes")
+    table = Table(*head, "java", "driver", "workers", "Spark s", "DuckDB s", title=title)
+    for column in table.columns:
+        column.justify = "right"
+    for number, cost in enumerate(costs, 1):
+        table.add_row(str(number), *_list_cells([cost]))
+    table.add_section()
+    table.add_row("median", *_list_cells(list_warm_hours(costs)))
+    console.print(table)
+
+
+def list_warm_hours(costs: Sequence[HourCost]) -> Sequence[HourCost]:
+    """Return the hours that run what an hour before has built."""
+    return costs[1:] or costs
+
+
+def _list_cells(costs: Sequence[HourCost]) -> Iterable[str]:
+    def median(values: Iterable[float]) -> float:
+        return statistics.median(values)
+
+    seconds = median(cost.seconds for cost in costs)
+    yield f"{median(cost.rows for cost in costs):,.0f}"
+    yield f"{seconds:.2f}"
+    yield f"{median(cost.write for cost in costs):.2f}"
+    yield f"{median(cost.flush for cost in costs):.2f}"
+    yield f"{median(len(cost.fragments) for cost in costs):.0f}"
+    yield f"{median(cost.jobs for cost in costs):.0f}"
+    yield f"{median(cost.in_jobs for cost in costs):.2f}"
+    yield f"{median(cost.classes for cost in costs):.0f}"
+    yield f"{median(cost.processors.java for cost in costs):.2f}"
+    yield f"{median(cost.processors.driver for cost in costs):.2f}"
+    yield f"{median(cost.processors.workers for cost in costs):.2f}"
+    for peer in (median(cost.spark for cost in costs), median(cost.duckdb for cost in costs)):
+        yield f"{peer:.2f} ({peer / seconds:.1f} x)"
+
+
+def show_fragments(times: Sequence[FragmentTime]) -> None:
+    """Print what each fragment of an hour took, the dearest first."""
+    table = Table("fragment", "rows in", "seconds", "by stage", title="fragments of the last hour")
+    for each in sorted(times, key=lambda one: -one.seconds):
+        stages = ", ".join(f"{stage} {spent:.3f}" for stage, spent in each.stages.items())
+        table.add_row(each.table, f"{each.rows:,}", f"{each.seconds:.3f}", stages)
+    console.print(table)
+
+
+def list_bounds(costs: Sequence[HourCost], wrong: Sequence[str]) -> list[Requirement]:
+    """Return the demands on the hours."""
+    warm = list_warm_hours(costs)
+    seconds = statistics.median(cost.seconds for cost in warm)
+    spark = statistics.median(cost.spark for cost in warm)
+    most = {"jobs": max(cost.jobs for cost in warm), "classes": max(cost.classes for cost in warm)}
+    return [
+        Requirement("seconds an hour", seconds, MOST_SECONDS, at_most=True),
+        Requirement("faster than Spark's batch", spark / seconds, TIMES_SPARK),
+        Requirement("Spark jobs an hour", most["jobs"], MOST_JOBS, at_most=True),
+        Requirement("classes compiled an hour", most["classes"], 0, at_most=True),
+        Requirement("views that differ from the batch", len(wrong), 0, at_most=True),
+    ]
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scale", type=float, default=SCALE, help="1 has 1.5 million lines of orders")
+    parser.add_argument("--hours", type=int, default=HOURS)
+    parser.add_argument("--changes", type=int, default=CHANGES, help="changed rows an hour, about")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="a file for the hours' numbers")
+    parser.add_argument("--profile", action="store_true", help="what each fragment of the last hour took")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Load, create, run the hours, print; return the exit status."""
+    options = parse_arguments()
+    shop = Shop(options.scale, options.seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder,
+        Session((Path(folder) / "store").as_uri(), connect("local[2]"), backfill_rows=sys.maxsize) as session,
+    ):
+        project, batch = Project(session, shop), ProjectBatch(session.computing, Path(folder) / "batch")
+        loaded, created = project.load_tables(), project.create_views()
+        batch.write_tables(shop)
+        cold = batch.measure_spark()
+        console.print(
+            f"scale {options.scale:g}: {sum(shop.read(table).num_rows for table in DDL):,} rows in {len(DDL)} tables loaded "
+            f"in {loaded:.1f} s, {len(VIEWS)} views created in {created:.1f} s; Spark's first batch {cold:.1f} s",
+            highlight=False,
+        )
+        wrong = [f"before the hours, {difference}" for difference in project.find_differences(batch)]
+        costs, later = run_hours(project, batch, options.hours, options.changes)
+        wrong += later
+    show(costs)
+    if options.profile:
+        show_fragments(costs[-1].fragments)
+    for difference in wrong:
+        console.print(f"[bold red]{difference}[/]")
+    if options.json is not None:
+        found = {
+            "loaded": loaded,
+            "created": created,
+            "wrong": wrong,
+            "hours": [asdict(cost) for cost in costs],
+        }
+        options.json.write_text(json.dumps(found, indent=1))
+    is_met = judge(list_bounds(costs, wrong))
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    console.print(f"two cores of this machine ({os.cpu_count()}), load average {load}", highlight=False)
+    return 0 if not wrong and (is_met or options.scale != SCALE) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
