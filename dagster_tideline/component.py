@@ -14,7 +14,7 @@ from dagster_tideline.models.asset_spec import normalize_group
 from dagster_tideline.models.header import build_header_lines
 from dagster_tideline.models.loader import Model
 from dagster_tideline.models.translator import TidelineTranslator
-from dagster_tideline.settings import Settings
+from dagster_tideline.settings import Settings, normalize_store
 
 
 class TidelineModelsComponent(dg.Component, dg.Model, dg.Resolvable):
@@ -105,7 +105,7 @@ class _SpecTranslator(TidelineTranslator):
 def _check_apart(own: Settings, others: Sequence[Settings]) -> None:
     """Raise an error where another component of the project has the same store, or the same name."""
     for other in others:
-        if _normalize_store(own.store) == _normalize_store(other.store):
+        if normalize_store(own.store) == normalize_store(other.store):
             raise dg.DagsterInvalidDefinitionError(
                 f"two components have the store {own.store}, and one brings all of a store on: give each a `store` of its own, "
                 "or put the folders of both below one component, whose `translation` gives them keys and groups"
@@ -115,7 +115,3 @@ def _check_apart(own: Settings, others: Sequence[Settings]) -> None:
             raise dg.DagsterInvalidDefinitionError(
                 f"two components {called}, and so would their jobs be called alike: give one a `key_prefix`, or a `name`"
             )
-
-
-def _normalize_store(url: str) -> str:
-    return url.replace("s3a://", "s3://").rstrip("/")

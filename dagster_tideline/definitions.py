@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_tideline.driver.driver_job import DriverConfig, build_driver_job
+from dagster_tideline.driver.driver_job import build_driver_job
 from dagster_tideline.driver.sensors import build_driver_sensor, build_sensor
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
@@ -79,18 +79,9 @@ def build_definitions(
     driver = build_driver_job(models, external, naming)
     by_driver = settings.runs == "driver"
     sensor = (
-        build_driver_sensor(
-            models,
-            driver,
-            DriverConfig(
-                seconds=settings.driver_seconds,
-                event_seconds=settings.event_seconds,
-                epochs_in_flight=settings.epochs_in_flight,
-            ),
-            naming,
-        )
+        build_driver_sensor(models, driver, settings, naming)
         if by_driver
-        else build_sensor(models, job, settings.sensor_wait, naming)
+        else build_sensor(models, job, settings, naming)
     )
     return dg.Definitions(
         assets=[*built, *assets, *upkeep],

@@ -164,3 +164,8 @@ def _format_problem(problem: object) -> str:
     field = str(problem["loc"][0])  # type: ignore[index]
     message, value = problem["msg"], problem["input"]  # type: ignore[index]
     return f"{VARIABLES.get(field, field)} is '{value}': {message[0].lower()}{message[1:]}"
+
+
+def normalize_store(url: str) -> str:
+    """Return the one address of a store by which two are compared."""
+    return url.replace("s3a://", "s3://").rstrip("/")

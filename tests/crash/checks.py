@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.errors import EpochFailed
 from engine.hummock import Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.hummock.manifests.manifest import decode_manifest, manifest_path, parse_manifest_number
@@ -21,6 +22,7 @@ from engine.meta.domains.failures import list_failures
 from engine.meta.domains.mutation import read_control
 from engine.meta.domains.quarantine import QUARANTINES, list_quarantined_views, read_quarantine
 from engine.meta.epochs.frontier import compute_frontiers, find_expiry_epoch
+from engine.meta.epochs.query_policy import choose_epochs
 from engine.meta.epochs.retention import READERS_SECONDS
 from engine.meta.status.sinks import list_consumers, list_sinks
 from engine.meta.status.waits import list_quarantine_waits, list_waits
@@ -64,6 +66,7 @@ class Checks:
         self._epochs_rise(version)
         self._files_exist(version)
         self._consumers_can_go_on(version)
+        self._nobody_reads_what_is_not_whole(version)
         self._views_equal_their_queries(version)
         self._note_replaced(version)
         whole = {name: text for name, text in self.texts.items() if name not in self.left_behind}
@@ -178,6 +181,22 @@ class Checks:
                     raise Broken(f"{name} is at {own.committed_epoch} and let {upstream} go up to {held}")
                 if held < version.tables[upstream].safe_epoch:
                     raise Broken(f"{name} lost the log of {upstream}, which it held from {held} on")
+
+    def _nobody_reads_what_is_not_whole(self, version: Version) -> None:
+        """A view whose backfill is under way is refused to readers, alone and beside what is whole, at any epoch."""
+        stored = load_catalog(version)
+        for made in list_creations(version).values():
+            if made.state == CREATED:
+                continue
+            for name in made.tables:
+                if name not in self.texts or name not in stored.plans:
+                    continue
+                for policy in ("latest", "consistent", "global"):
+                    try:
+                        found = choose_epochs(version, stored, (name, *TABLES), policy)
+                    except EpochFailed:
+                        continue
+                    raise Broken(f"{name} can be read at epoch {found[name]}, and is not whole")
 
     def _views_equal_their_queries(self, version: Version) -> None:
         stored = load_catalog(version)

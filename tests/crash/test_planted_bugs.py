@@ -83,6 +83,8 @@ def a_view_that_forgets_one_of_its_inputs(patch: pytest.MonkeyPatch) -> None:
 def a_view_that_is_shown_before_it_is_whole(patch: pytest.MonkeyPatch) -> None:
     for module in (frontier, content, query_policy):
         patch.setattr(module, "find_computed_table", lambda version, name: version.tables.get(name))
+    # A step's label lies below the epoch of the snapshot, which hides it a second time.
+    patch.setattr(content, "list_creations", lambda version: {})
 
 
 def a_backfill_that_skips_a_piece_after_a_restart(patch: pytest.MonkeyPatch) -> None:

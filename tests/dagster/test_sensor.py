@@ -11,7 +11,14 @@ import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 
-from dagster_tideline.driver.sensors import WORK_TAG, evaluate_sensor, request_run
+from dagster_tideline import Settings, build_definitions
+from dagster_tideline.driver.sensors import (
+    STORE,
+    WORK_TAG,
+    check_only_sensor,
+    evaluate_sensor,
+    request_run,
+)
 from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
 from dagster_tideline.runs.epoch_job import EPOCH_RUN
 from dagster_tideline.runs.liveness import find_active_run, is_worker_gone
@@ -131,3 +138,23 @@ def test_claims_of_writers_are_not_new_work(project: Project) -> None:
 @pytest.mark.parametrize(("attempts", "seconds"), [(0, 0), (1, 15), (2, 30), (3, 60), (50, 1800)])
 def test_retries_keep_growing_distances_up_to_a_bound(attempts: int, seconds: float) -> None:
     assert RETRIES.find_wait(attempts) == seconds
+
+
+@pytest.mark.parametrize("runs", ["tick", "driver"])
+def test_two_definitions_of_one_store_are_told_at_the_first_tick(project: Project, runs: str) -> None:
+    settings = Settings.of_environment(project.home).replace(
+        assets=project.home / "assets", store=project.session.url, runs=runs, sensor_wait=0.0
+    )
+    prefixed = [settings.replace(key_prefix=prefix) for prefix in ("a", "b", "c")]
+    prefixed[2] = prefixed[2].replace(store=f"{settings.store}-other")
+    merged = dg.Definitions.merge(*(build_definitions(one) for one in prefixed))
+    a, _, c = sorted(merged.sensors or (), key=lambda sensor: sensor.name)
+    known = merged.get_repository_def()
+    with dg.build_sensor_context(instance=project.instance, repository_def=known) as context:
+        with pytest.raises(dg.DagsterInvalidDefinitionError, match=rf"{a.name}, b_.* update the same store"):
+            check_only_sensor(context, settings.store)
+        check_only_sensor(context, prefixed[2].store)
+        for sensor in merged.sensors or ():
+            assert (STORE in sensor.metadata) and (
+                sensor is c or sensor.metadata[STORE].value == settings.store
+            )

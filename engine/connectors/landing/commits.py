@@ -73,29 +73,32 @@ class LandingCommits:
     def commit(self, parts: Sequence[LandingPart]) -> set[str]:
         """Commit parts of files; returns the paths of those that another poller has taken first, of which nothing was.
 
-        All that an attempt asks it asks of one version: other threads bring the store's own on at any moment.
+        All that an attempt asks it asks of one version: other threads bring the store's own on at any moment. Rows that the
+        store refuses end the attempts, and each file is committed for itself: an attempt that began again behind some of them
+        would take their rows again.
         """
         lost: set[str] = set()
         waiting = parts
 
-        def attempt() -> set[str]:
+        def attempt() -> InvalidRow | None:
             nonlocal lost, waiting
             version = self.store.version
             self.same(version)
             lost |= self._find_lost(version, list(dict.fromkeys(part.file.path for part in waiting)))
             waiting = [part for part in waiting if part.file.path not in lost]
             if not waiting:
-                return lost
+                return None
             try:
                 if self.refuses_known_keys:
                     self._ingest(version, self._reject_known_keys(version, waiting))
                 else:
                     self._ingest(version, waiting)
-                return lost
             except InvalidRow as error:
-                return lost | self._commit_each(waiting, error)
+                return error
+            return None
 
-        return commit_polled(self.store, self.table, attempt)
+        refused = commit_polled(self.store, self.table, attempt)
+        return lost if refused is None else lost | self._commit_each(waiting, refused)
 
     def commit_load(
         self, load: TaskLoad, write: Callable[[TableVersion], tuple[Sequence[SstInfo], bool]]

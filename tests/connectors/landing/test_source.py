@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +13,12 @@ import pytest
 
 from engine.connectors.contract.connector import SourceReport
 from engine.connectors.contract.same_table import require_polled_table
-from engine.connectors.landing.commits import LandingCommits
+from engine.connectors.landing.commits import LandingCommits, LandingPart
 from engine.connectors.landing.source import LandingOptions, LandingSource
 from engine.connectors.landing.tables import FILES
 from engine.connectors.sources import compute_pending_digest, poll_all
-from engine.errors import SqlError
-from engine.hummock import Hummock
+from engine.errors import InvalidRow, SqlError, WriteStopped
+from engine.hummock import Hummock, Version
 from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
 
@@ -344,6 +344,32 @@ def test_two_pollers_that_see_the_same_file_take_it_once(lake: Session, folder: 
         assert commits.report.files == 0
     lake.store.refresh()
     assert len(rows(lake, FILES)) == 1
+
+
+def test_a_file_is_taken_once_though_another_is_refused_and_then_meets_stopped_writes(
+    lake: Session, folder: Path, orders: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = orders("id INT, price DOUBLE")
+    (folder / "a.csv").write_text("id,price\n1,1\n")
+    (folder / "b.csv").write_text("id,price\n2,2\n")
+    ingest, stops = LandingCommits._ingest, [WriteStopped("orders", "too many runs")] * 9
+
+    def ingest_with_faults(self: LandingCommits, version: Version, parts: Sequence[LandingPart]) -> None:
+        if any(part.file.path == "b.csv" and part.batch.landed is not None for part in parts):
+            raise InvalidRow("b.csv does not fit")
+        if parts[0].file.path == "b.csv" and stops:
+            raise stops.pop()
+        ingest(self, version, parts)
+
+    monkeypatch.setattr(LandingCommits, "_ingest", ingest_with_faults)
+    with pytest.raises(WriteStopped):
+        source.poll()
+    stops.clear()
+    assert source.poll().files == 1
+    lake.store.refresh()
+    assert [row["id"] for row in rows(lake)] == [1]
+    assert [row["rows"] for row in rows(lake, FILES)] == [1, 0]
+    assert [row[:3] for row in dead(lake)] == [("b.csv", 0, "its rows can't be stored: b.csv does not fit")]
 
 
 def test_a_table_that_is_created_again_takes_the_files_again(
