@@ -10,7 +10,7 @@ from engine.errors import CommitUncertain, GroundLost, StorageError, StorageFull
 from engine.hummock import Hummock, Version
 from engine.hummock.in_flight_store import InFlightStore
 from engine.runtime.backfill.eligibility import BACKFILL_ROWS
-from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRunner
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.executor import Executor
 
@@ -51,7 +51,9 @@ class EpochRunner:
         self._in_flight = InFlightStore(base, spool=spool) if several else None
         self.store: Hummock = self._in_flight or base
         """The store as the views are brought on: it holds what is on its way to be committed."""
-        self.runner = FlushRun(self.store, executor(self.store), backfill_rows, patient=not self.are_driven)
+        self.runner = FlushRunner(
+            self.store, executor(self.store), backfill_rows, patient=not self.are_driven
+        )
 
     def run_pending(
         self,
@@ -62,7 +64,7 @@ class EpochRunner:
         background_seconds: float = BACKGROUND_SECONDS,
         partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushReport:
-        """Run all that is pending, as `FlushRun.run`; with `wait` return when it is committed, slow views included."""
+        """Run all that is pending, as `FlushRunner.run`; with `wait` return when it is committed, slow views included."""
         if wait and self._in_flight is not None:
             with contextlib.suppress(GroundLost):  # what was refused is computed anew
                 self._in_flight.settle()  # nobody looks for what others have committed while something is on its way
