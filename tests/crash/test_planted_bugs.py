@@ -35,14 +35,14 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def a_commit_without_its_log(patch: pytest.MonkeyPatch) -> None:
-    run_fragment = epoch_run.run_fragment
+    record_fragment = epoch_run.record_fragment
 
     def broken(*arguments):  # type: ignore[no-untyped-def]
-        done, commit = run_fragment(*arguments)
+        done, commit = record_fragment(*arguments)
         nothing = dict.fromkeys(commit.writes, ())
         return done, dataclasses.replace(commit, writes=nothing) if done.previous is not None else commit
 
-    patch.setattr(domain_run, "run_fragment", broken)
+    patch.setattr(domain_run, "record_fragment", broken)
 
 
 def a_collection_of_files_that_left_just_now(patch: pytest.MonkeyPatch) -> None:
