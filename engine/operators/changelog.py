@@ -23,6 +23,7 @@ from engine.hummock import Reader
 from engine.hummock.reads.change_log import NAMES
 from engine.hummock.rows.expiry import disable_expiry
 from engine.operators.arrow.map_in_arrow import make_task_frame
+from engine.operators.change import Change
 from engine.operators.context import EpochContext
 from engine.operators.flow import WEIGHT, Flow
 from engine.operators.lookups.table_parameters import TableAt, TableSource
@@ -87,7 +88,7 @@ def _sort_deletes_first(log: pa.RecordBatch) -> pa.RecordBatch:
     return log.take(to_positions(np.argsort(stays, kind="stable"))) if stays.any() else log
 
 
-def delta(plan: Project, table: str, context: EpochContext) -> Flow | None:
+def delta(plan: Project, table: str, context: EpochContext) -> Change | None:
     """Return what the changes of a table add to the state `table` of them, or None if there are none."""
     assert isinstance(plan.input, Over) and isinstance(plan.input.input, Scan)
     scan = plan.input.input
@@ -102,7 +103,7 @@ def delta(plan: Project, table: str, context: EpochContext) -> Flow | None:
     body = ExpandChanges(context.url, dict(context.options), source, state, columns, names)
     fields = derive_spark_schema(pa.schema([version.schema.field(name) for name in plan.columns])).fields
     schema = StructType([*fields, StructField(WEIGHT, LongType())])
-    return Flow(make_task_frame(context.spark, 1), (body,), schema, single=True, exact=context.exact)
+    return Change(Flow(make_task_frame(context.spark, 1), (body,), schema, single=True, exact=context.exact))
 
 
 def _find_last_number(reader: Reader, state: TableAt) -> int:

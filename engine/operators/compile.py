@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from pyspark.sql import DataFrame
 
 from engine.operators import (
@@ -13,6 +15,7 @@ from engine.operators import (
     union_all,
     unnest,
 )
+from engine.operators.change import Change
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows, as_frame
 from engine.operators.grouping import aggregate, top_n, windows
@@ -101,41 +104,38 @@ def compute_over(node: Node, inputs: list[DataFrame], context: EpochContext) -> 
             return aggregate.batch(node, inputs[0])
 
 
-def delta(node: Node, context: EpochContext) -> Rows | None:
+def delta(node: Node, context: EpochContext) -> Change | None:
     """Return the signed change of `node` in (old, new] with its weight `_w` (+1 or -1), or None when nothing changed.
 
     Rows may cancel each other; aggregates stand only at the top of a fragment and have their own rules.
     """
+    above: list[Filter | Project | Unnest] = []
+    while isinstance(node, Filter | Project | Unnest):
+        above.append(node)
+        node = node.input
     match node:
         case Scan():
-            return scan.delta(node, context)
-        case Filter():
-            below = delta(node.input, context)
-            return None if below is None else linear.filter_rows(node, below)
-        case Project():
-            below = delta(node.input, context)
-            return None if below is None else linear.project(node, below, "_w")
+            change = scan.delta(node, context)
         case Join():
             left, right = delta(node.left, context), None
             if not node.at_arrival:
                 right = delta(node.right, context)
             elif left is not None:
-                left = temporal_join.filter_inserts(left)
+                left = left.with_rows(temporal_join.filter_inserts(left.rows))
             if node.nearest is not None:
-                return asof_join.delta(node, node.nearest, left, right, context)
-            if not node.on:
-                return cross_join.delta(node, left, right, context, batch)
-            rule = semi_join.delta if node.kind in ("semi", "anti") else join.delta
-            return rule(node, left, right, context)
+                change = asof_join.delta(node, node.nearest, left, right, context)
+            elif not node.on:
+                change = cross_join.delta(node, left, right, context, batch)
+            elif node.kind in ("semi", "anti"):
+                change = semi_join.delta(node, left, right, context)
+            else:
+                change = join.delta(node, left, right, context)
         case DynamicFilter():
-            return dynamic_filter.delta(node, delta(node.input, context), context)
+            change = dynamic_filter.delta(node, delta(node.input, context), context)
         case Values():
-            return None
-        case Unnest():
-            below = delta(node.input, context)
-            return None if below is None else unnest.unnest(node, below, "_w")
+            change = None
         case UnionAll():
-            return union_all.delta(node, [delta(child, context) for child in node.inputs], context, batch)
+            change = union_all.delta(node, [delta(child, context) for child in node.inputs], context, batch)
         case Recompute():
             raise AssertionError("a query that is recomputed is a fragment of its own")
         case TopN():
@@ -146,3 +146,19 @@ def delta(node: Node, context: EpochContext) -> Rows | None:
             raise AssertionError("calls over windows have a table of their own")
         case Aggregate():
             raise AssertionError("an aggregate below the top of a fragment has a state table of its own")
+        case _:
+            assert_never(node)
+    for one in reversed(above):
+        change = None if change is None else change.with_rows(_apply(one, change.rows))
+    return change
+
+
+def _apply(node: Filter | Project | Unnest, rows: Rows) -> Rows:
+    """Return what a linear node makes of the signed rows of its input."""
+    match node:
+        case Filter():
+            return linear.filter_rows(node, rows)
+        case Project():
+            return linear.project(node, rows, "_w")
+        case Unnest():
+            return unnest.unnest(node, rows, "_w")

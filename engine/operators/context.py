@@ -30,7 +30,7 @@ CHANGED_ROWS_PER_PARTITION = 250_000
 At = Literal["old", "new", "side"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class EpochContext:
     """One epoch (old, new] of one fragment; `old` is None while the fragment's table has never been computed.
 
@@ -49,11 +49,9 @@ class EpochContext:
     new: int
     parallelism: int
     rows_in: int
-    terms: int = 0
     schemas: Mapping[str, StructType] = field(default_factory=dict)
     empty: dict[Scan, DataFrame] = field(default_factory=dict)
     input_frames: Mapping[Scan, DataFrame] = field(default_factory=dict)
-    placed: bool = False
     piece: tuple[Scan, tuple[int, int]] | None = None
     parameters: TableParameters | None = None
     exact: bool = True

@@ -22,6 +22,7 @@ from engine.arrow import as_values
 from engine.hummock import Reader, TableVersion
 from engine.hummock.reads.range_scan import estimate_rows_in_range, scan_range
 from engine.operators.arrow.map_in_arrow import make_task_frame
+from engine.operators.change import Change, sum_terms
 from engine.operators.context import EpochContext, count_partitions
 from engine.operators.flow import WEIGHT, Flow, Rows, as_frame
 from engine.operators.lookups.moving_bounds import read_bound
@@ -159,19 +160,20 @@ def batch(node: DynamicFilter, rows: DataFrame, context: EpochContext) -> DataFr
     return as_frame(_filter_by_bound(node, rows, context, reusable=False))
 
 
-def delta(node: DynamicFilter, change: Rows | None, context: EpochContext) -> Rows | None:
+def delta(node: DynamicFilter, change: Change | None, context: EpochContext) -> Change | None:
     """Return the signed change of the filter over its state: of rows that have changed, and of those that a bound has passed."""
     terms: list[Rows] = []
     if (
         context.log_expired
     ):  # what is closed is final, and its state may be gone: only the rows since then count
-        return _read_moved_rows(node, context)
+        return Change(_read_moved_rows(node, context), 0 if change is None else change.terms)
     if change is not None:
-        terms.append(_filter_by_bound(node, change, context, reusable=True))
+        terms.append(_filter_by_bound(node, change.rows, context, reusable=True))
     if context.piece is None and _may_move(node, context):
         terms.append(_read_moved_rows(node, context))
-    context.terms += 2  # a row that has changed and that the bound passes is in both terms
-    return context.union(terms)
+    return sum_terms(
+        terms, 2, (change,), context
+    )  # a row that has changed and that the bound passes is in both
 
 
 def _may_move(node: DynamicFilter, context: EpochContext) -> bool:

@@ -19,8 +19,9 @@ from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
 from engine.hummock.rows.key_numbers import find_first_of_each, number_keys
 from engine.hummock.rows.ordering import argsort_stable, as_numbers, equal_to_previous, pack_codes
+from engine.operators.change import Change
 from engine.operators.context import EpochContext
-from engine.operators.flow import Flow, Rows
+from engine.operators.flow import Flow
 from engine.operators.skew import NO_LOAD, WriteLoad, measure_load
 from engine.operators.spread import spread_by_vnode
 
@@ -237,11 +238,12 @@ def _write_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tu
     return with_new_keys(table, ssts) if inserted == net.num_rows else tuple(ssts)
 
 
-def write_rows(rows: Rows, table: Table, context: EpochContext) -> DataFrame:
-    """Return the frame of a fragment's one Spark action: `rows`, the table's signed or settled change, goes into files."""
-    if context.is_small and context.terms > 1:  # rows that cancel each other meet in one task
+def write_rows(change: Change, table: Table, context: EpochContext) -> DataFrame:
+    """Return the frame of a fragment's one Spark action: the table's change goes into files."""
+    rows = change.rows
+    if context.is_small and change.terms > 1:  # rows that cancel each other meet in one task
         rows = rows.coalesce(1)
-    if not context.is_small and not context.placed:
+    if not context.is_small and not change.placed:
         rows = spread_by_vnode(rows, table.distribution_key or table.primary_key, context)
     flow = (
         rows if isinstance(rows, Flow) else Flow(rows, (), RESULT_SCHEMA)

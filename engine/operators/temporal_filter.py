@@ -24,6 +24,7 @@ from engine.hummock.epoch import micros_of
 from engine.hummock.reads.range_scan import scan_range
 from engine.hummock.rows.row_hash import xxhash64
 from engine.operators.arrow.map_in_arrow import make_task_frame
+from engine.operators.change import Change, sum_terms
 from engine.operators.context import EpochContext, count_partitions
 from engine.operators.flow import WEIGHT, Flow, Rows, as_frame
 from engine.operators.lookups.table_parameters import TableSource
@@ -142,20 +143,19 @@ def batch(node: TemporalFilter, rows: DataFrame, context: EpochContext) -> DataF
     return as_frame(_filter_by_moment(node, rows, micros_of(context.new)))
 
 
-def delta(node: TemporalFilter, table: str, change: Rows | None, context: EpochContext) -> Rows | None:
+def delta(node: TemporalFilter, table: str, change: Change | None, context: EpochContext) -> Change | None:
     """Return the signed change of the filter's state `table`: of what has changed below, and of what the moment has passed."""
     terms: list[Rows] = []
     if change is not None:
         reusable = context.parameters is not None
         terms.append(
             _filter_by_moment(
-                node, change, context.find_source(table) if reusable else micros_of(context.new)
+                node, change.rows, context.find_source(table) if reusable else micros_of(context.new)
             )
         )
     if context.piece is None:
         terms.append(_read_crossed_bounds(node, table, context))
-    context.terms += 2  # a row that has changed and crosses a bound is in both terms
-    return context.union(terms)
+    return sum_terms(terms, 2, (change,), context)  # a row that has changed and crosses a bound is in both
 
 
 def _filter_by_moment(node: TemporalFilter, rows: Rows, now: int | TableSource) -> Flow:

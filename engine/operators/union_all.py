@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from engine.operators.change import Change
 from engine.operators.context import Batch, EpochContext
 from engine.operators.flow import COMES, Rows, append_columns, as_frame, compute, keep
 from engine.sql.expression.nodes import FALSE, Column, Literal
@@ -43,20 +44,21 @@ def batch(node: UnionAll, inputs: list[DataFrame]) -> DataFrame:
 
 
 def delta(
-    node: UnionAll, inputs: list[Rows | None], context: EpochContext, batch_of: Batch
-) -> DataFrame | None:
+    node: UnionAll, inputs: list[Change | None], context: EpochContext, batch_of: Batch
+) -> Change | None:
     """Return the changes of all inputs that changed.
 
     Branches without a change take part with what `batch_of` gives of empty tables: the types are those of the whole union, and
     nothing is read.
     """
-    if all(frame is None for frame in inputs):
+    if all(change is None for change in inputs):
         return None
     branches = []
-    for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True)):
-        if frame is None:
+    for i, (child, change) in enumerate(zip(node.inputs, inputs, strict=True)):
+        if change is None:
             nothing = context.with_empty_tables(scan.table for scan in list_scans(child))
-            frame = append_columns(keep(batch_of(child, nothing), FALSE), COMES)
-        branches.append(_project_branch(i, child, node.names, frame, "_w"))
+            change = Change(append_columns(keep(batch_of(child, nothing), FALSE), COMES))
+        branches.append(_project_branch(i, child, node.names, change.rows, "_w"))
     merged = _merge(node, branches, "_w")
-    return merged.coalesce(1) if context.is_small else merged
+    terms = sum(change.terms for change in inputs if change is not None)
+    return Change(merged.coalesce(1) if context.is_small else merged, terms)

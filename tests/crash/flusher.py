@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.hummock import Hummock, Put
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.epochs.query_policy import choose_epochs
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
 from tests.crash.program.view_verbs import ViewVerbs
 from tests.crash.program.world import World
 from tests.crash.reference import ReferenceExecutor
@@ -32,13 +32,13 @@ def create(url: str, cache: str) -> None:
     World._create_table(SimpleNamespace(store=store), "a", TABLES["a"])  # type: ignore[arg-type]
     for name, text in TEXTS.items():
         ViewVerbs._commit_view(SimpleNamespace(store=store), name, text, {})  # type: ignore[arg-type]
-    FlushRun(store, ReferenceExecutor(store, lambda task: None)).run().raise_for_errors()
+    FlushRunner(store, ReferenceExecutor(store, lambda task: None)).run().raise_for_errors()
 
 
 def main(url: str, cache: str, number: int, rounds: int) -> None:
     """Write and flush `rounds` times, now and then only one view; print one JSON line a flush."""
     store, chance = Hummock.open(url, cache_dir=cache), random.Random(number)
-    runner = FlushRun(store, ReferenceExecutor(store, lambda task: None))
+    runner = FlushRunner(store, ReferenceExecutor(store, lambda task: None))
     for step in range(rounds):
         key = number * 1_000_000 + step
         written = store.ingest_batch({"a": [Put(pa.table({"id": [key], "g": [key % 5], "x": [step]}))]})

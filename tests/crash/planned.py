@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.meta.epochs.flush_plan import RECOMPUTE, DomainPlan, FlushStep, Work
+from engine.meta.epochs.flush_plan import RECOMPUTE, DomainPlan, FlushPlan, FlushStep, Work
 from engine.meta.epochs.time_boundary import is_timed
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
+from engine.runtime.domains.flush_planning import plan_flush
 from engine.runtime.epoch.report import FlushReport, ViewReport
 from tests.crash.broken import Broken
 
 EPOCHS: tuple[Work, ...] = ("first content", "epoch", "computed whole")
 
 
-def check_planned(run: FlushRun, report: FlushReport) -> None:
+def check_planned(run: FlushRunner, report: FlushReport) -> None:
     """Raise Broken if the last run of a process, which no other has met, did what its plan did not say, or less."""
     ended = {view.view: view for view in report.views}
     moved = False
-    for plan in (*run.planned.due, *(one for one in run.planned.domains if not one.due)):
+    planned = plan_last_run(run)
+    for plan in (*planned.due, *(one for one in planned.domains if not one.due)):
         done = run.executed.get(plan.name, ())
         if bool(plan.due) is not (plan.name in run.executed):
             raise Broken(f"{plan.name} was {'due' if plan.due else 'not due'}, and the run thought otherwise")
@@ -35,6 +37,12 @@ def check_planned(run: FlushRun, report: FlushReport) -> None:
         _check(plan, done, whole=whole, certain=certain)
         if certain and whole and [step.work for step in done] in [[work] for work in EPOCHS]:
             _check_reports(plan, ended)
+
+
+def plan_last_run(run: FlushRunner) -> FlushPlan:
+    """Return the plan of the last run of a process, as it could be seen when that began."""
+    assert run.last is not None
+    return plan_flush(run.last.version, run.last.request)
 
 
 def _check(plan: DomainPlan, done: Sequence[FlushStep], *, whole: bool, certain: bool) -> None:

@@ -22,7 +22,7 @@ from engine.meta.epochs.flush_plan import FlushStep
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.runtime.backfill import run as backfill_run
 from engine.runtime.backfill import step as backfill_step
-from engine.runtime.domains import domain_run, flush, flush_planning, log_expiry, partition_run
+from engine.runtime.domains import domain_run, flush_planning, flush_run, log_expiry, partition_run
 from engine.runtime.epoch import epoch_run, mutation_run
 from engine.runtime.partitions.scope import PartitionScope
 from engine.runtime.statements import drop
@@ -35,14 +35,14 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def a_commit_without_its_log(patch: pytest.MonkeyPatch) -> None:
-    run_fragment = epoch_run.run_fragment
+    record_fragment = epoch_run.record_fragment
 
     def broken(*arguments):  # type: ignore[no-untyped-def]
-        done, commit = run_fragment(*arguments)
+        done, commit = record_fragment(*arguments)
         nothing = dict.fromkeys(commit.writes, ())
         return done, dataclasses.replace(commit, writes=nothing) if done.previous is not None else commit
 
-    patch.setattr(domain_run, "run_fragment", broken)
+    patch.setattr(domain_run, "record_fragment", broken)
 
 
 def a_collection_of_files_that_left_just_now(patch: pytest.MonkeyPatch) -> None:
@@ -180,13 +180,13 @@ def a_partition_that_comes_back_with_what_it_had(patch: pytest.MonkeyPatch) -> N
 
 
 def a_run_that_does_less_than_its_plan(patch: pytest.MonkeyPatch) -> None:
-    next_step = flush.plan_next_step
+    next_step = flush_run.plan_next_step
 
     def broken(*what):  # type: ignore[no-untyped-def]
         step = next_step(*what)
         return FlushStep("nothing") if step.work == "epoch" and len(step.fragments) > 1 else step
 
-    patch.setattr(flush, "plan_next_step", broken)
+    patch.setattr(flush_run, "plan_next_step", broken)
 
 
 def a_sink_that_forgets_the_watermark_of_its_table(patch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from engine.hummock import Delete, Hummock, Put
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.epochs.content import Content
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
+from engine.runtime.domains.flush_run import FlushRun
 from engine.testing.manual_clock import ManualClock
 from engine.testing.memory import MemoryObjectStore
 from tests.crash.program.view_verbs import ViewVerbs
@@ -28,7 +33,7 @@ class ViewsInMemory:
         self.store = self._opened()
         self.flusher = self._flusher(self.store)
 
-    def process(self) -> FlushRun:
+    def process(self) -> FlushRunner:
         """Return the runs of one more process."""
         return self._flusher(self._opened())
 
@@ -70,7 +75,19 @@ class ViewsInMemory:
         cache = str(self.folder / f"cache-{self._processes}")
         return Hummock.open("memory://store", cache_dir=cache, object_store=self._objects, clock=self.clock)
 
-    def _flusher(self, store: Hummock) -> FlushRun:
-        return FlushRun(
+    def _flusher(self, store: Hummock) -> FlushRunner:
+        return FlushRunner(
             store, ReferenceExecutor(store, lambda task: None), backfill_rows=60, threads=1, clock=self.clock
         )
+
+
+def hook_runs(
+    monkeypatch: pytest.MonkeyPatch, runner: FlushRunner, name: str, hook: Callable[..., Any]
+) -> None:
+    """Let the runs of one process call `hook` in place of a method; it gets the method, bound, and what that is given."""
+    method = getattr(FlushRun, name)
+
+    def hooked(run: FlushRun, *given: Any) -> Any:
+        return hook(partial(method, run), *given) if run.store is runner.store else method(run, *given)
+
+    monkeypatch.setattr(FlushRun, name, hooked)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from engine.operators.arrow.compiler import Item
+from engine.operators.change import Change
 from engine.operators.context import EpochContext, select, shuffle_by_vnode
 from engine.operators.flow import (
     Flow,
@@ -84,20 +85,20 @@ def _finish(top: Project, partials: tuple[Partials, ...], groups: Rows, *carried
 
 
 def partials_delta(
-    top: Project, table: str, partials: tuple[Partials, ...], change: Rows, context: EpochContext
-) -> Rows:
+    top: Project, table: str, partials: tuple[Partials, ...], change: Change, context: EpochContext
+) -> Change:
     """Return the settled change of the fragment's table: one row a touched group whose partials are others now, see `Settled`."""
-    return _add_folded(top, table, partials, _fold_in_place(top, table, partials, change, context), context)
+    folded, placed = _fold_in_place(top, table, partials, change.rows, context)
+    return Change(_add_folded(top, table, partials, folded, context), placed=placed)
 
 
 def merge_partials(
     top: Project, table: str, partials: tuple[Partials, ...], rows: Rows, context: EpochContext
-) -> Rows:
+) -> Change:
     """Return the same of many rows that come in: folded before any is moved, so that only groups go where they are written."""
     groups = _group_calls(_find_aggregate(top), rows, _list_folds(partials))
-    if is_global(_find_aggregate(top)):
-        context.placed = True
-    return _add_folded(top, table, partials, groups, context)
+    placed = is_global(_find_aggregate(top))
+    return Change(_add_folded(top, table, partials, groups, context), placed=placed)
 
 
 def _add_folded(
@@ -134,21 +135,22 @@ def _add_folded(
 
 def _fold_in_place(
     top: Project, table: str, partials: tuple[Partials, ...], change: Rows, context: EpochContext
-) -> Rows:
-    """Return the change's partials by group; those of a large change stand where the groups are written, after one shuffle."""
+) -> tuple[Rows, bool]:
+    """Return the change's partials by group, and whether they are where the groups are written: those of a large change, after
+    one shuffle.
+    """
     node, folds = _find_aggregate(top), _list_folds(partials)
     if is_global(node):
-        return _group_calls(node, change, folds)
+        return _group_calls(node, change, folds), False
     if context.is_small:
-        return _group_together(change, list(node.keys), folds, context)
+        return _group_together(change, list(node.keys), folds, context), False
     stored = context.tables[table].table
     named = dict(zip(top.key, (name for name, _ in node.keys), strict=True))
     places = [named[column] for column in stored.distribution_key or stored.primary_key]
-    context.placed = True
     flow = Flow.of(change, exact=context.exact)
     groups = fold_by_vnode(flow, places, list(node.keys), folds, context.partitions)
     if groups is not None:
-        return groups
+        return groups, True
     names = {name: context.fresh("group") for name, _ in node.keys}
     keyed = [(names[name], expr) for name, expr in node.keys]
     by: list[Item] = [(name, Column(alias)) for name, alias in names.items()]
@@ -156,7 +158,7 @@ def _fold_in_place(
     spread = shuffle_by_vnode(
         append_columns(change, *keyed), [names[name] for name in places], context, place
     )
-    return group_rows(spread, by, folds, exact=context.exact, place=place)
+    return group_rows(spread, by, folds, exact=context.exact, place=place), True
 
 
 def _find_aggregate(top: Project) -> Aggregate:
@@ -174,7 +176,7 @@ def _seek_extremes(frame: Rows, seek: Seek, context: EpochContext) -> Rows:
     return lookup(asking, context, seek.table, probe, seek.items, seek.hit)
 
 
-def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
+def keyed_recompute(top: Project, table: str, change: Change, context: EpochContext) -> Change:
     """Return the signed change of the fragment's table: every touched group computed again from its rows.
 
     The reference rule of groups with keys: out_change = f(new input rows of the key) - the key's stored output.
@@ -184,7 +186,7 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
     if any(call.whole is not None for call in node.calls):
         return _recompute_separately(top, table, change, context)
     drivers = [(name, expr.columns[0], context.fresh("group")) for name, expr in node.keys]
-    touched = compute(change, [(d, Column(c)) for _, c, d in drivers]).distinct()
+    touched = compute(change.rows, [(d, Column(c)) for _, c, d in drivers]).distinct()
     pairs = tuple((driver, column) for _, column, driver in drivers)
     rows, hit = expand(node.input, touched, Probe(pairs, "new", null_safe=True), context)
     counter = context.fresh("rows")
@@ -206,15 +208,15 @@ def keyed_recompute(top: Project, table: str, change: Rows, context: EpochContex
         f"inline(array(struct({', '.join([*old, '-1L AS `_w`', f'{quote(found)} AS `_lives`'])}), "
         f"struct({', '.join([*new, '1L AS `_w`', f'{lives} AS `_lives`'])})))"
     )
-    return select(as_frame(looked).selectExpr(pair).where("`_lives`"), [*columns, "_w"])
+    return Change(select(as_frame(looked).selectExpr(pair).where("`_lives`"), [*columns, "_w"]))
 
 
-def _recompute_separately(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
+def _recompute_separately(top: Project, table: str, change: Change, context: EpochContext) -> Change:
     """Return the same where a call cannot be narrowed to hits: of each touched group the old row goes, the new one comes."""
     node = top.input
     assert isinstance(node, Aggregate)
     keys = [(expr.columns[0], stored) for (_, expr), stored in zip(node.keys, top.key, strict=True)]
-    return recompute_groups(top, table, keys, change, lambda rows: batch(node, rows), context)
+    return recompute_groups(top, table, keys, change.rows, lambda rows: batch(node, rows), context)
 
 
 def _restrict_to_hits(call: AggCall, hit: str) -> Expr:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
+from engine.operators.change import Change, sum_terms
 from engine.operators.compile import batch, compute_over, delta
 from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import COMES, GOES, Rows, append_columns, as_frame, compute, keep
@@ -41,7 +42,7 @@ def list_sides(node: Node) -> tuple[tuple[Node, tuple[str, ...]], ...]:
     raise AssertionError(f"{type(node).__name__} works on changes alone")
 
 
-def keyed_delta(top: Project, context: EpochContext) -> Rows | None:
+def keyed_delta(top: Project, context: EpochContext) -> Change | None:
     """Return the signed change of a projection over an operator: rows of the touched keys go out as they were and come in."""
     node = top.input
     inputs = list_sides(node)
@@ -59,18 +60,18 @@ def keyed_delta(top: Project, context: EpochContext) -> Rows | None:
         touched = _find_touched([by for _, by in inputs], changes, drivers, context)
         old = compute_over(node, _restrict_inputs(inputs, touched, drivers, context, "old"), context)
         new = compute_over(node, _restrict_inputs(inputs, touched, drivers, context, "new"), context)
-    context.terms = 0  # a key has one old and one new row at most
-    return context.union([append_columns(project(top, old), GOES), append_columns(project(top, new), COMES)])
+    both = [append_columns(project(top, old), GOES), append_columns(project(top, new), COMES)]
+    return sum_terms(both, 0, (), context)  # a key has one old and one new row at most
 
 
 def _find_touched(
     keys: Sequence[tuple[str, ...]],
-    changes: Sequence[Rows | None],
+    changes: Sequence[Change | None],
     drivers: list[str],
     context: EpochContext,
 ) -> Rows:
     frames = [
-        compute(change, [(driver, Column(column)) for column, driver in zip(by, drivers, strict=True)])
+        compute(change.rows, [(driver, Column(column)) for column, driver in zip(by, drivers, strict=True)])
         for by, change in zip(keys, changes, strict=True)
         if change is not None
     ]

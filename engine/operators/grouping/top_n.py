@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from engine.operators.arrow.over_windows import compute_windows
+from engine.operators.change import Change
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import Flow, Rows, as_frame, keep
 from engine.operators.grouping.touched_groups import recompute_groups
@@ -47,9 +48,9 @@ def _build_rank_condition(node: TopN) -> Expr:
     return And((beyond, upto))
 
 
-def delta(top: Project, table: str, change: Rows, context: EpochContext) -> Rows:
+def delta(top: Project, table: str, change: Change, context: EpochContext) -> Change:
     """Return the signed change of the fragment's table: of each touched group the old rows go and the new ones come."""
     node = top.input
     assert isinstance(node, TopN) and node.partition
     keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
-    return recompute_groups(top, table, keys, change, lambda rows: batch(node, rows), context)
+    return recompute_groups(top, table, keys, change.rows, lambda rows: batch(node, rows), context)

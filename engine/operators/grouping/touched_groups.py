@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from engine.operators.change import Change
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import COMES, GOES, Flow, Rows, compute, keep
 from engine.operators.linear import project
@@ -27,7 +28,7 @@ def recompute_groups(
     change: Rows,
     grouped: Callable[[Rows], Rows],
     context: EpochContext,
-) -> Rows:
+) -> Change:
     """Return the signed change of a table that holds `top` over groups, of which `change` touches some.
 
     `keys` = (column of what is grouped, column of the table) of each group key; `grouped` makes the groups of whole rows.
@@ -47,7 +48,7 @@ def recompute_groups(
     old = compute(keep(looked, Column(found)), [*((c, Column(name)) for c, name in names.items()), GOES])
     merged = context.union([select(new, top.columns, COMES), old])
     assert merged is not None
-    return merged
+    return Change(merged)  # a key has one old and one new row at most
 
 
 def separate_groups(change: Rows, by: Sequence[str], context: EpochContext) -> Rows:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.operators.arrow.over_windows import compute_windows
+from engine.operators.change import Change
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import COMES, GOES, Flow, Rows, as_frame, compute, keep
 from engine.operators.grouping.touched_groups import recompute_groups, separate_groups
@@ -49,7 +50,9 @@ def batch(node: Over, rows: Rows, *carried: str) -> Rows:
     return frame.selectExpr(*quoted, *(f"{text} AS {quote(call.name)}" for call, text in results))
 
 
-def delta(top: Project, table: str, change: Rows, reach: WindowReach | None, context: EpochContext) -> Rows:
+def delta(
+    top: Project, table: str, change: Change, reach: WindowReach | None, context: EpochContext
+) -> Change:
     """Return the signed change of the fragment's table: of each touched partition the old rows go and the new ones come.
 
     With a `reach` these are the rows around those that have changed, where one task has the whole change.
@@ -57,17 +60,18 @@ def delta(top: Project, table: str, change: Rows, reach: WindowReach | None, con
     node, filter_node = find_windows(top.input)
     assert node is not None and node.partition
     alone = isinstance(node.input, Scan)  # not below a filter that leaves partitions out
-    if reach is not None and alone and isinstance(change, Flow) and change.single and context.piece is None:
-        change = separate_groups(change, node.partition, context)
-        assert isinstance(change, Flow)
-        return _recompute_around(top, table, change, reach, context)
+    changed = change.rows
+    if reach is not None and alone and isinstance(changed, Flow) and changed.single and context.piece is None:
+        changed = separate_groups(changed, node.partition, context)
+        assert isinstance(changed, Flow)
+        return Change(_recompute_around(top, table, changed, reach, context))
     keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
 
     def recompute(rows: Rows) -> Rows:
         found = batch(node, rows)
         return found if filter_node is None else filter_rows(filter_node, found)
 
-    return recompute_groups(Project(node, top.items), table, keys, change, recompute, context)
+    return recompute_groups(Project(node, top.items), table, keys, changed, recompute, context)
 
 
 def _recompute_around(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from engine.operators.change import Change, sum_terms
 from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import SIDE, WEIGHT, Rows, append_columns, as_frame, compute, duplicate_sides, keep
 from engine.operators.lookups.lookup import Probe, ProbeRange, lookup
@@ -54,19 +55,17 @@ def batch(node: Join, nearest: Nearest, left: DataFrame, right: DataFrame) -> Da
 
 
 def delta(
-    node: Join, nearest: Nearest, left: Rows | None, right: Rows | None, context: EpochContext
-) -> Rows | None:
+    node: Join, nearest: Nearest, left: Change | None, right: Change | None, context: EpochContext
+) -> Change | None:
     """Return the signed change of the join; touched rows that find what they found before come twice and cancel each other."""
-    terms = []
+    terms, cancelling = [], 0
     if left is not None:
-        terms.append(_join_nearest(node, nearest, left, "new", context))
+        terms.append(_join_nearest(node, nearest, left.rows, "new", context))
     if right is not None:
-        terms.append(
-            _join_nearest(node, nearest, _find_touched(node, nearest, right, context), "side", context)
-        )
-        context.terms += 2
-    context.terms += len(terms)
-    return context.union(terms)
+        touched = _find_touched(node, nearest, right.rows, context)
+        terms.append(_join_nearest(node, nearest, touched, "side", context))
+        cancelling = 2
+    return sum_terms(terms, len(terms) + cancelling, (left, right), context)
 
 
 def _join_nearest(node: Join, nearest: Nearest, rows: Rows, at: At, context: EpochContext) -> Rows:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from engine.operators.change import Change, sum_terms
 from engine.operators.context import Batch, EpochContext, select
 from engine.operators.flow import COMES, GOES, Rows, append_columns, as_frame
 from engine.sql.expression.nodes import TRUE
@@ -25,8 +26,8 @@ HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti
 
 
 def delta(
-    node: Join, left: Rows | None, right: Rows | None, context: EpochContext, batch: Batch
-) -> Rows | None:
+    node: Join, left: Change | None, right: Change | None, context: EpochContext, batch: Batch
+) -> Change | None:
     """Return the signed change; `batch` gives a whole side at the context's new epoch."""
     if left is None and right is None:
         return None
@@ -39,11 +40,10 @@ def delta(
             terms.append(as_frame(append_columns(whole, weight)))
     else:
         if left is not None:
-            terms.append(_join_pairs(node, left, batch(node.right, context)))
+            terms.append(_join_pairs(node, left.rows, batch(node.right, context)))
         if right is not None:
-            terms.append(_join_pairs(node, batch(node.left, before), right))
-    context.terms += 2
-    return context.union([select(term, [*node.columns, "_w"]) for term in terms])
+            terms.append(_join_pairs(node, batch(node.left, before), right.rows))
+    return sum_terms([select(term, [*node.columns, "_w"]) for term in terms], 2, (left, right), context)
 
 
 def _join_pairs(node: Join, left: Rows, right: Rows) -> DataFrame:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from engine.operators.change import Change, sum_terms
 from engine.operators.context import SMALL_CHANGE_ROWS, EpochContext, select
 from engine.operators.flow import Rows, keep
 from engine.operators.joins import asof_join
@@ -48,19 +49,19 @@ def batch(node: Join, left: DataFrame, right: DataFrame, context: EpochContext) 
     return left.join(right, F.expr(render_spark_sql(condition)), HOW[node.kind])
 
 
-def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochContext) -> Rows | None:
+def delta(node: Join, left: Change | None, right: Change | None, context: EpochContext) -> Change | None:
     """Return the signed change of the join; rows of the two terms may cancel each other."""
     terms = []
     if left is not None:
-        terms.append(_compute_left_term(node, left, context))
+        terms.append(_compute_left_term(node, left.rows, context))
     if right is not None:
         terms.append(
-            _compute_inner_right_term(node, right, context)
+            _compute_inner_right_term(node, right.rows, context)
             if node.kind == "inner"
-            else _compute_outer_right_term(node, right, context)
+            else _compute_outer_right_term(node, right.rows, context)
         )
-    context.terms += len(terms) + (right is not None and node.kind == "left")
-    return context.union(terms)
+    twice = right is not None and node.kind == "left"  # touched rows as they were, and as they are
+    return sum_terms(terms, len(terms) + twice, (left, right), context)
 
 
 def _compute_left_term(node: Join, left: Rows, context: EpochContext) -> Rows:

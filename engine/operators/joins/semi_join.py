@@ -8,21 +8,21 @@ Rule: d(L ⋉ R) = dL ⋉ R_new + L_old ⋉ R_new - L_old ⋉ R_old, of which th
 
 from __future__ import annotations
 
+from engine.operators.change import Change, sum_terms
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import Rows, keep
+from engine.operators.flow import keep
 from engine.operators.lookups.expand import attach_mark, build_mark_condition, find_touched_left
 from engine.sql.plan import Join
 
 
-def delta(node: Join, left: Rows | None, right: Rows | None, context: EpochContext) -> Rows | None:
+def delta(node: Join, left: Change | None, right: Change | None, context: EpochContext) -> Change | None:
     """Return the signed change; rows whose match did not change come twice and cancel each other."""
-    terms = []
+    terms, cancelling = [], 0
     if left is not None:
-        marked, mark = attach_mark(left, node, context, at="new")
+        marked, mark = attach_mark(left.rows, node, context, at="new")
         terms.append(select(keep(marked, build_mark_condition(node, mark)), [*node.columns, "_w"]))
     if right is not None:
-        marked, mark = attach_mark(find_touched_left(node, right, context), node, context, at="side")
+        marked, mark = attach_mark(find_touched_left(node, right.rows, context), node, context, at="side")
         terms.append(select(keep(marked, build_mark_condition(node, mark)), [*node.columns, "_w"]))
-        context.terms += 1
-    context.terms += len(terms)
-    return context.union(terms)
+        cancelling = 1
+    return sum_terms(terms, len(terms) + cancelling, (left, right), context)

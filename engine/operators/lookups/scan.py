@@ -21,6 +21,7 @@ from engine.hummock.reads.merge import HASHES, LOWEST
 from engine.hummock.reads.write_times import WRITTEN_AT, WRITTEN_AT_TYPE
 from engine.hummock.rows.expiry import disable_expiry
 from engine.operators.arrow.map_in_arrow import make_task_frame
+from engine.operators.change import Change
 from engine.operators.context import CHANGED_ROWS_PER_PARTITION, EpochContext, count_partitions
 from engine.operators.flow import COMES, Flow, Rows, append_columns
 from engine.operators.lookups.table_parameters import TableAt, TableSource
@@ -144,11 +145,11 @@ def _make_empty(scan: Scan, context: EpochContext) -> DataFrame:
     return context.spark.range(0).selectExpr(*items)
 
 
-def delta(scan: Scan, context: EpochContext) -> Rows | None:
+def delta(scan: Scan, context: EpochContext) -> Change | None:
     """Return the signed rows of the table's change in (old, new], or None if there is none."""
     table = context.tables[scan.table]
     if context.piece is not None and context.is_driver(scan):
-        return _read_piece(scan, table, context.piece[1], context)
+        return Change(_read_piece(scan, table, context.piece[1], context))
     assert context.old is not None
     rows = table.count_changed_rows(context.old, context.new)
     if not table.list_changes(context.old, context.new):
@@ -164,7 +165,7 @@ def delta(scan: Scan, context: EpochContext) -> Rows | None:
         parts=parts,
         came=scan.expires,
     )
-    return read_table(context.spark, body, table.schema, exact=context.exact)
+    return Change(read_table(context.spark, body, table.schema, exact=context.exact))
 
 
 def _read_piece(scan: Scan, table: TableVersion, within: tuple[int, int], context: EpochContext) -> Rows:

@@ -29,7 +29,7 @@ from engine.meta.epochs.time_boundary import (
 )
 from engine.runtime.domains.moving_bounds import count_passed_rows, find_expired_watermarks
 from engine.runtime.epoch.assumption_checks import check_append_only, check_change, list_required_columns
-from engine.runtime.epoch.epoch_run import FragmentEpoch, build_task, run_fragment
+from engine.runtime.epoch.epoch_run import FragmentEpoch, build_task, record_fragment
 from engine.runtime.epoch.row_checks import check_rows
 from engine.runtime.epoch.view_checks import StagedEpoch, check_views
 from engine.runtime.executor import Executor, FragmentTask
@@ -48,6 +48,15 @@ class DomainEpoch:
 
 
 @dataclass(frozen=True)
+class ComputedEpoch:
+    """An epoch of a domain whose files are written, and which no commit has made visible yet."""
+
+    checkpoint: StagedCheckpoint
+    done: DomainEpoch
+    barrier: Barrier
+
+
+@dataclass(frozen=True)
 class DomainRun:
     """Runs epochs of one domain, planned as in `stored`."""
 
@@ -60,18 +69,17 @@ class DomainRun:
     def commit(
         self,
         version: Version,
-        barrier: Barrier,
+        computed: ComputedEpoch,
         generation: int,
         scopes: PartitionScopes = NO_SCOPES,
         catalog: Mapping[str, str | None] | None = None,
     ) -> DomainEpoch:
         """Bring all tables of the domain to the end of its open barrier in one commit, the entries `catalog` in it.
 
-        `cuts` say of views, by name, which of their partitions take part. Raises Fenced if another writer has taken over,
-        Conflict if a view of it was dropped, RowFailed if a row cannot be computed, CheckFailed if a check stops it.
+        The epoch was `computed` over a version, in the `scopes` of its views, by name. Raises Fenced if another writer has taken
+        over, Conflict if a view of it was dropped, CheckFailed if a check stops it.
         """
-        version = self._hold_inputs(version, barrier.curr, generation)
-        checkpoint, done = self.compute(version, barrier, scopes)
+        checkpoint, done, barrier = computed.checkpoint, computed.done, computed.barrier
         started = time.perf_counter()
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
         behind = {view: scope.behind for view, scope in scopes.items()}
@@ -110,8 +118,11 @@ class DomainRun:
         scopes: PartitionScopes = NO_SCOPES,
         *,
         upto: str | None = None,
-    ) -> tuple[StagedCheckpoint, DomainEpoch]:
-        """Compute what an epoch of the domain, or of its views as far as `upto`, changes; nothing is committed."""
+    ) -> ComputedEpoch:
+        """Compute what an epoch of the domain, or of its views as far as `upto`, changes; nothing is committed.
+
+        `scopes` say of views, by name, which of their partitions take part. Raises RowFailed if a row cannot be computed.
+        """
         domain, reach = self.domain, barrier.curr
         control, options = read_control(version, domain.name), load_catalog(version)
         done = DomainEpoch(barrier=barrier)
@@ -133,7 +144,8 @@ class DomainRun:
             task = self._count_crossing_rows(task)
             try:
                 with self.slots.hold(alone=task.is_large):
-                    epoch, part = run_fragment(self.executor, checkpoint.version, task, dependencies)
+                    computed = self.executor.compute(task)
+                epoch, part = record_fragment(checkpoint.version, task, computed, dependencies)
                 check_append_only(task, epoch)
                 if not scope.leaves_out:
                     check_change(
@@ -157,7 +169,7 @@ class DomainRun:
                 part = dataclasses.replace(part, writes=writes)
             checkpoint.add(part)
             done.fragments.setdefault(owner, []).append(epoch)
-        return checkpoint, done
+        return ComputedEpoch(checkpoint, done, barrier)
 
     def _count_crossing_rows(self, task: FragmentTask) -> FragmentTask:
         """Count the rows of a task that come and go by the clock, or by a bound, among those that it reads."""
@@ -168,7 +180,7 @@ class DomainRun:
             passed += count_crossing_rows(self.store.reader, task.tables[task.table.name], task.new)
         return dataclasses.replace(task, rows=task.rows + passed)
 
-    def _hold_inputs(self, version: Version, reach: int, generation: int) -> Version:
+    def hold_inputs(self, version: Version, reach: int, generation: int) -> Version:
         """Hold the history of what a computation of the whole reads: it may take long, and must find it there when it is done.
 
         Returns the version with the rows of sources, which are not kept, loaded.

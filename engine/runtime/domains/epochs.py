@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from functools import partial
 
 from engine.errors import CommitUncertain, GroundLost, StorageError, StorageFull, Unavailable
 from engine.hummock import Hummock, Version
 from engine.hummock.in_flight_store import InFlightStore
 from engine.runtime.backfill.eligibility import BACKFILL_ROWS
-from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRun
+from engine.runtime.domains.flush import BACKGROUND_SECONDS, FlushRunner
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.executor import Executor
 
@@ -51,7 +52,9 @@ class EpochRunner:
         self._in_flight = InFlightStore(base, spool=spool) if several else None
         self.store: Hummock = self._in_flight or base
         """The store as the views are brought on: it holds what is on its way to be committed."""
-        self.runner = FlushRun(self.store, executor(self.store), backfill_rows, patient=not self.are_driven)
+        self.runner = FlushRunner(
+            self.store, executor(self.store), backfill_rows, patient=not self.are_driven
+        )
 
     def run_pending(
         self,
@@ -62,18 +65,21 @@ class EpochRunner:
         background_seconds: float = BACKGROUND_SECONDS,
         partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushReport:
-        """Run all that is pending, as `FlushRun.run`; with `wait` return when it is committed, slow views included."""
+        """Run all that is pending, as `FlushRunner.run`; with `wait` return when it is committed, slow views included."""
         if wait and self._in_flight is not None:
             with contextlib.suppress(GroundLost):  # what was refused is computed anew
                 self._in_flight.settle()  # nobody looks for what others have committed while something is on its way
         lanes, reported = self.runner.lanes, self.runner.lanes.reported
-        report = self._run_once(views, eager, background_seconds, partitions)
+        run = partial(self.runner.run, views, eager=eager)
+        self._begin_anew()
+        report = run(background_seconds=background_seconds, partitions=partitions)
         for left in reversed(range(MOST_ATTEMPTS)):
             # what reads one that has ended may lag by now, also where the run itself has told of that
             while wait and (self.busy or self.has_ended or reported != lanes.reported):
                 lanes.wait()
                 reported = lanes.reported
-                report = report.merge(self._run_once(views, eager, 0.0))
+                self._begin_anew()
+                report = report.merge(run(background_seconds=0.0))
             if not wait or self._in_flight is None:
                 break
             try:
@@ -85,7 +91,8 @@ class EpochRunner:
                 if not left:
                     raise
                 self._back_off(report.seconds / (MOST_ATTEMPTS - left))
-                report = report.merge(self._run_once(views, eager, 0.0, partitions))
+                self._begin_anew()
+                report = report.merge(run(background_seconds=0.0, partitions=partitions))
         return report
 
     @property
@@ -123,15 +130,7 @@ class EpochRunner:
         clock = self.runner.clock
         clock.sleep(clock.jitter(min(0.05 + lost, LONGEST_PAUSE)))
 
-    def _run_once(
-        self,
-        views: Collection[str] | None,
-        eager: bool,
-        background_seconds: float,
-        partitions: Mapping[str, Collection[str]] | None = None,
-    ) -> FlushReport:
+    def _begin_anew(self) -> None:
+        """Let a run begin over what is on its way to be committed, without what was refused."""
         if self._in_flight is not None:
             self._in_flight.begin_anew()
-        return self.runner.run(
-            views, eager=eager, background_seconds=background_seconds, partitions=partitions
-        )

@@ -119,8 +119,11 @@ def limit_steps(domain: Domain, version: Version, stored: StoredCatalog) -> int:
     return _MOST_STEPS + len(list_arrival_stops(domain, version, stored, version.epoch))
 
 
-def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
-    """Return what a run over a version does; raises SqlError for a view that there is not."""
+def choose_domains(version: Version, request: FlushRequest) -> FlushPlan:
+    """Return which domains a run over a version works on, without a forecast of their steps.
+
+    Raises SqlError for a view that there is not.
+    """
     stored = load_catalog(version)
     everything = list_domains(stored)
     names = (
@@ -139,7 +142,12 @@ def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
         if is_due and (built or not building.isdisjoint(domain.upstreams)):
             building.add(name)
         found[name] = DomainPlan(domain, is_due, name in building, hold_reasons.get(name))
-    plan = FlushPlan(RunTarget(version.epoch).adopt_newer(version).epoch, tuple(found.values()))
+    return FlushPlan(RunTarget(version.epoch).adopt_newer(version).epoch, tuple(found.values()))
+
+
+def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
+    """Return what a run over a version does, step by step: it is made where somebody asks to see it, a run does without."""
+    plan, stored = choose_domains(version, request), load_catalog(version)
     done = _Forecast(version, stored, request).plan_domains(plan.due)
     failed, plans = list_failures(version), []
     for one in plan.domains:

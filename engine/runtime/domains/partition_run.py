@@ -72,8 +72,6 @@ class PartitionRun(DomainRun):
         a check that fails in one of them.
         """
         views = self.partitionings
-        if not views:
-            return self.commit(version, barrier, generation)
         scopes: dict[str, PartitionScope] = {}
         quarantined: dict[str, dict[str, QuarantinedPartition]] = {}
         catalog: dict[str, str | None] = {}
@@ -87,7 +85,9 @@ class PartitionRun(DomainRun):
                 catalog |= encode_quarantine(view, quarantined[view])
         while True:
             try:
-                done = self.commit(version, barrier, generation, scopes, catalog)
+                held = self.hold_inputs(version, barrier.curr, generation)
+                computed = self.compute(held, barrier, scopes)
+                done = self.commit(held, computed, generation, scopes, catalog)
                 self._name_rows(found, generation)
                 return done
             except RowFailed as failure:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engine.errors import EpochFailed
 from engine.hummock import Commit, Table, Version
@@ -10,14 +12,14 @@ from engine.hummock.epoch import format_epoch
 from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.epochs.fragment_work import plan_fragment_work
 from engine.operators import changelog, full_refresh, temporal_filter
+from engine.operators.change import Change, sum_terms
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
-from engine.operators.flow import Rows
 from engine.operators.grouping import recompute, top_n, windows
 from engine.operators.grouping.aggregate import keyed_recompute, partials_delta
 from engine.operators.joins import temporal_join
 from engine.runtime.epoch.first_content import compute_first_content, compute_step_content, is_batch_step
-from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.runtime.spark.analyze import build_whole_frame
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.fragments import Fragment
@@ -60,12 +62,11 @@ class FragmentEpoch:
     skew: str | None = None
 
 
-def run_fragment(
-    executor: Executor, version: Version, task: FragmentTask, dependencies: tuple[str, ...]
+def record_fragment(
+    version: Version, task: FragmentTask, computed: TaskResult, dependencies: tuple[str, ...]
 ) -> tuple[FragmentEpoch, Commit]:
-    """Compute a task of `build_task` over a version; return what was done, and the commit that makes it visible."""
+    """Return what a task of `build_task` over a version has done, and the commit that makes it visible."""
     table = task.fragment.table
-    computed = executor.compute(task)
     changes = computed.changes
     commit = Commit(
         create=() if task.old is not None else (task.table,),
@@ -130,57 +131,74 @@ def adapt_context(fragment: Fragment, context: EpochContext) -> EpochContext:
     return context
 
 
-def compute_fragment_change(
+ChangeRule = Callable[[EpochContext], Change | None]
+"""What computes the signed change of a fragment's table in an epoch; None if nothing changes."""
+
+
+def compute_fragment_change(fragment: Fragment, context: EpochContext) -> Change | None:
+    """Return the signed change of a fragment's table in the context's epoch, or None if there is none."""
+    return choose_rule(fragment, context)(context)
+
+
+def choose_rule(
     fragment: Fragment, context: EpochContext, *, whole: bool = False, mine: Expr | None = None
-) -> Rows | None:
-    """Return the signed change of a fragment's table in the context's epoch, or None if there is none.
+) -> ChangeRule:
+    """Return by which rule a fragment's change is computed in the context's epoch.
 
     With `whole` it is the difference between the query over the whole inputs and what the table has, of rows that `mine` is
     true for.
     """
     if context.old is None:
-        return compute_first_content(fragment, context)
+        return partial(compute_first_content, fragment)
     if is_batch_step(fragment, context):
-        return compute_step_content(fragment, context)
+        return partial(compute_step_content, fragment)
     if whole and find_closing_filters(fragment.plan) and isinstance(fragment.rule, Linear):
-        return delta(fragment.plan, replace(context, log_expired=True))
+        return partial(_compute_after_expiry, fragment)
     if whole:
         refuse_recompute(fragment)
-        return _compute_difference(fragment, context, mine)
+        return partial(_compute_difference, fragment, mine=mine)
     match fragment.rule:
         case Linear() | Lookups() | IndexCopy():
-            return delta(fragment.plan, context)
+            return partial(delta, fragment.plan)
         case StoredPartials() | KeyedRecompute():
-            return _compute_aggregate_change(fragment, fragment.rule, context)
+            return partial(_compute_aggregate_change, fragment, fragment.rule)
         case FirstRows():
-            return _compute_top_n_change(fragment, fragment.rule, context)
+            return partial(_compute_top_n_change, fragment, fragment.rule)
         case WindowRecompute():
-            return _compute_windows_change(fragment, fragment.rule, context)
+            return partial(_compute_windows_change, fragment, fragment.rule)
         case TimedRows():
-            assert isinstance(fragment.plan, TemporalFilter)
-            change = delta(fragment.plan.input, context)
-            return temporal_filter.delta(fragment.plan, fragment.table, change, context)
+            return partial(_compute_timed_change, fragment)
         case JoinedOnArrival():
-            return _compute_arrivals_change(fragment, fragment.rule, context)
+            return partial(_compute_arrivals_change, fragment, fragment.rule)
         case ChangelogRows():
             assert isinstance(fragment.plan, Project)
-            return changelog.delta(fragment.plan, fragment.table, context)
+            return partial(changelog.delta, fragment.plan, fragment.table)
         case ReferenceRecompute():
             assert isinstance(fragment.plan, Project)
-            return recompute.keyed_delta(fragment.plan, context)
+            return partial(recompute.keyed_delta, fragment.plan)
         case FullRefresh():
-            return _compute_difference(fragment, context, mine)
+            return partial(_compute_difference, fragment, mine=mine)
+
+
+def _compute_after_expiry(fragment: Fragment, context: EpochContext) -> Change | None:
+    """Return the change where the logs do not reach back to the old epoch, and closed rows are final."""
+    return delta(fragment.plan, replace(context, log_expired=True))
+
+
+def _compute_timed_change(fragment: Fragment, context: EpochContext) -> Change | None:
+    assert isinstance(fragment.plan, TemporalFilter)
+    change = delta(fragment.plan.input, context)
+    return temporal_filter.delta(fragment.plan, fragment.table, change, context)
 
 
 def _compute_aggregate_change(
     fragment: Fragment, rule: StoredPartials | KeyedRecompute, context: EpochContext
-) -> Rows | None:
+) -> Change | None:
     plan = fragment.plan
     assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
     change = delta(plan.input.input, context)
     if change is None:
         return None
-    context.terms = 0  # an aggregate's own output has one old and one new row a group
     match rule:
         case StoredPartials():
             return partials_delta(plan, fragment.table, rule.partials, change, context)
@@ -190,13 +208,12 @@ def _compute_aggregate_change(
             return keyed_recompute(plan, fragment.table, change, context)
 
 
-def _compute_top_n_change(fragment: Fragment, rule: FirstRows, context: EpochContext) -> Rows | None:
+def _compute_top_n_change(fragment: Fragment, rule: FirstRows, context: EpochContext) -> Change | None:
     top = fragment.plan
     assert isinstance(top, Project) and isinstance(top.input, TopN)
     change = delta(top.input.input, context)
     if change is None:
         return None
-    context.terms = 0  # a key has one old and one new row at most
     return (
         top_n.delta(top, fragment.table, change, context)
         if rule.by
@@ -204,7 +221,9 @@ def _compute_top_n_change(fragment: Fragment, rule: FirstRows, context: EpochCon
     )
 
 
-def _compute_windows_change(fragment: Fragment, rule: WindowRecompute, context: EpochContext) -> Rows | None:
+def _compute_windows_change(
+    fragment: Fragment, rule: WindowRecompute, context: EpochContext
+) -> Change | None:
     top = fragment.plan
     assert isinstance(top, Project)
     node, _ = windows.find_windows(top.input)
@@ -212,13 +231,14 @@ def _compute_windows_change(fragment: Fragment, rule: WindowRecompute, context: 
     change = delta(node.input, context)
     if change is None:
         return None
-    context.terms = 0  # a key has one old and one new row at most
     if not rule.by:
         return _compute_difference(fragment, context)
     return windows.delta(top, fragment.table, change, rule.reach, context)
 
 
-def _compute_arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context: EpochContext) -> Rows | None:
+def _compute_arrivals_change(
+    fragment: Fragment, rule: JoinedOnArrival, context: EpochContext
+) -> Change | None:
     left = find_arriving_side(fragment.plan)
     change = delta(left, context)
     if change is None:
@@ -227,9 +247,10 @@ def _compute_arrivals_change(fragment: Fragment, rule: JoinedOnArrival, context:
     assert come is not None
     if left.append_only:
         return come
-    context.terms += 2  # a row that changes may find what it has found before
     table, columns = fragment.table, fragment.plan.columns
-    return context.union([come, temporal_join.find_removed(left, change, table, rule.by, columns, context)])
+    gone = temporal_join.find_removed(left, change.rows, table, rule.by, columns, context)
+    # a row that changes may find what it has found before
+    return sum_terms([come.rows, gone], 2, (come,), context)
 
 
 def refuse_recompute(fragment: Fragment) -> None:
@@ -256,5 +277,5 @@ def refuse_recompute(fragment: Fragment) -> None:
     )
 
 
-def _compute_difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Rows:
-    return full_refresh.diff_rows(build_whole_frame(fragment, context), fragment.table, context, mine)
+def _compute_difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Change:
+    return Change(full_refresh.diff_rows(build_whole_frame(fragment, context), fragment.table, context, mine))

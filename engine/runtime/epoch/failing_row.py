@@ -25,8 +25,9 @@ from engine.hummock.rows.expiry import disable_expiry
 from engine.hummock.rows.row_hash import xxhash64
 from engine.meta.catalog.stored_catalog import build_table
 from engine.meta.domains.failures import FailedRow
+from engine.operators.change import Change
 from engine.operators.context import EpochContext
-from engine.operators.flow import Rows, as_frame
+from engine.operators.flow import as_frame
 from engine.sql.expression.limbs import is_bigint_sum
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import FullRefresh
@@ -44,7 +45,7 @@ SUM_TOO_LARGE = (
     "sum CAST(n AS DECIMAL(38, 0))"
 )
 """What is said of a sum that is kept in parts, whose arithmetic nobody wrote."""
-ComputeChange = Callable[[Fragment, EpochContext], Rows | None]
+ComputeChange = Callable[[Fragment, EpochContext], Change | None]
 
 
 def is_row_error(error: PySparkException) -> bool:
@@ -106,13 +107,11 @@ class RowSearcher:
     def _fails(self, scan: Scan, low: int, high: int) -> bool:
         """Tell whether the rows of a scan in a range of hashes fail as the epoch did."""
         context = self.context
-        piece = replace(
-            context, old=context.new, piece=(scan, (low, high)), rows_in=1, terms=0, parameters=None
-        )
+        piece = replace(context, old=context.new, piece=(scan, (low, high)), rows_in=1, parameters=None)
         try:
-            rows = self.change(self.fragment, piece)
-            if rows is not None:
-                as_frame(rows).write.format("noop").mode("overwrite").save()
+            found = self.change(self.fragment, piece)
+            if found is not None:
+                as_frame(found.rows).write.format("noop").mode("overwrite").save()
         except PySparkException as other:
             return other.getCondition() == self.error.getCondition()
         return False

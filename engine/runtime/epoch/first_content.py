@@ -5,9 +5,10 @@ A step that is large beside what it is joined with is cheaper so than by lookups
 
 from __future__ import annotations
 
+from engine.operators.change import Change
 from engine.operators.compile import batch, compute_whole
 from engine.operators.context import EpochContext
-from engine.operators.flow import COMES, Rows, append_columns
+from engine.operators.flow import COMES, append_columns
 from engine.operators.grouping.aggregate import merge_partials
 from engine.runtime.spark.analyze import build_whole_frame
 from engine.sql.incremental.fragments import Fragment
@@ -18,11 +19,11 @@ OTHERS_TIMES = 2
 """A step is joined with whole tables that have together up to so many times its own rows; more are looked up in."""
 
 
-def compute_first_content(fragment: Fragment, context: EpochContext) -> Rows:
+def compute_first_content(fragment: Fragment, context: EpochContext) -> Change:
     """Return all rows of a fragment's table, which is empty, as rows that come in."""
     if isinstance(fragment.rule, Linear | IndexCopy):
-        return append_columns(compute_whole(fragment.plan, context), COMES)
-    return append_columns(build_whole_frame(fragment, context), COMES)
+        return Change(append_columns(compute_whole(fragment.plan, context), COMES))
+    return Change(append_columns(build_whole_frame(fragment, context), COMES))
 
 
 def is_batch_step(fragment: Fragment, context: EpochContext) -> bool:
@@ -35,11 +36,11 @@ def is_batch_step(fragment: Fragment, context: EpochContext) -> bool:
     return others <= OTHERS_TIMES * context.rows_in
 
 
-def compute_step_content(fragment: Fragment, context: EpochContext) -> Rows:
+def compute_step_content(fragment: Fragment, context: EpochContext) -> Change:
     """Return what a large step of a backfill adds to a fragment's table: rows, or groups merged with those that are stored."""
     plan, rule = fragment.plan, fragment.rule
     if not isinstance(rule, StoredPartials):
-        return append_columns(compute_whole(plan, context), COMES)
+        return Change(append_columns(compute_whole(plan, context), COMES))
     assert isinstance(plan, Project) and isinstance(plan.input, Aggregate)
     rows = append_columns(batch(plan.input.input, context), COMES)
     return merge_partials(plan, fragment.table, rule.partials, rows, context)

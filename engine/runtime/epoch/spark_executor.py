@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -28,7 +28,7 @@ from engine.runtime.epoch.assumption_checks import (
     check_retained_frame,
     include_hidden_rows,
 )
-from engine.runtime.epoch.epoch_run import adapt_context, compute_fragment_change
+from engine.runtime.epoch.epoch_run import adapt_context, choose_rule, compute_fragment_change
 from engine.runtime.epoch.failing_row import build_row_error, format_reason, is_row_error
 from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, build_shape, can_retain_frame
@@ -54,6 +54,20 @@ from engine.verification import should_verify
 _LOG = logging.getLogger(__name__)
 COPIED_ROWS = 300_000
 """A change or the first rows of an index up to here are copied here: a Spark action would cost more than the copy."""
+
+
+@dataclass(frozen=True)
+class SparkAction:
+    """A task's one action, planned: its frame, None where nothing changes, and what keeps that for later epochs, if it can be.
+
+    A frame that is `known` has run before.
+    """
+
+    task: FragmentTask
+    context: EpochContext
+    frame: DataFrame | None
+    prepared: PreparedFrame | None = None
+    known: bool = False
 
 
 class SparkExecutor:
@@ -102,15 +116,25 @@ class SparkExecutor:
 
         A copy to an index needs none, nor does the first content of a table that has nothing to be computed from.
         """
-        done = self._compute_checked(task)
-        passed = sum(change.driver_bytes for change in done.changes)
-        self._store.counters.add_driver_bytes(f"epoch {task.fragment.table}", passed)
-        skew = describe_skew(task.fragment.table, (change.load for change in done.changes))
-        if skew is not None:
-            _LOG.warning("%s", skew)
-        return replace(done, skew=skew)
+        started = time.perf_counter()
+        done = self._compute_here(task)
+        if done is None:
+            try:
+                action = self._take_action(task) or self._build_action(task, keep=can_retain_frame(task))
+                if action.prepared is not None and not action.prepared.can_pass_tables(
+                    action.context.spark, task
+                ):
+                    action = self._build_action(task)
+                done = self._run_action(action, started)
+            except PySparkException as error:
+                if MARK not in str(error):
+                    raise
+                started = time.perf_counter()
+                done = self._run_action(self._build_action(task, exact=True), started)
+        return self._report_load(task, done)
 
-    def _compute_checked(self, task: FragmentTask) -> TaskResult:
+    def _compute_here(self, task: FragmentTask) -> TaskResult | None:
+        """Compute what needs no Spark; None for what does."""
         started = time.perf_counter()
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
             return TaskResult((), {"plan": time.perf_counter() - started})
@@ -118,49 +142,70 @@ class SparkExecutor:
         if isinstance(task.fragment.rule, IndexCopy) and copied:
             changes = self._copy_index(task)
             return TaskResult(changes, {"write": time.perf_counter() - started})
-        try:
-            return self._run_action(task, exact=False)
-        except PySparkException as error:
-            if MARK not in str(error):
-                raise
-        return self._run_action(task, exact=True)
+        return None
 
-    def _run_action(self, task: FragmentTask, exact: bool) -> TaskResult:
-        """Compute a task in one Spark action; with `exact` Spark computes every expression of it."""
-        started, spark = time.perf_counter(), self._open_session(task)
-        keep = can_retain_frame(task) and not exact
-        context = self._build_context(task, spark, TableParameters() if keep else None, exact)
-        context = adapt_context(task.fragment, context)
-        if task.again is not None:
-            context = context.for_whole_tables([task.again.fragment.table, *task.again.fragment.inputs])
-        try:
-            prepared = self._prepared.take(task) if keep else None
-            known = prepared is not None
-            frame = prepared.frame if prepared is not None else self._build_frame(task, context)
-            if prepared is None and frame is not None and context.parameters is not None:
-                prepared = PreparedFrame(
-                    build_shape(task), task.fragment, task.table, frame, context.parameters
-                )
-            if prepared is not None and not prepared.can_pass_tables(spark, task):
-                prepared, known = None, False
-                frame = self._build_frame(task, replace(context, parameters=None))
-            if known and not is_in_process(spark):  # a server plans it anew, by the settings that it has then
-                self._configure(task, context)
-            planned = time.perf_counter()
-            if frame is None:
+    def _report_load(self, task: FragmentTask, done: TaskResult) -> TaskResult:
+        """Return what a task has done with the key that one of Spark's tasks worked for alone; what passed is counted."""
+        passed = sum(change.driver_bytes for change in done.changes)
+        self._store.counters.add_driver_bytes(f"epoch {task.fragment.table}", passed)
+        skew = describe_skew(task.fragment.table, (change.load for change in done.changes))
+        if skew is not None:
+            _LOG.warning("%s", skew)
+        return replace(done, skew=skew)
+
+    def _take_action(self, task: FragmentTask) -> SparkAction | None:
+        """Return the action of a kept frame, for the caller alone; None if there is none that fits."""
+        prepared = self._prepared.take(task) if can_retain_frame(task) else None
+        if prepared is None:
+            return None
+        context = self._build_context(task, TableParameters())
+        if not is_in_process(context.spark):  # a server plans it anew, by the settings that it has then
+            self._configure(task, context)
+        return SparkAction(task, context, prepared.frame, prepared, known=True)
+
+    def _build_action(self, task: FragmentTask, *, keep: bool = False, exact: bool = False) -> SparkAction:
+        """Return a task's action by a new frame, for others to `keep`; with `exact` Spark computes every expression of it."""
+        context = self._build_context(task, TableParameters() if keep else None, exact)
+        with self._explain_row_errors(task, context):
+            self._configure(task, context)
+            rule = choose_rule(task.fragment, context, whole=task.whole, mine=task.mine)
+            change = rule(context)
+            if task.again is not None:
+                change = append_partitions(change, task.again, task.table, context)
+            frame = None if change is None else write_rows(change, task.table, context)
+        if frame is None or context.parameters is None:
+            return SparkAction(task, context, frame)
+        prepared = PreparedFrame(build_shape(task), task.fragment, task.table, frame, context.parameters)
+        return SparkAction(task, context, frame, prepared)
+
+    def _run_action(self, action: SparkAction, started: float) -> TaskResult:
+        """Run a task's action, whose planning has `started` then."""
+        task, prepared, counters = action.task, action.prepared, self._store.counters
+        planned = time.perf_counter()
+        with self._explain_row_errors(task, action.context):
+            if action.frame is None:
                 changes = []
             elif prepared is None:
-                changes = collect_changes(collect(frame), self._store.counters)
+                changes = collect_changes(collect(action.frame), counters)
             else:
-                changes = prepared.run(spark, task, self._store.counters)
-                if known and should_verify():
+                changes = prepared.run(action.context.spark, task, counters)
+                if action.known and should_verify():
                     with self._recompute(task) as anew:
                         check_retained_frame(self._store.reader, task, changes, anew)
-                if known or prepared.can_rerun():
+                if action.known or prepared.can_rerun():
                     self._prepared.give(prepared)
             if should_verify() and (over_all := include_hidden_rows(task)) is not None:
                 with self._recompute(over_all) as anew:
                     check_released_rows(self._store.reader, task, changes, anew)
+        seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
+        read = count_rows_read(task.again, action.context) if task.again is not None else 0
+        return TaskResult(tuple(changes), seconds, read)
+
+    @contextmanager
+    def _explain_row_errors(self, task: FragmentTask, context: EpochContext) -> Iterator[None]:
+        """Raise RowFailed, which can tell the row, where an expression fails on a value."""
+        try:
+            yield
         except PySparkException as error:
             if not is_row_error(error):
                 raise
@@ -170,17 +215,11 @@ class SparkExecutor:
             raise build_row_error(
                 error, task.fragment, exact_context, self._store.reader, compute_fragment_change
             ) from error
-        seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
-        read = count_rows_read(task.again, context) if task.again is not None else 0
-        return TaskResult(tuple(changes), seconds, read)
 
     @contextmanager
     def _recompute(self, task: FragmentTask) -> Iterator[list[NetChange]]:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
-        context = adapt_context(
-            task.fragment, self._build_context(task, self._open_session(task), None, False)
-        )
-        frame = self._build_frame(task, context)
+        frame = self._build_action(task).frame
         anew = [] if frame is None else collect_changes(collect(frame), self._store.counters)
         try:
             yield anew
@@ -189,12 +228,24 @@ class SparkExecutor:
 
     def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
         """Return the partitions, at most `most`, of the rows that change in a task, in one Spark job."""
-        return find_touched_partitions(
-            keys, self._build_context(task, self._open_session(), None, exact=True), most
-        )
+        return find_touched_partitions(keys, self._open_context(task, self._open_session(), exact=True), most)
 
     def _build_context(
-        self, task: FragmentTask, spark: SparkSession, parameters: TableParameters | None, exact: bool
+        self, task: FragmentTask, parameters: TableParameters | None, exact: bool = False
+    ) -> EpochContext:
+        """Return the context in which a task's rule runs: where it reads tables as wholes, of an epoch as large as these."""
+        context = self._open_context(task, self._open_session(task), exact, parameters)
+        context = adapt_context(task.fragment, context)
+        if task.again is not None:
+            context = context.for_whole_tables([task.again.fragment.table, *task.again.fragment.inputs])
+        return context
+
+    def _open_context(
+        self,
+        task: FragmentTask,
+        spark: SparkSession,
+        exact: bool,
+        parameters: TableParameters | None = None,
     ) -> EpochContext:
         return EpochContext(
             spark,
@@ -209,14 +260,6 @@ class SparkExecutor:
             parameters=parameters,
             exact=exact,
         )
-
-    def _build_frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
-        """Return the frame of a task's one action; None where nothing changes."""
-        self._configure(task, context)
-        frame = compute_fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
-        if task.again is not None:
-            frame = append_partitions(frame, task.again, task.table, context)
-        return None if frame is None else write_rows(frame, task.table, context)
 
     @staticmethod
     def _configure(task: FragmentTask, context: EpochContext) -> None:

@@ -8,9 +8,10 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from engine.hummock import Table
+from engine.operators.change import Change, sum_terms
 from engine.operators.compile import batch
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import COMES, Rows, append_columns, as_frame, compute
+from engine.operators.flow import COMES, append_columns, as_frame, compute
 from engine.operators.full_refresh import diff_rows
 from engine.operators.lookups.scan import delta, read_snapshot
 from engine.operators.materialize import AGAIN, OPERATION, WAS
@@ -22,30 +23,29 @@ from engine.sql.plan import Scan
 
 
 def append_partitions(
-    change: Rows | None, again: RecomputedPartitions, table: Table, context: EpochContext
-) -> Rows:
+    change: Change | None, again: RecomputedPartitions, table: Table, context: EpochContext
+) -> Change:
     """Return a change of other partitions together with the difference that those computed `again` make, marked as such."""
     whole = build_whole_frame(again.fragment, context)
     if table.name not in context.tables or context.old is None:
         difference_made = append_columns(whole, COMES)
     else:
         difference_made = diff_rows(whole, table.name, context, again.mine)
-    context.placed = False
     columns = [*table.schema.names, "_w"]
     if change is None:
-        return select(difference_made, columns, (AGAIN, TRUE))
-    if OPERATION in change.columns:
+        return Change(select(difference_made, columns, (AGAIN, TRUE)))
+    if OPERATION in change.rows.columns:
         constants: tuple[tuple[str, Expr], ...] = (
             ("_w", Literal("0", "bigint")),
             *as_columns((WAS, OPERATION)),
             (AGAIN, FALSE),
         )
-        others = select(change, list(table.schema.names), *constants)
+        others = select(change.rows, list(table.schema.names), *constants)
         marked = select(difference_made, columns, (WAS, FALSE), (OPERATION, Literal("0")), (AGAIN, TRUE))
     else:
-        others = select(change, columns, (AGAIN, FALSE))
+        others = select(change.rows, columns, (AGAIN, FALSE))
         marked = select(difference_made, columns, (AGAIN, TRUE))
-    merged = context.union([others, marked])
+    merged = sum_terms([others, marked], 0, (change,), context)
     assert merged is not None
     return merged
 
@@ -65,9 +65,9 @@ def find_touched_partitions(
     """
     frames = []
     for scan, key in keys:
-        rows = read_snapshot(scan, context) if context.old is None else delta(scan, context)
-        if rows is not None:
-            frames.append(as_frame(compute(rows, [("key", key)])))
+        change = Change(read_snapshot(scan, context)) if context.old is None else delta(scan, context)
+        if change is not None:
+            frames.append(as_frame(compute(change.rows, [("key", key)])))
     if not frames:
         return ()
     found = reduce(DataFrame.union, frames).where("key IS NOT NULL").distinct().limit(most).collect()

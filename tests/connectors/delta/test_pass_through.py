@@ -14,7 +14,7 @@ from engine.connectors.delta import source as delta_source
 from engine.connectors.sources import poll_all
 from engine.errors import SourceError, TidelineError
 from engine.hummock import Commit
-from engine.runtime.domains import flush
+from engine.runtime.domains import flush_run
 from engine.runtime.domains.domain_run import DomainRun
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.session import Session
@@ -212,7 +212,7 @@ def test_a_build_that_ends_half_way_is_gone_on_with_by_another_process(
         elif place == "compute":
             patched.setattr(DomainRun, "compute", ends)
         else:
-            patched.setattr(flush, "release_sources", ends)
+            patched.setattr(flush_run, "release_sources", ends)
         session.flush()
     world.change(0)
     with Session(session.url, session.spark) as other:

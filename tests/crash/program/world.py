@@ -9,7 +9,7 @@ from engine.connectors.sinks.delivery import Delivery
 from engine.errors import EpochFailed
 from engine.hummock import Commit, Hummock, Table
 from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
 from engine.runtime.executor import FragmentTask
 from engine.sql.catalog import Relation, RelationColumn
 from engine.testing.faulty import FaultPlan, FaultyObjectStore
@@ -40,7 +40,7 @@ class World(Checks):
         self.failing: set[str] = set()
         self.created = 0
         self.trace: list[str] = []
-        self.zombies: list[FlushRun] = []
+        self.zombies: list[FlushRunner] = []
         self.outside: dict[str, MemoryObjectStore] = {}
         self._open()
         for name, table in TABLES.items():
@@ -65,9 +65,9 @@ class World(Checks):
         self._reached: dict[str, FaultyObjectStore] = {}
         self._deliveries: dict[str, Delivery] = {}
 
-    def _flush_run(self, store: Hummock) -> FlushRun:
+    def _flush_run(self, store: Hummock) -> FlushRunner:
         executor = ReferenceExecutor(store, self._before)
-        run = FlushRun(store, executor, backfill_rows=60, threads=1, clock=self.clock)
+        run = FlushRunner(store, executor, backfill_rows=60, threads=1, clock=self.clock)
         run.backfill.largest_step = self.random.choice((5, 20, 1000))
         return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from engine.meta.domains.quarantine import read_quarantine
 from engine.meta.epochs.barrier import Barrier
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
-from tests.crash.views_in_memory import ViewsInMemory
+from tests.crash.views_in_memory import ViewsInMemory, hook_runs
 
 
 def test_a_backfill_does_not_begin_where_what_it_reads_is_about_to_change(
@@ -27,11 +28,11 @@ def test_a_backfill_does_not_begin_where_what_it_reads_is_about_to_change(
     views.view("below", "SELECT g, s FROM cut", background="true")
 
     first, other = views.flusher, views.process()
-    monkeypatch.setattr(other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
-    mint, begin = first._mint_barrier, other.backfill._begin
+    hook_runs(monkeypatch, other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
+    begin = other.backfill._begin
     minted: list[Barrier] = []
 
-    def minting(*what: Any) -> Barrier:
+    def minting(mint: Callable[..., Barrier], *what: Any) -> Barrier:
         """Let the other process plan its backfill first, up to the epoch at which this one computes again."""
 
         def beginning(*how: Any) -> Any:
@@ -45,7 +46,7 @@ def test_a_backfill_does_not_begin_where_what_it_reads_is_about_to_change(
         other.run(["below"], background_seconds=60.0).raise_for_errors()
         return minted[0]
 
-    monkeypatch.setattr(first, "_mint_barrier", minting)
+    hook_runs(monkeypatch, first, "_mint_barrier", minting)
     first.run(["cut"]).raise_for_errors()
     assert minted and not read_quarantine(views.store.refresh(), "cut")
     views.process().run(background_seconds=60.0).raise_for_errors()

@@ -134,7 +134,7 @@ def test_an_index_is_built_of_rows_that_are_read_once_and_move_packed(
     bodies: list[Pack | ReadTable] = []
     large.sql("CREATE INDEX sale_by_shop ON sale (shop)", build=False)
     runner = large._runner.executor
-    frame = runner._build_frame  # type: ignore[attr-defined]
+    build = runner._build_action  # type: ignore[attr-defined]
 
     def noting(kind: type[Pack] | type[ReadTable]):  # type: ignore[no-untyped-def]
         def made(*given, **named):  # type: ignore[no-untyped-def]
@@ -146,12 +146,12 @@ def test_an_index_is_built_of_rows_that_are_read_once_and_move_packed(
     monkeypatch.setattr(spread, "Pack", noting(Pack))
     monkeypatch.setattr(scan, "ReadTable", noting(ReadTable))
 
-    def noted(task, given):  # type: ignore[no-untyped-def]
-        made = frame(task, given)
-        plans.append(made._jdf.queryExecution().executedPlan().toString())
+    def noted(task, **given):  # type: ignore[no-untyped-def]
+        made = build(task, **given)
+        plans.append(made.frame._jdf.queryExecution().executedPlan().toString())
         return made
 
-    runner._build_frame = noted  # type: ignore[attr-defined]
+    runner._build_action = noted  # type: ignore[attr-defined]
     large.flush().raise_for_errors()
     assert len(plans) == 1 and plans[0].count("Exchange") == 1 and "_packed" in plans[0], plans
     assert [body.parts for body in bodies] == [2, 2], "each task reads its part of the rows"

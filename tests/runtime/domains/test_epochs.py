@@ -38,7 +38,7 @@ def test_one_that_has_ended_is_followed_by_its_readers(
     monkeypatch: pytest.MonkeyPatch, wait: bool, runs: int, tells: bool
 ) -> None:
     monkeypatch.setattr(Runs, "tells", tells)
-    monkeypatch.setattr(epochs, "FlushRun", Runs)
+    monkeypatch.setattr(epochs, "FlushRunner", Runs)
     found = EpochRunner(Hummock.__new__(Hummock), lambda store: None, in_flight=1)  # type: ignore[arg-type,return-value]
     found.run_pending(wait=wait)
     assert found.runner.count == runs  # type: ignore[attr-defined]

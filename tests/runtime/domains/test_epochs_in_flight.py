@@ -296,7 +296,7 @@ def test_what_is_asked_of_a_view_waits_for_a_new_run_where_epochs_were_lost(
             lose(flushing)
         return apply_mutations(*given)
 
-    monkeypatch.setattr("engine.runtime.domains.flush.apply_mutations", losing)
+    monkeypatch.setattr("engine.runtime.domains.flush_run.apply_mutations", losing)
     flushing.sql("ALTER MATERIALIZED VIEW totals PAUSE")
     flushing.sql("INSERT INTO item VALUES (3, 1, 7)")
     report = flushing.flush()

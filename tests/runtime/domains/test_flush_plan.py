@@ -15,10 +15,10 @@ from engine.meta.domains.mutation import Mutation
 from engine.meta.domains.quarantine import read_quarantine
 from engine.meta.epochs.flush_plan import DomainPlan, FlushPlan
 from engine.runtime.domains import flush_planning
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
 from engine.runtime.epoch.mutation_run import request_mutation
 from engine.runtime.executor import FragmentTask
-from tests.crash.planned import check_planned
+from tests.crash.planned import check_planned, plan_last_run
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
 from tests.crash.views_in_memory import ViewsInMemory
@@ -46,11 +46,11 @@ def works(plan: DomainPlan) -> list[str]:
     return [step.work for step in plan.steps]
 
 
-def run(views: ViewsInMemory, **asked: object) -> FlushRun:
+def run(views: ViewsInMemory, **asked: object) -> FlushRunner:
     """Run what is pending, and see that it is what the plan has said."""
     planned = plan(views, **asked)
     report = views.flusher.run(background_seconds=600.0, **asked)  # type: ignore[arg-type]
-    assert views.flusher.planned.domains == planned.domains
+    assert plan_last_run(views.flusher).domains == planned.domains
     check_planned(views.flusher, report)
     return views.flusher
 

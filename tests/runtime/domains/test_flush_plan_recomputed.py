@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.meta.domains.quarantine import read_quarantine
 from engine.meta.epochs.flush_plan import RECOMPUTE
-from tests.crash.planned import check_planned
+from tests.crash.planned import check_planned, plan_last_run
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
 from tests.crash.views_in_memory import ViewsInMemory
@@ -29,7 +29,7 @@ def test_a_plan_knows_where_a_view_stops_after_partitions_of_another_were_tried_
     works = {name: [step.work for step in steps] for name, steps in views.flusher.executed.items()}
     assert works == {"cut": ["epoch", RECOMPUTE], "late": ["epoch", "epoch"]}
     check_planned(views.flusher, report)
-    assert [step.work for step in views.flusher.planned["late"].steps] == works["late"]
+    assert [step.work for step in plan_last_run(views.flusher)["late"].steps] == works["late"]
 
 
 def test_a_plan_stops_at_the_cut_of_a_recomputation_that_was_broken_off(tmp_path: Path) -> None:
@@ -49,4 +49,4 @@ def test_a_plan_stops_at_the_cut_of_a_recomputation_that_was_broken_off(tmp_path
     check_planned(run, report)
     works = {name: [(step.work, step.stop) for step in steps] for name, steps in run.executed.items()}
     assert len(works["below"]) == 2
-    assert [(step.work, step.stop) for step in run.planned["below"].steps] == works["below"]
+    assert [(step.work, step.stop) for step in plan_last_run(run)["below"].steps] == works["below"]

@@ -11,10 +11,10 @@ from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.domains.failures import list_failures
 from engine.meta.domains.quarantine import read_quarantine
 from engine.meta.epochs.query_policy import choose_epochs
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
-from tests.crash.views_in_memory import ViewsInMemory
+from tests.crash.views_in_memory import ViewsInMemory, hook_runs
 
 
 @pytest.fixture
@@ -25,17 +25,17 @@ def views(tmp_path: Path) -> ViewsInMemory:
 
 
 def before_barrier(
-    number: int, run: FlushRun, monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]
+    number: int, run: FlushRunner, monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]
 ) -> None:
     """Do something between what a run looks at and its `number`-th barrier."""
-    mint, count = run._mint_barrier, iter(range(1, 1000))
+    count = iter(range(1, 1000))
 
-    def hooked(*what, **named):  # type: ignore[no-untyped-def]
+    def hooked(mint, *what):  # type: ignore[no-untyped-def]
         if next(count) == number:
             act()
-        return mint(*what, **named)
+        return mint(*what)
 
-    monkeypatch.setattr(run, "_mint_barrier", hooked)
+    hook_runs(monkeypatch, run, "_mint_barrier", hooked)
 
 
 def test_a_flush_whose_cut_was_refused_takes_the_newer_one(

@@ -10,7 +10,7 @@ import pytest
 
 from engine.hummock.object_store import open_object_store
 from engine.runtime.domains.domain_outcome import DomainOutcome
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush_run import FlushRun
 from engine.session import Session
 from tests.hummock.rounds import RoundsStore
 
@@ -21,13 +21,13 @@ def bucket(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> RoundsStore:
     found = RoundsStore(open_object_store(s3_url), quiet_seconds=0.5)
     for module in ("store", "reads.reader"):
         monkeypatch.setattr(f"engine.hummock.{module}.open_object_store", lambda *_, **__: found)
-    bring = FlushRun._run_domain_timed
+    bring = FlushRun.run_domain
 
     def working(*given: Any) -> DomainOutcome:
         with found.working():  # however long a domain computes, no round ends meanwhile
             return bring(*given)
 
-    monkeypatch.setattr(FlushRun, "_run_domain_timed", working)
+    monkeypatch.setattr(FlushRun, "run_domain", working)
     return found
 
 

@@ -15,7 +15,7 @@ from engine.hummock import Hummock
 from engine.meta.domains.failures import list_failures
 from engine.runtime.domains import lanes
 from engine.runtime.domains.domain_outcome import DomainOutcome
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
 from engine.runtime.domains.lanes import Lanes
 from engine.runtime.executor import FragmentTask, TaskResult
 from engine.session import Session
@@ -204,7 +204,7 @@ def test_a_run_that_is_interrupted_leaves_no_failure_of_a_view(
     monkeypatch.setattr(Lanes, "_wait_patiently", interrupting(executor.begun))
     with Hummock.open(session.url) as store:
         with pytest.raises(KeyboardInterrupt):
-            FlushRun(store, executor).run()  # type: ignore[arg-type]
+            FlushRunner(store, executor).run()  # type: ignore[arg-type]
         assert not list_failures(store.refresh())
     monkeypatch.undo()
     session.flush().raise_for_errors()

@@ -26,13 +26,13 @@ def frames_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables whose frames were built, in order."""
     built: list[str] = []
-    change = spark_executor.compute_fragment_change
+    change = spark_executor.choose_rule
 
     def noted(fragment, *arguments, **options):  # type: ignore[no-untyped-def]
         built.append(fragment.table)
         return change(fragment, *arguments, **options)
 
-    monkeypatch.setattr(spark_executor, "compute_fragment_change", noted)
+    monkeypatch.setattr(spark_executor, "choose_rule", noted)
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
     session.sql("CREATE TABLE auction (id BIGINT PRIMARY KEY, item STRING)")
     return built

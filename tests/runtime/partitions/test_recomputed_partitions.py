@@ -9,11 +9,11 @@ import pytest
 from engine.meta.domains.quarantine import read_quarantine
 from engine.meta.epochs.barrier import find_open_barrier, find_recompute_epochs
 from engine.runtime.domains import flush_planning
-from engine.runtime.domains.flush import FlushRun
+from engine.runtime.domains.flush import FlushRunner
 from engine.runtime.executor import FragmentTask, TaskResult
 from tests.crash.program.table_verbs import POISONOUS
 from tests.crash.program.view_verbs import CHECKED
-from tests.crash.views_in_memory import ViewsInMemory
+from tests.crash.views_in_memory import ViewsInMemory, hook_runs
 from tests.runtime.domains.test_flush_races import before_barrier
 
 
@@ -40,7 +40,7 @@ class Died(BaseException):
     """The death of a process."""
 
 
-def die_computing_again(run: FlushRun) -> None:
+def die_computing_again(run: FlushRunner) -> None:
     """Bring `cut` on, and die in the middle of computing its partition again."""
     compute = run.executor.compute
 
@@ -58,7 +58,7 @@ def test_what_reads_a_view_meanwhile_sees_the_partitions_that_are_computed_again
     views: ViewsInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = views.process()
-    monkeypatch.setattr(other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
+    hook_runs(monkeypatch, other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
 
     def read_on() -> None:
         views.put("t", id=1, x=10)
@@ -89,7 +89,7 @@ def test_a_recomputation_that_was_broken_off_is_made_above_all_that_was_read_sin
     die_computing_again(views.flusher)
     views.put("t", id=1, x=10)
     other = views.process()
-    monkeypatch.setattr(other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
+    hook_runs(monkeypatch, other, "_recompute_partitions", lambda *what: None)  # it finds nothing due
     other.run(["below"]).raise_for_errors()
     views.process().run().raise_for_errors()
     assert views.rows("below") == [{"n": 3, "s": 14}] and not find_recompute_epochs(views.store.refresh())
