@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.statement_errors import locate_errors
-from engine.sql.catalog import Catalog
 from engine.sql.dialect import Dialect
 from engine.sql.schemas import parse_search_path
 from engine.sql.statements import reader as st
@@ -16,7 +14,7 @@ from engine.sql.statements.session.search_path import (
     rename_in_schema,
     strip_own_schema,
 )
-from engine.sql.statements.session.settings import SETTINGS, SessionSettings
+from engine.sql.statements.session.settings import SETTINGS
 from engine.sql.statements.statement_names import fold_spark_names
 
 
@@ -34,18 +32,16 @@ def split_statements(text: str, dialect: Dialect) -> list[str]:
     return parts
 
 
-def parse_statement(
-    text: str, parameters: Parameters | None, settings: SessionSettings, catalog: Callable[[], Catalog]
-) -> st.Statement:
+def parse_statement(text: str, parameters: Parameters | None, context: StatementContext) -> st.Statement:
     """Return the one statement that a text is to a session; raises SqlError with the place."""
-    dialect = settings.dialect
+    settings, dialect = context.settings, context.dialect
     with locate_errors(text):
         statement = st.parse_statement(text, dialect, parameters)
     if settings["search_path"] != SETTINGS["search_path"].default:
-        known = catalog()
+        known = context.read_catalog()
         path = parse_search_path(settings["search_path"], known, dialect)
         qualified = qualify_text(statement, path, known)
         with locate_errors(qualified):
             statement = qualify_names(st.parse_statement(qualified, dialect, parameters), path, known)
     found: st.Statement = strip_own_schema(rename_in_schema(statement))
-    return fold_spark_names(found, catalog) if dialect == "spark" else found
+    return fold_spark_names(found, context.read_catalog) if dialect == "spark" else found
