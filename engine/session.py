@@ -45,7 +45,7 @@ from engine.runtime.spark.on_demand import SparkOnDemand
 from engine.runtime.spark.session import SparkTarget, is_of_this_process
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.alter import set_option
-from engine.runtime.statements.session.statement_parser import parse_statement, split_statements
+from engine.runtime.statements.session.statement_parser import read_statements
 from engine.runtime.statements.statement_errors import locate_errors
 from engine.runtime.writes.dml import write_rows
 from engine.sql.catalog import Catalog
@@ -189,8 +189,7 @@ class Session:
         self.notices = ()
         found = None
         context = StatementContext.of(self, build=build, policy=policy)
-        for part in [text] if parameters else split_statements(text, self.dialect):
-            statement = parse_statement(part, parameters, context)
+        for statement in read_statements(text, parameters, context):
             with locate_errors(statement.sql, statement):
                 found = execute_statement(statement, context)
         return found

@@ -24,14 +24,13 @@ from engine.sql.schemas import SYSTEM, list_schemas, own_schema, schema_of
 from engine.sql.statements.ddl.macros import decode_macro
 from engine.sql.statements.reader import (
     CreateMaterializedView,
-    CreateView,
     Describe,
     Explain,
     Show,
     ShowCreate,
-    parse_statement,
 )
 from engine.sql.statements.risingwave_text import render_statement
+from engine.sql.statements.view_query import parse_view_query
 from engine.sql.typing.text_lengths import format_column_type
 
 _KINDS = {
@@ -112,9 +111,8 @@ def execute_describe(statement: Describe, context: StatementContext) -> pa.Table
     visible = [column for column in relation.columns if not column.hidden]
     types = [format_column_type(column) for column in visible]
     if relation.kind == "view":
-        view = parse_statement(relation.sql, relation.dialect)
-        assert isinstance(view, CreateView)
-        bound = bind(view.query, stored.catalog, dialect=relation.dialect, sql=relation.sql, named=True)
+        query = parse_view_query(relation).copy()
+        bound = bind(query, stored.catalog, dialect=relation.dialect, sql=relation.sql, named=True)
         found = SparkAnalyzer(context.spark(), stored.catalog, relation.sql).infer_types(bound.plan)
         types = [found[internal] for _, internal in bound.columns]
     return pa.table(
