@@ -17,10 +17,10 @@ from dagster_tideline.models.replacement import (
     replace_relations,
     set_delta_table,
 )
+from engine.changes import commit_together
 from engine.connectors.landing.folder import LandingFolder
 from engine.connectors.landing.options import CONNECTOR as LANDING
 from engine.connectors.landing.options import parse_landing_place
-from engine.dispatch import commit_together
 from engine.errors import Conflict, PathNotAllowed, TidelineError
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from engine.connectors.contract.connector import SourceReport, get_connector_name
 from engine.connectors.sinks.driver import WAIT_SECONDS, SinkDriver
 from engine.connectors.sources import poll_all
-from engine.dispatch import Dispatch
 from engine.errors import SqlError
+from engine.handlers import execute_statement
 from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
@@ -43,10 +43,11 @@ from engine.runtime.partitions.values import list_changed_partitions, list_parti
 from engine.runtime.reads.datasource import TidelineDataSource
 from engine.runtime.spark.on_demand import SparkOnDemand
 from engine.runtime.spark.session import SparkTarget, is_of_this_process
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.alter import set_option
-from engine.runtime.statements.session.statement_parser import parse_statement, split_statements
+from engine.runtime.statements.session.statement_parser import read_statements
 from engine.runtime.statements.statement_errors import locate_errors
-from engine.runtime.writes import dml
+from engine.runtime.writes.dml import write_rows
 from engine.sql.catalog import Catalog
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.statements.session.parameters import Parameters
@@ -98,10 +99,10 @@ class Session:
         self.store = Hummock.open(url, clock=clock, news_seconds=NEWS_SECONDS if drives else 0.0)
         self.on_demand = SparkOnDemand(spark, self.store, TidelineDataSource)
         """The Spark session that it runs on, whether or not anything has needed it yet."""
-        self.sinks = SinkDriver(self.store, lambda: self.computing)
+        self.sinks = SinkDriver(self.store, self.on_demand)
         self.epochs = EpochRunner(
             self.store,
-            lambda store: SparkExecutor(store, lambda: self.computing, separate_large=drives),
+            lambda store: SparkExecutor(store, self.on_demand, separate_large=drives),
             backfill_rows,
             in_flight=epochs_in_flight,
             spool=is_of_this_process(spark) and not self.store.is_here,
@@ -187,11 +188,10 @@ class Session:
         """
         self.notices = ()
         found = None
-        dispatch = Dispatch(self, build, policy)
-        for part in [text] if parameters else split_statements(text, self.dialect):
-            statement = parse_statement(part, parameters, self.settings, lambda: self.catalog)
+        context = StatementContext.of(self, build=build, policy=policy)
+        for statement in read_statements(text, parameters, context):
             with locate_errors(statement.sql, statement):
-                found = dispatch.run(statement)
+                found = execute_statement(statement, context)
         return found
 
     def write(
@@ -211,7 +211,7 @@ class Session:
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
         self.notices = ()
-        epoch, late = dml.write_rows(self.store, self.stored, lambda: self.computing, table, rows, mode)
+        epoch, late = write_rows(table, rows, mode, StatementContext.of(self))
         self.notice(late)
         return epoch
 
@@ -232,7 +232,7 @@ class Session:
                 raise SqlError(
                     f"{relation.name} has no source: CREATE TABLE … WITH (connector = …) gives it one"
                 )
-        return tuple(poll_all(catalog, self.store, names, lambda: self.computing))
+        return tuple(poll_all(catalog, self.store, names, self.on_demand))
 
     def flush(
         self,
@@ -300,11 +300,11 @@ class Session:
 
     def throttle(self, view: str, rows_per_second: int | None) -> None:
         """Ask for another rate limit of a view's backfill: 0 pauses it, None lets it find its pace."""
-        set_option(self.store, lambda: self.computing, view, RATE_LIMIT, rows_per_second)
+        set_option(view, RATE_LIMIT, rows_per_second, StatementContext.of(self))
 
     def rescale(self, view: str, parallelism: int | None) -> None:
         """Ask for another number of tasks that write a view's larger epochs; None lets it follow the cores."""
-        set_option(self.store, lambda: self.computing, view, PARALLELISM, parallelism)
+        set_option(view, PARALLELISM, parallelism, StatementContext.of(self))
 
     def members(self, domain: str) -> tuple[str, ...]:
         """Return the views of a domain, inputs first."""
@@ -322,11 +322,11 @@ class Session:
         >>> sorted(one.partition for one in s.partitions("cut"))
         ['7', '8']
         """
-        return list_partition_statuses(self.store, lambda: self.computing, view)
+        return list_partition_statuses(self.store, self.on_demand, view)
 
     def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
         """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
-        return list_changed_partitions(self.epochs.store, lambda: self.computing, view, after)
+        return list_changed_partitions(self.epochs.store, self.on_demand, view, after)
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.

@@ -10,7 +10,7 @@ import msgspec
 from sqlglot import exp
 
 from dagster_tideline.models.loader import Model
-from engine.dispatch import alter_sink_query, alter_view, commit_together
+from engine.changes import alter_sink_query, alter_view, commit_together
 from engine.errors import TidelineError
 from engine.hummock import Commit
 from engine.meta.catalog.stored_catalog import encode_entries

@@ -71,12 +71,13 @@ class _SourceLine(NamedTuple):
 def _read_declared_sources(running: Session, file: Path) -> tuple[Relation | RejectedStatement, ...]:
     """Return the sources that the statements of a file would make, and the statements that would be refused."""
     from engine.connectors.script_sources import list_script_sources
+    from engine.runtime.statement_context import StatementContext
 
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise SqlError(f"{file} is no text in UTF-8: {error}", hint="save it as UTF-8") from error
-    return tuple(list_script_sources(text, running.settings, lambda: running.catalog))
+    return tuple(list_script_sources(text, StatementContext.of(running)))
 
 
 def _describe_source(running: Session, one: Relation | RejectedStatement) -> list[_SourceLine]:
@@ -88,7 +89,7 @@ def _describe_source(running: Session, one: Relation | RejectedStatement) -> lis
     if isinstance(one, RejectedStatement):
         label = one.name or f"statement {one.number}"
         return [_SourceLine(label, one.connector, Finding("declare", False, one.why))]
-    tried = try_source(running.store, one, lambda: running.computing)
+    tried = try_source(running.store, one, running.on_demand)
     return [_SourceLine(one.name, get_connector_name(one), each) for each in tried]
 
 

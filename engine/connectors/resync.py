@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pyspark.sql import SparkSession
-
 from engine.connectors.contract.connector import get_connector_name
 from engine.connectors.registry import CONNECTORS
 from engine.errors import SqlError
-from engine.hummock import Hummock
 from engine.hummock.monitoring.driver_traffic import track_traffic
-from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.runtime.relations import locate_name, resolve_relation
+from engine.runtime.statement_context import StatementContext
 from engine.sql.statements.statement_types import Alter
 
 
-def resync(store: Hummock, stored: StoredCatalog, statement: Alter, spark: Callable[[], SparkSession]) -> str:
+def resync(statement: Alter, context: StatementContext) -> str:
     """Write the difference between a table and its source; returns the notice of what was not taken, else "".
 
     Raises SqlError with the place for a table whose source does not tell all its rows again.
     """
+    store, stored = context.store, context.stored
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
     relation = resolve_relation(stored, "table", statement.name, statement.sql)
@@ -34,5 +30,5 @@ def resync(store: Hummock, stored: StoredCatalog, statement: Alter, spark: Calla
         hint = f"RESYNC is for tables WITH ({' or '.join(following)})"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     with track_traffic(store.counters, f"source {relation.name}"):
-        report = connector.open_source(store, relation).resync(spark)
+        report = connector.open_source(store, relation).resync(context.spark)
     return "; ".join((f"{report.rows} rows were written", *report.warnings))

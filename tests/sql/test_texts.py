@@ -51,8 +51,8 @@ EXPECTED = {
     "sql/statements/risingwave_text.py": STATEMENTS,
     "runtime/statements/session/prepared_statements.py": STATEMENTS,
     "runtime/statements/alter/rename.py": "writes another name of a relation into a statement",
-    "sql/batch/ad_hoc.py": "parses the statement of a plain view",
-    "sql/bind/from_clause/from_items.py": "parses the statement of a plain view",
+    "sql/batch/ad_hoc.py": "makes names of temporary views from those of relations",
+    "sql/statements/view_query.py": "parses the statement of a plain view",
     "runtime/reads/datasource.py": "parses the query that a reader asks for",
     "sql/parsing/output_names.py": "asks sqlglot for the name under which it prints a parsed function",
     "sql/statements/relation_renaming.py": "writes other names of relations into a statement that is parsed",
@@ -105,7 +105,6 @@ EXPECTED = {
     "runtime/statements/statement_errors.py": PLACES,
     "runtime/writes/driver_rows.py": "knows an error of Spark by its text",
     "runtime/statements/session/statement_parser.py": STATEMENTS,
-    "runtime/statements/show/show.py": "parses the statement of a plain view to describe it",
 }
 
 

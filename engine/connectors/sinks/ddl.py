@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from engine.connectors.delta.sink.checks import OpenSpark
 from engine.connectors.sinks.catalog_options import resolve_options
 from engine.connectors.sinks.option_parsing import build_option_error
 from engine.connectors.sinks.options import EPOCH, OPERATION, SinkOptions
@@ -38,7 +37,7 @@ from engine.meta.status.sinks import (
     read_sink_state,
     release_holds,
 )
-from engine.runtime.spark.session import connect
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.schema import check_schema
 from engine.runtime.statements.drop import drop_own_view
 from engine.sql.catalog import ROW_ID, Catalog, Relation, RelationColumn
@@ -50,18 +49,15 @@ from engine.sql.statements.statement_types import CreateMaterializedView
 from engine.sql.typing.conversions import ConversionVerdict, classify_conversion
 from engine.sql.typing.types import to_arrow
 
+MakeView = Callable[[CreateMaterializedView, StatementContext], None]
 
-def create_sink(
-    store: Hummock,
-    statement: CreateSink,
-    dialect: Dialect,
-    make_view: Callable[[CreateMaterializedView], None] | None = None,
-    spark: OpenSpark = connect,
-) -> bool:
+
+def create_sink(statement: CreateSink, context: StatementContext, make_view: MakeView) -> bool:
     """Create a sink; it holds the log of its view from now on. Returns False if it exists and IF NOT EXISTS is said.
 
-    One AS SELECT has a view of its own, made by `make_view`, which goes with it. `spark` is asked about Delta tables.
+    One AS SELECT has a view of its own, made by `make_view`, which goes with it.
     """
+    store = context.store
     stored = load_catalog(store.refresh())
     if statement.name in stored.catalog.relations:
         if statement.if_not_exists:
@@ -73,14 +69,13 @@ def create_sink(
         )
     check_schema(stored.catalog, statement.name, statement.sql)
     if statement.query is None:
-        _create(store, statement, dialect, spark)
+        _create(statement, context)
         return True
     resolve_options(statement, append_only=True)  # before there is a view whose rows tell what else cannot be
     drop_own_view(store, statement.name)  # of a statement that was broken off
-    assert make_view is not None, "only a session can make views"
-    make_view(build_own_view(statement, {}))
+    make_view(build_own_view(statement, {}), context)
     try:
-        _create(store, statement, dialect, spark)
+        _create(statement, context)
     except BaseException:
         drop_own_view(store, statement.name)
         raise
@@ -94,13 +89,15 @@ def build_own_view(statement: CreateSink, options: dict[str, str]) -> CreateMate
     return CreateMaterializedView(statement.source, query, text, options, False, statement.sql)
 
 
-def _create(store: Hummock, statement: CreateSink, dialect: Dialect, spark: OpenSpark) -> None:
+def _create(statement: CreateSink, context: StatementContext) -> None:
+    store = context.store
+
     def attempt() -> None:
         version = store.refresh()
         stored = load_catalog(version)
-        relation = build_sink_relation(stored, statement, dialect)
+        relation = build_sink_relation(stored, statement, context.dialect)
         _check_exclusive(stored, statement, relation)
-        relation = find_sink_connector(relation).prepare(store.url, relation, statement, spark)
+        relation = find_sink_connector(relation).prepare(store.url, relation, statement, context.spark)
         table = find_computed_table(version, find_sink_source(relation))
         part = Commit(catalog=encode_sink_state(relation.name, SinkState()))
         if table is not None:
@@ -124,6 +121,11 @@ def _check_exclusive(stored: StoredCatalog, statement: CreateSink, relation: Rel
         raise build_option_error(
             statement, "path" if "path" in statement.options else "url", message, "name another path"
         )
+
+
+def execute_alter_sink(statement: AlterSink, context: StatementContext) -> None:
+    """Run ALTER SINK."""
+    alter_sink(context.store, statement)
 
 
 def alter_sink(store: Hummock, statement: AlterSink) -> None:

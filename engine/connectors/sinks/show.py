@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from engine.connectors.sinks.options import SinkOptions
-from engine.hummock import Version
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.sinks import compute_progress, find_sink_source, list_sinks, read_sink_state
+from engine.runtime.statement_context import StatementContext
 from engine.sql.catalog import Relation
-from engine.sql.statements.ddl.sink_statements import sink_view_name
+from engine.sql.statements.ddl.sink_statements import ShowSinks, sink_view_name
 
 
-def show_sinks(version: Version, errors: Mapping[str, str], now: float) -> pa.Table:
-    """Return what every sink reads, where to, and how far it is; `errors` are those that this process knows of."""
+def execute_show_sinks(statement: ShowSinks, context: StatementContext) -> pa.Table:
+    """Return what every sink reads, where to, and how far it is, with its error, if only this process knows of it."""
+    version, errors = context.store.refresh(), context.session.sinks.collect_errors()
+    now = context.store.clock()
     rows = []
     for relation in list_sinks(load_catalog(version)):
         at, options = compute_progress(version, relation), SinkOptions.of(relation.options)

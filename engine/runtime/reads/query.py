@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import pyarrow as pa
-import sqlglot.expressions as exp
 
-from engine.hummock import Hummock
+from engine.hummock.monitoring.driver_traffic import track_rows, track_traffic
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.epochs.query_policy import choose_epochs
 from engine.meta.epochs.ttl_reads import hide_expired_rows
@@ -29,64 +26,58 @@ from engine.runtime.reads.system_read import (
 )
 from engine.runtime.reads.time_travel import locate_moment_errors
 from engine.runtime.rows import list_visible_columns
+from engine.runtime.statement_context import StatementContext
 from engine.sql.batch.ad_hoc import build_spark_query, query_tables
-from engine.sql.dialect import Dialect
+from engine.sql.statements.statement_types import Select
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["answer_query", "list_visible_columns", "run_spark_query"]
+__all__ = ["execute_select", "list_visible_columns"]
 
 
-@dataclass(frozen=True)
-class QueryRequest:
-    """A query as it was asked: parsed from `sql`, and by which policy the epochs are chosen at which its tables are read."""
-
-    query: exp.Query
-    sql: str
-    dialect: Dialect
-    policy: str = "consistent"
-
-
-def answer_query(
-    store: Hummock, stored: StoredCatalog, spark: Callable[[], SparkSession], request: QueryRequest
-) -> pa.Table:
+def execute_select(statement: Select, context: StatementContext) -> pa.Table:
     """Answer a query; the policy says at which epoch each of its tables is read, unless FOR SYSTEM_TIME AS OF does."""
-    pause = parse_pause(request.query) if request.dialect != "spark" else None
+    stored = context.stored
+    with track_traffic(context.store.counters, "query"):
+        return track_rows(_answer_query(statement, stored, context))
+
+
+def _answer_query(statement: Select, stored: StoredCatalog, context: StatementContext) -> pa.Table:
+    store, dialect = context.store, context.dialect
+    pause = parse_pause(statement.query) if dialect != "spark" else None
     if pause is not None:
         store.clock.sleep(pause)
         return build_pause_result()
-    query, system = resolve_system_tables(
-        inline_client_functions(request.query, request.dialect), stored.catalog
-    )
-    request = replace(request, query=query)
+    query, system = resolve_system_tables(inline_client_functions(statement.query, dialect), stored.catalog)
+    statement = replace(statement, query=query)
     if system:
-        return run_spark_query(store, stored, spark, request, system)
-    answer = answer_from_store(store, stored, query, request.sql, request.dialect, request.policy)
+        return _run_by_spark(statement, stored, context, system)
+    policy = _choose_policy(context)
+    answer = answer_from_store(store, stored, query, statement.sql, dialect, policy)
     if answer is not None:
         return answer
-    with locate_moment_errors(request.sql):
-        return run_spark_query(store, stored, spark, request)
+    with locate_moment_errors(statement.sql):
+        return _run_by_spark(statement, stored, context)
 
 
-def run_spark_query(
-    store: Hummock,
-    stored: StoredCatalog,
-    spark: Callable[[], SparkSession],
-    request: QueryRequest,
-    system: tuple[str, ...] = (),
+def _choose_policy(context: StatementContext) -> str:
+    return context.policy or context.settings["query_policy"]
+
+
+def _run_by_spark(
+    statement: Select, stored: StoredCatalog, context: StatementContext, system: tuple[str, ...] = ()
 ) -> pa.Table:
     """Return the rows of a query, computed by Spark; `system` are tables of the system that it reads."""
+    store, dialect = context.store, context.dialect
     version = store.version
-    system_rows = {name: build_system_rows(stored.catalog, name, request.dialect) for name in system}
+    system_rows = {name: build_system_rows(stored.catalog, name, dialect) for name in system}
     stored = add_system_tables(stored, system) if system else stored
-    query_tables(request.query, stored.catalog, request.sql)
+    query_tables(statement.query, stored.catalog, statement.sql)
     spark_query = build_spark_query(
-        request.query, stored.catalog, request.dialect, make_view_prefix(), request.sql
+        statement.query, stored.catalog, dialect, make_view_prefix(), statement.sql
     )
     tables = tuple(r.table for r in spark_query.readings if r.moment is None and r.table not in system_rows)
     version = hide_expired_rows(version, tables, store.clock())
-    at = TablesAtEpochs(store, version, stored, choose_epochs(version, stored, tables, request.policy))
-    session = spark()
+    epochs = choose_epochs(version, stored, tables, _choose_policy(context))
+    at = TablesAtEpochs(store, version, stored, epochs)
+    session = context.spark()
     with register_temporary_views(session, at, spark_query, replacements=system_rows):
-        return run_spark_sql(session, spark_query.text, request.sql)
+        return run_spark_sql(session, spark_query.text, statement.sql)

@@ -33,12 +33,18 @@ from engine.meta.status.sinks import (
     release_holds,
 )
 from engine.runtime.relations import list_readers, locate_name, resolve_relation
+from engine.runtime.statement_context import StatementContext
 from engine.sql.catalog import COMPANIONS, Relation, sequences_name, watermark_name
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.statements.ddl.sink_statements import sink_view_name
 from engine.sql.statements.options.delta_options import COPY_OPTIONS
 from engine.sql.statements.options.option_text import strip_options
 from engine.sql.statements.statement_types import DeleteFrom, Drop, Several, Statement
+
+
+def execute_drop(statement: Drop, context: StatementContext) -> None:
+    """Run DROP."""
+    drop_relation(context.store, statement)
 
 
 def drop_relation(store: Hummock, statement: Drop) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 import sqlglot.expressions as exp
@@ -22,6 +22,7 @@ from engine.runtime.rows import (
     to_stored_names,
     to_visible_names,
 )
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.writes.conflicts import (
     Inserted,
     delete_by_key,
@@ -44,7 +45,6 @@ from engine.runtime.writes.dml_queries import (
 )
 from engine.runtime.writes.dml_run import (
     TWO_NEW_ROWS,
-    Spark,
     StatementRead,
     StatementRun,
     complete_stored_rows,
@@ -55,13 +55,11 @@ from engine.runtime.writes.row_versions import fold_versions, retain_newer
 from engine.runtime.writes.spill import SpilledRows
 from engine.runtime.writes.watermarks import format_late_notice
 from engine.sql.catalog import ROW_ID, Relation
-from engine.sql.dialect import Dialect
 from engine.sql.schemas import strip_schema
 from engine.sql.statements.dml.literal_rows import check_known_columns, split_default_rows
 from engine.sql.statements.statement_types import DeleteFrom, Insert, Update
 
 Mode = Literal["insert", "upsert", "delete"]
-Notice = Callable[[str], None]
 
 
 def resolve_writable(stored: StoredCatalog, name: str, verb: str, sql: str = "") -> Relation:
@@ -81,14 +79,13 @@ def resolve_writable(stored: StoredCatalog, name: str, verb: str, sql: str = "")
     return relation
 
 
-def write_rows(
-    store: Hummock, stored: StoredCatalog, spark: Spark, name: str, rows: pa.Table, mode: Mode
-) -> tuple[int, str]:
+def write_rows(name: str, rows: pa.Table, mode: Mode, context: StatementContext) -> tuple[int, str]:
     """Write rows to a source table and return the epoch of their commit, and a notice if rows were late, else "".
 
     "insert": a known key is an error, or what the table's ON CONFLICT says; "upsert": the newest row of a key wins;
     "delete": the key columns suffice. Columns that are left out get their DEFAULT.
     """
+    store, stored = context.store, context.stored
     if mode not in ("insert", "upsert", "delete"):
         raise InvalidRow(f'mode "{mode}" is unknown: use "insert", "upsert" or "delete"')
     relation = resolve_writable(stored, name, f"{mode} rows of")
@@ -103,7 +100,7 @@ def write_rows(
         key = [c.name for c in relation.columns if c.storage_name in relation.unique_key]
         keys = to_stored_names(relation, convert_rows(relation, rows, key))
         return delete_by_key(store, relation, keys), ""
-    typed = complete_stored_rows(relation, rows, spark)
+    typed = complete_stored_rows(relation, rows, context.spark)
     if mode == "upsert" and relation.watermark is not None:
         done = insert_rows(store, relation, typed, "overwrite")
         return done.epoch, format_late_notice(relation, done.late)
@@ -120,34 +117,40 @@ def insert_by_policy(store: Hummock, relation: Relation, rows: pa.Table) -> Inse
     return write_resolved(store, relation, fold_versions(relation, rows), partial(retain_newer, relation))
 
 
-def run_write(
-    store: Hummock,
-    stored: StoredCatalog,
-    spark: Spark,
-    statement: Insert | Update | DeleteFrom,
-    dialect: Dialect,
-    notice: Notice,
-) -> pa.Table | None:
-    """Run a statement that writes; returns what RETURNING asks for, and tells `notice` of rows that were late."""
-    with track_traffic(store.counters, f"statement {statement.table}"):
-        match statement:
-            case Insert():
-                return run_insert(store, stored, spark, statement, dialect, notice)
-            case Update():
-                return run_update(store, stored, spark, statement, dialect, notice)
-            case DeleteFrom():
-                return run_delete(store, stored, spark, statement, dialect)
+Write = TypeVar("Write", Insert, Update, DeleteFrom)
 
 
-def run_insert(
-    store: Hummock,
-    stored: StoredCatalog,
-    spark: Spark,
-    statement: Insert,
-    dialect: Dialect,
-    notice: Notice,
+def execute_insert(statement: Insert, context: StatementContext) -> pa.Table | None:
+    """Run INSERT; returns what RETURNING asks for, and gives a notice of rows that were late."""
+    return _execute(_insert, statement, context)
+
+
+def execute_update(statement: Update, context: StatementContext) -> pa.Table | None:
+    """Run UPDATE; returns what RETURNING asks for, and gives a notice of rows that were late."""
+    return _execute(_update, statement, context)
+
+
+def execute_delete(statement: DeleteFrom, context: StatementContext) -> pa.Table | None:
+    """Run DELETE or TRUNCATE; returns what RETURNING asks for."""
+    return _execute(_delete, statement, context)
+
+
+def _execute(
+    write: Callable[[Write, StoredCatalog, StatementContext], pa.Table | None],
+    statement: Write,
+    context: StatementContext,
 ) -> pa.Table | None:
-    """Run INSERT … VALUES or INSERT … SELECT; returns what RETURNING asks for."""
+    stored = context.stored
+    with track_traffic(context.store.counters, f"statement {statement.table}"):
+        done = write(statement, stored, context)
+    if context.settings.is_on("rw_implicit_flush"):
+        context.session.reflect(statement.table)
+    return done
+
+
+def _insert(statement: Insert, stored: StoredCatalog, context: StatementContext) -> pa.Table | None:
+    """Run INSERT … VALUES or INSERT … SELECT."""
+    store, dialect = context.store, context.dialect
     relation = resolve_writable(stored, statement.table, "insert into", statement.sql)
     check_known_columns(statement, relation)
     conflict = statement.conflict
@@ -155,14 +158,14 @@ def run_insert(
         check_conflict_key(relation, conflict, statement.sql)
         if conflict.assignments:
             refuse_append_only(relation, "ON CONFLICT DO UPDATE")
-    run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
+    run = StatementRun(context, stored, relation, statement.sql)
     run.check_returning(statement.returning, statement.alias)
     parts = [run.read_given(part) for part in split_default_rows(statement, relation, dialect)]
     if isinstance(parts[0], SpilledRows):
-        notice(format_late_notice(relation, run.insert_spilled(parts[0], conflict)))
+        context.session.notice(format_late_notice(relation, run.insert_spilled(parts[0], conflict)))
         return None
     rows = pa.concat_tables(
-        [complete_stored_rows(relation, part, spark) for part in parts if isinstance(part, pa.Table)]
+        [complete_stored_rows(relation, part, context.spark) for part in parts if isinstance(part, pa.Table)]
     )
     if conflict is None:
         done = insert_by_policy(store, relation, rows)
@@ -174,18 +177,11 @@ def run_insert(
         done = write_resolved(
             store, relation, rows, lambda new, known, old: run.merge(conflict, new, known, old)
         )
-    notice(format_late_notice(relation, done.late))
+    context.session.notice(format_late_notice(relation, done.late))
     return run.return_rows(statement.returning, to_visible_names(relation, done.rows), statement.alias)
 
 
-def run_update(
-    store: Hummock,
-    stored: StoredCatalog,
-    spark: Spark,
-    statement: Update,
-    dialect: Dialect,
-    notice: Notice,
-) -> pa.Table | None:
+def _update(statement: Update, stored: StoredCatalog, context: StatementContext) -> pa.Table | None:
     """Run UPDATE: rows are read and written under the condition that the table did not change meanwhile.
 
     A row whose key changes is deleted and comes again under its new one. Raises DuplicateKey if another row has that. One that
@@ -193,7 +189,7 @@ def run_update(
     """
     relation = resolve_writable(stored, statement.table, "update", statement.sql)
     refuse_append_only(relation, "UPDATE")
-    run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
+    run = StatementRun(context, stored, relation, statement.sql)
     alias = statement.alias or strip_schema(relation.name)
     returned = _parse_returning(run, statement, alias)
     changed = resolve_assignments(relation, statement.assignments, statement.sql)
@@ -203,23 +199,23 @@ def run_update(
     if moves:
         items += build_old_key_items(relation, alias)
     query = build_selection(relation, alias, [*items, *returned.more], statement.sources, statement.where)
-    constants = None if statement.sources else find_constants(relation, changed, dialect)
+    constants = None if statement.sources else find_constants(relation, changed, context.dialect)
     plain = [item for item in items if item.alias_or_name not in changed]
     local = None if constants is None else build_selection(relation, alias, plain, (), statement.where)
 
     def put(rows: pa.Table, table: TableVersion) -> tuple[tuple[Operation, ...], pa.Table]:
         run.check_foreign_returning(returned, rows, alias)
         if moves:
-            steps, moved = move_rows(store, relation, table, rows.drop_columns(returned.names), spark)
+            steps, moved = move_rows(run, table, rows.drop_columns(returned.names))
             return steps, _append_columns(moved, rows, returned)
-        whole = complete_stored_rows(relation, rows.drop_columns(returned.names), spark)
+        whole = complete_stored_rows(relation, rows.drop_columns(returned.names), context.spark)
         if statement.sources and retain_last_by_key(whole, relation.primary_key).num_rows != whole.num_rows:
             raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
         return (Put(whole),), _append_columns(whole, rows, returned)
 
     values = build_selection(relation, alias, value_items(untold), statement.sources, statement.where)
     reading = StatementRead(query, None if moves else "once", local, constants or {}, untold, values)
-    result = run.read_and_write(reading, put, statement, notice)
+    result = run.read_and_write(reading, put, statement)
     if result is None:
         return None
     return run.return_beside(returned, result, alias)
@@ -241,16 +237,14 @@ def _append_columns(rows: pa.Table, read: pa.Table, returned: Returning) -> pa.T
     return rows
 
 
-def run_delete(
-    store: Hummock, stored: StoredCatalog, spark: Spark, statement: DeleteFrom, dialect: Dialect
-) -> pa.Table | None:
+def _delete(statement: DeleteFrom, stored: StoredCatalog, context: StatementContext) -> pa.Table | None:
     """Run DELETE or TRUNCATE under the condition that the table did not change meanwhile."""
     truncates = statement.truncates
     relation = resolve_writable(
         stored, statement.table, "truncate" if truncates else "delete from", statement.sql
     )
     refuse_append_only(relation, "TRUNCATE" if truncates else "DELETE")
-    run = StatementRun(store, stored, spark, relation, dialect, statement.sql)
+    run = StatementRun(context, stored, relation, statement.sql)
     alias = statement.alias or strip_schema(relation.name)
     returned = _parse_returning(run, statement, alias)
     names = [

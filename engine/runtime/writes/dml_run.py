@@ -37,6 +37,7 @@ from engine.runtime.rows import (
     to_stored_names,
     to_visible_names,
 )
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.writes.conflicts import MOVED, ingest_steps
 from engine.runtime.writes.dml_queries import (
     build_merge_query,
@@ -108,12 +109,25 @@ class StatementRead:
 class StatementRun:
     """One statement that writes to `relation`: few rows go through this process, many through Spark's tasks."""
 
-    store: Hummock
+    context: StatementContext
     stored: StoredCatalog
-    spark: Spark
     relation: Relation
-    dialect: Dialect
     sql: str
+
+    @property
+    def store(self) -> Hummock:
+        """The store that it writes to."""
+        return self.context.store
+
+    @property
+    def spark(self) -> Spark:
+        """What opens the Spark session, which a small statement does not need."""
+        return self.context.spark
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL it is."""
+        return self.context.dialect
 
     def read_given(self, statement: Insert) -> pa.Table | SpilledRows:
         """Return the rows of an INSERT under the names of its columns, in their types."""
@@ -200,11 +214,10 @@ class StatementRun:
         reading: StatementRead,
         operation: Callable[[pa.Table, TableVersion], tuple[Sequence[Operation], pa.Table]],
         statement: Update | DeleteFrom,
-        notice: Callable[[str], None] | None = None,
     ) -> pa.Table | None:
         """Commit what `operation` makes of a query's rows, as if no one wrote to the table meanwhile; returns the rows.
 
-        Many rows are written by Spark's tasks, and None is returned. `notice` is told of new rows that are late.
+        Many rows are written by Spark's tasks, and None is returned. The session is told of new rows that are late.
         """
         name = self.relation.name
         query_tables(reading.query, self.stored.catalog, self.sql)
@@ -220,8 +233,7 @@ class StatementRun:
             steps, rows = operation(rows, table)
             if rows.num_rows:
                 late = ingest_steps(self.store, self.relation, version, steps)
-                if notice is not None:
-                    notice(format_late_notice(self.relation, late))
+                self.context.session.notice(format_late_notice(self.relation, late))
             return rows
 
         return commit_with_retry(self.store, attempt, WRITE)

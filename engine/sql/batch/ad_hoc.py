@@ -36,8 +36,7 @@ from engine.sql.plan import list_scans
 from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.queries.rewrite_distinct_on import rewrite_distinct_on
 from engine.sql.rewrites.rules import apply_parsed_rules
-from engine.sql.statements.reader import parse_statement
-from engine.sql.statements.statement_types import CreateView
+from engine.sql.statements.view_query import parse_view_query
 from engine.sql.typing.query_types import QueryTypes
 
 _WITH_ROWS = ("table", "source", "view", "materialized view", "check")
@@ -76,7 +75,7 @@ def query_tables(query: exp.Query | exp.Values, catalog: Catalog, sql: str = "")
         relation = _find_relation(table, catalog, sql)
         inner: tuple[str, ...] = (relation.options["on"] if is_named_index(relation) else relation.name,)
         if relation.kind == "view":
-            inner = query_tables(_parse_view_query(relation), catalog)
+            inner = query_tables(parse_view_query(relation), catalog)
         found.update(dict.fromkeys(inner))
 
     _walk_tables(query, frozenset(), visit)
@@ -108,7 +107,7 @@ def _has_planned_frames(query: exp.Expr, catalog: Catalog) -> bool:
             views.append(relation)
 
     _walk_tables(query, frozenset(), visit)
-    return any(_has_planned_frames(_parse_view_query(view), catalog) for view in views)
+    return any(_has_planned_frames(parse_view_query(view), catalog) for view in views)
 
 
 def to_spark(query: exp.Query, catalog: Catalog, dialect: Dialect = "spark") -> str:
@@ -160,7 +159,7 @@ class _SparkQueryWriter:
             for name in tree.find_all(exp.Identifier):
                 if not name.args.get("quoted"):
                     name.set("this", name.name.lower())
-            types = QueryTypes(tree, self.catalog, _parse_view_query)
+            types = QueryTypes(tree, self.catalog, parse_view_query)
             tree = add_empty_group_rows(
                 translate_rows(translate_expression(tree, types.infer_type, dialect)), types
             )
@@ -240,7 +239,7 @@ class _SparkQueryWriter:
         return exp.Subquery(this=inner, alias=alias, **clauses)
 
     def _expand_view(self, relation: Relation, moment: Moment | None) -> exp.Expr:
-        return self.write(_parse_view_query(relation), relation.dialect, False, moment)
+        return self.write(parse_view_query(relation), relation.dialect, False, moment)
 
     def _expand_index(self, relation: Relation, moment: Moment | None) -> exp.Expr:
         names = [column.name for column in self.catalog.list_index_columns(relation)]
@@ -325,9 +324,3 @@ def _find_relation(table: exp.Table, catalog: Catalog, sql: str) -> Relation:
     )
     line, column = locate(table, sql) if sql else (0, 0)
     raise SqlError(message, sql=sql, line=line, column=column, hint=catalog.suggest_names(name))
-
-
-def _parse_view_query(relation: Relation) -> exp.Query:
-    statement = parse_statement(relation.sql, relation.dialect)
-    assert isinstance(statement, CreateView)
-    return statement.query

@@ -10,22 +10,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as hs
-from pyspark.sql import SparkSession
 
 from engine.connectors.sinks.contract import DeliveryResult
-from engine.connectors.sinks.ddl import create_sink
 from engine.connectors.sinks.driver import SinkDriver
+from engine.connectors.statements.create_view import execute_create_sink
 from engine.errors import Conflict
 from engine.hummock import Hummock, TableVersion
 from engine.log_store.changes import Changes
 from engine.log_store.sink import LogRange, SinkLogStore
-from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.sinks import NEWEST_START
 from engine.runtime.statements.create import relations
-from engine.runtime.writes import dml
+from engine.runtime.writes.dml import write_rows
 from engine.session import Session
 from engine.sql.statements.reader import CreateSink, CreateTable, parse_statement
 from tests.connectors.sinks.conftest import Clock, Target, applied, delete, put
+from tests.contexts import build_context
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
 FILE_SINK = "CREATE SINK s FROM t WITH (connector = 'file', url = 's3://sinks/out', format = 'jsonl')"
@@ -264,10 +263,6 @@ def test_a_file_of_somebody_else_under_the_same_name_is_not_taken_for_ones_own(
     assert "is there with other rows" in (report.error or "") and target.objects[path] != b"theirs"
 
 
-def no_spark() -> SparkSession:
-    raise AssertionError("nothing here needs Spark")
-
-
 class World:
     """A store, a target, and a sink that is delivered by processes that die; the model is what was written."""
 
@@ -287,21 +282,20 @@ class World:
     def run_sql(self, store: Hummock, text: str) -> None:
         statement = parse_statement(text, "spark")
         if isinstance(statement, CreateSink):
-            create_sink(store, statement, "spark")
+            execute_create_sink(statement, build_context(store))
         else:
             assert isinstance(statement, CreateTable)
-            relations.create_table(store, no_spark, statement, "spark")
+            relations.create_table(statement, build_context(store))
 
     def write(self, rows: dict[int, str | None]) -> None:
         new = {key: value for key, value in rows.items() if value is not None}
         gone = [key for key, value in rows.items() if value is None]
-        stored = load_catalog(self.writer.refresh())
         if new:
             table = pa.table({"id": pa.array(list(new), pa.int64()), "v": list(new.values())})
-            dml.write_rows(self.writer, stored, no_spark, "t", table, "upsert")
+            write_rows("t", table, "upsert", build_context(self.writer))
         if gone:
             keys = pa.table({"id": pa.array(gone, pa.int64())})
-            dml.write_rows(self.writer, stored, no_spark, "t", keys, "delete")
+            write_rows("t", keys, "delete", build_context(self.writer))
         self.rows = {k: v for k, v in {**self.rows, **rows}.items() if v is not None}
 
     def deliver(self, at: int | None, after: bool, target_at: int | None) -> None:

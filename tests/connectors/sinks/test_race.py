@@ -12,18 +12,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.ddl import alter_sink
 from engine.connectors.sinks.driver import SinkDriver
+from engine.connectors.statements.create_view import execute_create_sink
 from engine.errors import Conflict, SqlError
 from engine.hummock import Hummock
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.sinks import list_sinks, read_sink_state
 from engine.runtime.statements.create import relations
 from engine.runtime.statements.drop import drop_relation
-from engine.runtime.writes import dml
+from engine.runtime.writes.dml import write_rows
 from engine.sql.statements import reader as st
 from tests.connectors.sinks.conftest import Target
-from tests.connectors.sinks.test_delivery import no_spark
+from tests.contexts import build_context
 from tests.crash.delivered import replayed
 from tests.log_store.faults import MemoryObjectStore
 
@@ -42,10 +43,8 @@ class Race:
         self.writing = threading.Event()
         store = self.open()
         relations.create_table(
-            store,
-            no_spark,
             st.parse_statement("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)", "spark"),
-            "spark",
+            build_context(store),
         )  # type: ignore[arg-type]
         self.store = store
 
@@ -72,14 +71,13 @@ class Race:
     def write(self, chance: random.Random, store: Hummock) -> None:
         try:
             for n in range(STEPS):
-                stored = load_catalog(store.refresh())
                 ids = chance.sample(range(20), chance.choice((1, 3, 8)))
                 keys = pa.array(ids, pa.int64())
                 if chance.random() < 0.3:
-                    dml.write_rows(store, stored, no_spark, "t", pa.table({"id": keys}), "delete")
+                    write_rows("t", pa.table({"id": keys}), "delete", build_context(store))
                 else:
                     rows = pa.table({"id": keys, "v": [f"{n}"] * len(ids)})
-                    dml.write_rows(store, stored, no_spark, "t", rows, "upsert")
+                    write_rows("t", rows, "upsert", build_context(store))
         finally:
             self.writing.set()
 
@@ -109,7 +107,7 @@ class Race:
                         f"CREATE SINK IF NOT EXISTS {name} FROM t WITH (connector = 'file', url = 's3://sinks/{name}', "
                         f"format = 'jsonl', vnode_groups = {chance.choice((1, 2))})"
                     )
-                    create_sink(store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
+                    execute_create_sink(st.parse_statement(text, "spark"), build_context(store))  # type: ignore[arg-type]
                 else:
                     alter_sink(store, st.parse_statement(f"ALTER SINK {name} {word}", "spark"))  # type: ignore[arg-type]
             except (Conflict, SqlError) as error:

@@ -10,14 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.ddl import alter_sink
 from engine.connectors.sinks.driver import SinkDriver
+from engine.connectors.statements.create_view import execute_create_sink
 from engine.hummock import Commit, Hummock, Version
 from engine.runtime.statements.drop import drop_relation
 from engine.session import Session
 from engine.sql.statements import reader as st
 from tests.connectors.sinks.conftest import Target, applied, delete, put
 from tests.connectors.sinks.test_delivery import FILE_SINK, create
+from tests.contexts import build_context
 from tests.crash.delivered import replayed
 
 
@@ -30,7 +32,7 @@ class Outside:
     def sql(self, text: str) -> None:
         match statement := st.parse_statement(text, "spark"):
             case st.CreateSink():
-                create_sink(self.store, statement, "spark")
+                execute_create_sink(statement, build_context(self.store))
             case st.AlterSink():
                 alter_sink(self.store, statement)
             case st.Drop():
@@ -395,7 +397,7 @@ def test_a_sink_begins_after_one_of_its_name_that_came_and_went_meanwhile(
         if store is db.store and "relation/s" in made.catalog and not passed:
             passed.append("one of the same name")
             put(db, {3: "x"})
-            create_sink(other, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
+            execute_create_sink(st.parse_statement(text, "spark"), build_context(other))  # type: ignore[arg-type]
             driver = SinkDriver(other, open_target=lambda url: target, wait_seconds=60)
             assert driver.run()[0].rows == 3
             driver.close()
@@ -405,7 +407,7 @@ def test_a_sink_begins_after_one_of_its_name_that_came_and_went_meanwhile(
         return commit(store, made)
 
     monkeypatch.setattr(Hummock, "commit", later)
-    create_sink(db.store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
+    execute_create_sink(st.parse_statement(text, "spark"), build_context(db.store))  # type: ignore[arg-type]
     assert passed
     put(db, {1: "c"})
     driver = SinkDriver(db.store, open_target=lambda url: target, wait_seconds=60)

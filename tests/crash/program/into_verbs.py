@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.connectors.sinks.ddl import create_sink
+from engine.connectors.statements.create_view import execute_create_sink
 from engine.hummock import TableVersion, Version
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.domains.creation import find_computed_table
@@ -18,12 +18,12 @@ from engine.meta.status.sinks import find_sink_source, list_consumers, list_sink
 from engine.runtime.statements.create import relations
 from engine.sql.catalog import LATE, WATERMARK, Relation, watermark_name
 from engine.sql.statements import reader as st
+from tests.contexts import build_context
 from tests.crash.broken import Broken
 from tests.crash.delivered import rows_alone
 from tests.crash.edges import bag
 from tests.crash.program.event_verbs import EVENTS
 from tests.crash.program.sink_verbs import SinkVerbs
-from tests.crash.program.view_verbs import _no_spark
 from tests.crash.tables import TABLES
 
 Kind = Literal["newest", "first", "marked", "ttl"]
@@ -132,12 +132,12 @@ class IntoVerbs(SinkVerbs):
         self._make_table(f"CREATE TABLE {target} {columns}")
         self.fed[name] = Fed(kind, target)
         text = f"CREATE SINK {name} INTO {target} FROM {source} WITH ({options}, retention = '1000 days')"
-        create_sink(self.store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
+        execute_create_sink(st.parse_statement(text, "spark"), build_context(self.store))  # type: ignore[arg-type]
         if kind == "ttl" and self.random.random() < 0.6:
             self._new_outlet(target)
 
     def _make_table(self, text: str) -> None:
-        relations.create_table(self.store, _no_spark, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
+        relations.create_table(st.parse_statement(text, "spark"), build_context(self.store))  # type: ignore[arg-type]
 
     def _new_outlet(self, source: str) -> None:
         """Send a table whose rows leave to files."""
@@ -147,7 +147,7 @@ class IntoVerbs(SinkVerbs):
             f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = 'file:///{name}', format = 'jsonl', "
             "type = 'append-only', retention = '1000 days')"
         )
-        create_sink(self.store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
+        execute_create_sink(st.parse_statement(text, "spark"), build_context(self.store))  # type: ignore[arg-type]
 
     def _is_left_alone(self, sink: str) -> bool:
         return sink in self.outlets

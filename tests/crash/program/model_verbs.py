@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.ddl import alter_sink
+from engine.connectors.statements.create_view import execute_create_sink
 from engine.errors import SqlError
 from engine.hummock import Version
 from engine.hummock.staged_store import StagedStore
@@ -16,6 +17,7 @@ from engine.runtime.statements.create.replace_view import keep_rows
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.catalog import Catalog
 from engine.sql.statements import reader as st
+from tests.contexts import build_context
 from tests.crash.broken import Broken
 from tests.crash.program.event_verbs import CLOSED
 from tests.crash.program.view_verbs import CUT, OTHERS, ViewVerbs, commit_view, planned
@@ -114,7 +116,7 @@ class ModelVerbs(ViewVerbs):
         assert self._changing is not None
         relation = stored.catalog.get(name)
         if relation.kind == SINK:
-            create_sink(staged, st.parse_statement(relation.sql, "spark"), "spark")  # type: ignore[arg-type]
+            execute_create_sink(st.parse_statement(relation.sql, "spark"), build_context(staged))  # type: ignore[arg-type]
             if read_sink_state(before, name).paused:
                 alter_sink(staged, st.parse_statement(f"ALTER SINK {name} PAUSE", "spark"))  # type: ignore[arg-type]
         elif relation.kind == "materialized view":

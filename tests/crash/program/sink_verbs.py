@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.ddl import alter_sink
 from engine.connectors.sinks.delivery import Delivery
+from engine.connectors.statements.create_view import execute_create_sink
 from engine.hummock import Hummock
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.sinks import find_sink_source, list_sinks, read_sink_state
@@ -15,6 +16,7 @@ from engine.sql.catalog import Relation
 from engine.sql.statements import reader as st
 from engine.testing.faulty import FaultyObjectStore
 from engine.testing.memory import MemoryObjectStore
+from tests.contexts import build_context
 from tests.crash.broken import Broken
 from tests.crash.delivered import replayed
 from tests.crash.program.event_verbs import EVENTS
@@ -63,7 +65,7 @@ class SinkVerbs(World):
             f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = 'file:///{name}', format = 'jsonl', "
             f"type = 'upsert', vnode_groups = {groups}, retention = '1000 days')"
         )
-        create_sink(self.store, st.parse_statement(text, "spark"), "spark")  # type: ignore[arg-type]
+        execute_create_sink(st.parse_statement(text, "spark"), build_context(self.store))  # type: ignore[arg-type]
 
     def _key_is_shown(self, name: str) -> bool:
         """Tell whether the rows of a table or view can be told apart by what is shown of them."""

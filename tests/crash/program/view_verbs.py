@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from engine.errors import SqlError
 from engine.hummock import Commit, Hummock
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, load_catalog
@@ -22,6 +20,7 @@ from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.watermarks.state_expiry import add_expiry
 from engine.sql.statements import reader as st
+from tests.contexts import build_context
 from tests.crash.program.event_verbs import CLOSED
 from tests.crash.program.table_verbs import POISONOUS, TableVerbs
 from tests.crash.program.world import RETENTION, START
@@ -208,7 +207,7 @@ class ViewVerbs(TableVerbs):
 
     def _alter(self, name: str, word: str) -> None:
         run_alter(
-            self.store, _no_spark, st.parse_statement(f"ALTER MATERIALIZED VIEW {name} {word}", "spark")
+            st.parse_statement(f"ALTER MATERIALIZED VIEW {name} {word}", "spark"), build_context(self.store)
         )  # type: ignore[arg-type]
 
     def _neglect(self) -> None:
@@ -280,7 +279,3 @@ def planned(
 def _with_upstreams(stored: StoredCatalog, table: str) -> tuple[str, ...]:
     upstreams = (found for name in stored.inputs[table] for found in _with_upstreams(stored, name))
     return tuple(dict.fromkeys((*upstreams, table)))
-
-
-def _no_spark() -> SparkSession:
-    raise AssertionError("nothing here needs Spark")

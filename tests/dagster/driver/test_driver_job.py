@@ -34,7 +34,7 @@ from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
 from dagster_tideline.runs.epoch_events import Event
 from dagster_tideline.runs.event_throttle import EventThrottle
 from dagster_tideline.runs.liveness import ACTIVE
-from engine.dispatch import alter_view
+from engine.changes import alter_view
 from engine.errors import EpochFailed, SqlError, StorageError, StorageFull, Unavailable
 from tests.dagster.conftest import LARGE, Project
 

@@ -8,6 +8,7 @@ from engine.hummock import TableOptions
 from engine.runtime.statements.alter.alter import run_alter
 from engine.sql.catalog import watermark_name
 from engine.sql.statements import reader as st
+from tests.contexts import build_context
 from tests.crash.program.event_verbs import EVENTS
 from tests.crash.program.steps import Program
 from tests.crash.tables import TABLES
@@ -32,7 +33,7 @@ def test_retention_and_parallelism_become_options_of_the_tables(tmp_path: Path) 
     assert {name: o.retention_seconds for name, o in found.items() if o.retention_seconds} == {"v": 172_800.0}
     for change in ("SET retention = '1 hour'", "SET PARALLELISM = 400"):
         statement = st.parse_statement(f"ALTER MATERIALIZED VIEW v {change}", "spark")
-        run_alter(program.store, lambda: None, statement)  # type: ignore[arg-type,return-value]
+        run_alter(statement, build_context(program.store))  # type: ignore[arg-type]
     assert options()["v"].retention_seconds == 3600.0 and options()["v"].vnode_groups == 3
     program.flusher.run()
     assert all(o.vnode_groups == 256 for o in options().values())

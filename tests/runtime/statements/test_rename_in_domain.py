@@ -12,7 +12,7 @@ from engine.hummock import Put
 from engine.meta.domains.creation import find_computed_table
 from engine.runtime.statements.alter.alter import run_alter
 from engine.sql.statements import reader as st
-from tests.crash.program.view_verbs import _no_spark
+from tests.contexts import build_context
 from tests.crash.views_in_memory import ViewsInMemory
 
 
@@ -30,7 +30,7 @@ def views(tmp_path: Path) -> ViewsInMemory:
 
 def rename(views: ViewsInMemory) -> None:
     run_alter(
-        views.store, _no_spark, st.parse_statement("ALTER MATERIALIZED VIEW v RENAME TO other", "spark")
+        st.parse_statement("ALTER MATERIALIZED VIEW v RENAME TO other", "spark"), build_context(views.store)
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from engine.connectors.delta.sink.checks import OpenSpark, prepare_delta_sink
+from engine.connectors.delta.sink.checks import prepare_delta_sink
 from engine.connectors.sinks.ddl import build_sink_relation
 from engine.errors import SqlError
-from engine.hummock import Commit, Hummock
+from engine.hummock import Commit
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
     encode_entries,
@@ -20,6 +20,7 @@ from engine.meta.catalog.stored_catalog import (
 )
 from engine.meta.status.sinks import COPY, SinkState, encode_sink_state, list_copies, list_sinks
 from engine.runtime.relations import resolve_relation
+from engine.runtime.statement_context import StatementContext
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.statement_errors import locate_character
 from engine.sql.statements.ddl.sink_statements import CreateSink
@@ -35,7 +36,7 @@ def name_delta_sink(view: str) -> str:
 
 
 def plan_delta_sink(
-    store_url: str, statement: CreateMaterializedView, dialect: Dialect, spark: OpenSpark
+    statement: CreateMaterializedView, context: StatementContext
 ) -> Callable[[StoredCatalog], Commit]:
     """Return what makes, of the catalog with a new view in it, the part of the commit that makes the view's sink as well.
 
@@ -44,16 +45,17 @@ def plan_delta_sink(
     sink_statement = _build_statement(statement.name, statement.copy, statement.places, statement.sql)
 
     def build_commit(after: StoredCatalog) -> Commit:
-        return _build_commit(store_url, after, sink_statement, dialect, spark)
+        return _build_commit(sink_statement, after, context.dialect, context)
 
     return build_commit
 
 
-def set_delta_table(store: Hummock, statement: Alter, options: Mapping[str, str], spark: OpenSpark) -> str:
+def set_delta_table(statement: Alter, options: Mapping[str, str], context: StatementContext) -> str:
     """Let a view that is there keep a Delta table, as if its statement had said so; returns the sink's name.
 
     It is "" where the view may be missing and is.
     """
+    store = context.store
     version = store.refresh()
     stored = load_catalog(version)
     if statement.if_exists and statement.name not in stored.catalog.relations:
@@ -74,7 +76,7 @@ def set_delta_table(store: Hummock, statement: Alter, options: Mapping[str, str]
     for sink in list_copies(stored, view.name):
         raise build_error(f"{view.name} keeps a Delta table already", f"DROP SINK {sink.name} first")
     sink_statement = _build_statement(view.name, copy, places, statement.sql)
-    made = _build_commit(store.url, stored, sink_statement, view.dialect, spark)
+    made = _build_commit(sink_statement, stored, view.dialect, context)
     text = view.sql
     for option, value in reversed(copy.items()):
         text = with_option(text, view.dialect, option, value)
@@ -93,7 +95,7 @@ def _build_statement(view: str, copy: Mapping[str, str], places: Mapping[str, in
 
 
 def _build_commit(
-    store_url: str, stored: StoredCatalog, statement: CreateSink, dialect: Dialect, spark: OpenSpark
+    statement: CreateSink, stored: StoredCatalog, dialect: Dialect, context: StatementContext
 ) -> Commit:
     name, view = statement.name, statement.source
     if name in stored.catalog.relations:
@@ -111,7 +113,7 @@ def _build_commit(
                 f"sink {other.name} writes {relation.options['url']}, and the table is to be the view's own"
             )
             raise SqlError(message, sql=statement.sql, line=line, column=column, hint="name another path")
-    relation = prepare_delta_sink(store_url, relation, statement, spark, alone=True)
+    relation = prepare_delta_sink(context.store.url, relation, statement, context.spark, alone=True)
     options = ", ".join(
         f"{option} = {render_literal(value, dialect)}" for option, value in statement.options.items()
     )

@@ -38,6 +38,7 @@ from engine.meta.domains.placement import RETENTION, find_misplaced_tables
 from engine.runtime.epoch.mutation_run import ASK, request_mutation
 from engine.runtime.reads.spark_read import run_spark_sql
 from engine.runtime.relations import list_readers, locate_name, resolve_relation
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.checks import change_checks
 from engine.runtime.statements.alter.column import alter_column
 from engine.runtime.statements.alter.column_users import list_column_users
@@ -74,18 +75,19 @@ Relations = dict[str, Relation | None]
 Plans = dict[str, IncrementalPlan | None]
 
 
-def run_alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> str:
+def run_alter(statement: Alter, context: StatementContext) -> str:
     """Run ALTER; returns the notice that there is to give, else "".
 
     Raises SqlError with the place, and with the names of what reads the relation where that stands in the way.
     """
     if not isinstance(statement.action, SetOptions):
-        return _run_alter(store, spark, statement)
+        return _run_alter(statement, context)
     # its domain may take a mutation, or be asked for one, at this moment
-    return commit_with_retry(store, lambda: _run_alter(store, spark, statement), ASK)
+    return commit_with_retry(context.store, partial(_run_alter, statement, context), ASK)
 
 
-def _run_alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alter) -> str:
+def _run_alter(statement: Alter, context: StatementContext) -> str:
+    store = context.store
     version = store.refresh()
     stored = load_catalog(version)
     if statement.if_exists and statement.name not in stored.catalog.relations:
@@ -96,7 +98,7 @@ def _run_alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alt
             return why
         case AlterColumn(name):
             found = _find_column(relation, name, statement.sql)
-            computed = partial(_compute_default, spark=spark, sql=statement.sql)
+            computed = partial(_compute_default, spark=context.spark, sql=statement.sql)
             commit = alter_column(store, stored, relation, found, statement, computed)
         case RenameTo(name):
             check_schema(stored.catalog, name, statement.sql)
@@ -108,13 +110,13 @@ def _run_alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alt
         case AddColumn(column, if_not_exists):
             if if_not_exists and column.name.lower() in _list_names(relation):
                 return ""
-            commit = _add_column(store, stored, spark, relation, column, statement)
+            commit = _add_column(stored, relation, column, statement, context)
         case DropColumn(name, if_exists):
             if if_exists and name.lower() not in _list_names(relation):
                 return ""
             commit = _drop_column(store, stored, relation, name, statement)
         case SetOptions(options) if CHECKS in options:
-            commit = change_checks(version, stored, spark, relation, statement, options)
+            commit = change_checks(version, stored, relation, options, statement, context)
         case SetOptions(options):
             commit = _set_options(version, stored, relation, options, statement, store.clock())
         case Steer(mutation):
@@ -125,17 +127,16 @@ def _run_alter(store: Hummock, spark: Callable[[], SparkSession], statement: Alt
     return ""
 
 
-def set_option(
-    store: Hummock, spark: Callable[[], SparkSession], view: str, option: str, value: int | None
-) -> None:
+def set_option(view: str, option: str, value: int | None, context: StatementContext) -> None:
     """Set an option of a view that is a number, None for its default."""
     text = "default" if value is None else str(value)
     sql = f"ALTER MATERIALIZED VIEW {view} SET {option} = {text}"
-    run_alter(store, spark, Alter("materialized view", view, SetOptions({option: text}), False, sql))
+    run_alter(Alter("materialized view", view, SetOptions({option: text}), False, sql), context)
 
 
-def run_comment(store: Hummock, statement: Comment) -> None:
+def execute_comment(statement: Comment, context: StatementContext) -> None:
     """Run COMMENT ON."""
+    store = context.store
     version = store.refresh()
     stored = load_catalog(version)
     relation = resolve_relation(stored, statement.kind, statement.name, statement.sql)
@@ -196,13 +197,13 @@ def _rename_in_relation(column: RelationColumn, old: str, new: str) -> RelationC
 
 
 def _add_column(
-    store: Hummock,
     stored: StoredCatalog,
-    spark: Callable[[], SparkSession],
     relation: Relation,
     column: RelationColumn,
     statement: Alter,
+    context: StatementContext,
 ) -> Commit:
+    store = context.store
     if column.name.lower() in _list_names(relation):
         message = f"{relation.name} has a column {column.name} already"
         raise _build_error(message, column.name, statement.sql, "choose another name")
@@ -213,7 +214,7 @@ def _add_column(
         lambda message, hint: _build_error(message, column.name, statement.sql, hint),
     )
     table = store.version.tables[relation.name]
-    value = _compute_default(column, spark, statement.sql)
+    value = _compute_default(column, context.spark, statement.sql)
     if column.length is not None and value.is_valid:
         found = fit_texts(pa.array([value.as_py()], pa.string()), column)
         if len(found.long):

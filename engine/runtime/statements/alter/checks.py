@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Commit, Version
@@ -16,6 +14,7 @@ from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import forget_failure
 from engine.meta.status.check_results import forget_check_results
 from engine.runtime.relations import locate_name
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.drop import build_removal
 from engine.sql.catalog import Catalog, Relation
@@ -28,10 +27,10 @@ from engine.sql.statements.statement_types import Alter
 def change_checks(
     version: Version,
     stored: StoredCatalog,
-    spark: Callable[[], SparkSession],
     relation: Relation,
-    statement: Alter,
     options: dict[str, str],
+    statement: Alter,
+    context: StatementContext,
 ) -> Commit:
     """Return the commit that gives a view other checks, asked over all of its rows by the next run; `default` takes them away."""
     line, column = locate_name(OPTION, statement.sql)
@@ -55,7 +54,7 @@ def change_checks(
     gone = build_removal(version, stored, set(list_companions(relation.checks)))
     left = {n: r for n, r in stored.catalog.relations.items() if RELATIONS.key(n) not in gone.catalog}
     view = msgspec.structs.replace(bare, sql=statement.sql)
-    planned = plan_checks(Catalog(left), spark(), view, stored.plans[relation.name])
+    planned = plan_checks(view, stored.plans[relation.name], Catalog(left), context)
     sql = with_option(relation.sql, relation.dialect, OPTION, text)
     changed = msgspec.structs.replace(bare, sql=sql, checks=planned.checks)
     notes = forget_check_results(version, [relation.name]) | forget_failure(

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from engine.errors import SqlError
 from engine.meta.domains.domain import OPTION as DOMAIN
 from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.shared_index import build_shared_index
 from engine.sql.batch.ad_hoc import query_tables, query_views
 from engine.sql.batch.row_errors import guard_plan
@@ -52,7 +53,7 @@ class CheckViews:
 
 
 def plan_checks(
-    catalog: Catalog, spark: SparkSession, relation: Relation, plan: IncrementalPlan
+    relation: Relation, plan: IncrementalPlan, catalog: Catalog, context: StatementContext
 ) -> CheckViews:
     """Return how the checks of a view with a plan are kept; raises SqlError with the place of a check that cannot be."""
     text = relation.options.get(OPTION)
@@ -60,7 +61,9 @@ def plan_checks(
         return CheckViews()
     partitioning = derive_partitioning(plan, relation.options)
     by = partitioning.columns if partitioning is not None else ()
-    return _CheckPlanner(catalog, spark, relation, text, by).plan_views(parse_checks(text, relation.sql))
+    return _CheckPlanner(catalog, context.spark(), relation, text, by).plan_views(
+        parse_checks(text, relation.sql)
+    )
 
 
 @dataclass

@@ -7,7 +7,6 @@ from collections.abc import Collection
 
 import sqlglot.expressions as exp
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from engine.errors import SqlError
@@ -16,11 +15,11 @@ from engine.operators.context import EpochContext
 from engine.operators.full_refresh import list_visible
 from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.spark.errors import build_analysis_error
+from engine.runtime.statement_context import StatementContext
 from engine.spark_internals import derive_spark_schema
 from engine.sql.batch.full_refresh import WholeQuery, build_whole_query
 from engine.sql.catalog import Catalog, Relation, check_name
 from engine.sql.column_names import to_storage_name
-from engine.sql.dialect import Dialect
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import FullRefresh
@@ -33,12 +32,13 @@ _NESTED = (ArrayType, MapType, StructType, VariantType)
 
 
 def plan_full(
-    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
+    statement: CreateMaterializedView, catalog: Catalog, context: StatementContext
 ) -> tuple[IncrementalPlan, tuple[str, ...]]:
     """Return the plan of a view with refresh_policy = 'full' and its visible columns; raises SqlError with the place."""
+    dialect, analyzer = context.dialect, SparkAnalyzer(context.spark(), catalog, statement.sql)
     null = resolve_on_row_error(statement.options, dialect) == "null"
     whole = build_whole_query(statement.query, catalog, dialect, statement.sql, null)
-    schema = _analyze_schema(whole, catalog, spark, statement)
+    schema = _analyze_schema(whole, analyzer, statement)
     identifiers = {name.name for name in statement.query.find_all(exp.Identifier)}
     identifiers |= {column for scan in whole.inputs for column in scan.columns}
     names = name_columns(statement, _choose_names(schema, identifiers, statement))
@@ -62,7 +62,6 @@ def plan_full(
         )
     why = "the query is computed as a whole, and the difference to the old content is committed"
     fragment = Fragment(statement.name, FullRefresh(), node, node.key, node.key, why)
-    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
     return IncrementalPlan(statement.name, (analyzer.add_fragment(fragment),)), names
 
 
@@ -85,9 +84,9 @@ def check_columns(relation: Relation, visible: tuple[str, ...], statement: Creat
 
 
 def _analyze_schema(
-    whole: WholeQuery, catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView
+    whole: WholeQuery, analyzer: SparkAnalyzer, statement: CreateMaterializedView
 ) -> StructType:
-    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
+    spark = analyzer.spark
     schemas = {
         scan.table: derive_spark_schema(analyzer.get_table_schema(scan.table)) for scan in whole.inputs
     }

@@ -8,10 +8,9 @@ from dataclasses import replace
 import msgspec
 import pyarrow as pa
 import sqlglot.expressions as exp
-from pyspark.sql import SparkSession
 
 from engine.errors import SqlError, UnsupportedSql
-from engine.hummock import Commit, Hummock, SstInfo, Table, TableOptions
+from engine.hummock import Commit, SstInfo, Table, TableOptions
 from engine.hummock.epoch import epoch_at
 from engine.hummock.manifests.preconditions import Precondition, require_all
 from engine.meta.catalog.stored_catalog import (
@@ -28,6 +27,7 @@ from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
 from engine.runtime.relations import locate_name, resolve_relation
 from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.full_view import check_columns, name_columns, plan_full
 from engine.runtime.statements.create.schema import check_schema
@@ -91,16 +91,15 @@ def build_no_companion(relation: Relation) -> Relation | None:
 
 
 def create_table(
-    store: Hummock,
-    spark: Callable[[], SparkSession],
     statement: CreateTable,
-    dialect: Dialect,
+    context: StatementContext,
     build_companion: Callable[[Relation], Relation | None] = build_no_companion,
 ) -> bool:
     """Create a source table, filled if it is made from a query; returns False if it exists and IF NOT EXISTS is said.
 
     `build_companion` returns the table of the system that is made with a new table, if any.
     """
+    store, dialect = context.store, context.dialect
     version = store.refresh()
     stored = load_catalog(version)
     if can_skip_create(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
@@ -111,7 +110,7 @@ def create_table(
         relation = build_source_relation(relation) if statement.pass_through else relation
         table = _build_table(relation)
     else:
-        with open_table_query(store, stored, spark, statement, dialect) as rows:
+        with open_table_query(statement, stored, context) as rows:
             names = tuple(rows.frame.columns)
             documents = find_query_document_types(
                 statement.as_query, stored.catalog, dialect, statement.sql, names
@@ -188,20 +187,20 @@ def _choose_conflict_policy(statement: CreateTable, dialect: Dialect) -> Conflic
     return "overwrite" if dialect == "risingwave" and not statement.append_only else "error"
 
 
-def create_view(store: Hummock, statement: CreateView, dialect: Dialect) -> bool:
+def execute_create_view(statement: CreateView, context: StatementContext) -> None:
     """Create a plain view: a name for a query, computed where it is read."""
+    store = context.store
     version = store.refresh()
     stored = load_catalog(version)
     before = stored.catalog.relations.get(statement.name) if statement.replaces else None
     if before is not None:
         check_replaceable(stored, before, statement)
     elif can_skip_create(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
-        return False
-    relation = build_view_relation(stored.catalog, statement, dialect)
+        return
+    relation = build_view_relation(stored.catalog, statement, context.dialect)
     inputs = relation.depends_on + relation.through
     check = require_inputs(statement.name, inputs) if before is None else require_same_catalog(version)
     store.commit(Commit(catalog=encode_entries({statement.name: relation}, {}), precondition=check))
-    return True
 
 
 def build_view_relation(catalog: Catalog, statement: CreateView, dialect: Dialect) -> Relation:
@@ -226,11 +225,12 @@ def list_inlined_texts(query: exp.Query, catalog: Catalog) -> tuple[str, ...]:
     return query_views(query, catalog) + list_called_functions(query, catalog)
 
 
-def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bool:
+def execute_create_index(statement: CreateIndex, context: StatementContext) -> None:
     """Create an index under a user's name; the table behind it is shared with the views that look up by these columns."""
+    store, dialect = context.store, context.dialect
     stored = load_catalog(store.refresh())
     if can_skip_create(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
-        return False
+        return
     base = resolve_relation(stored, "", statement.table, statement.sql)
     if base.kind not in ("table", "materialized view"):
         hint = "index a table or a materialized view"
@@ -273,20 +273,25 @@ def create_index(store: Hummock, statement: CreateIndex, dialect: Dialect) -> bo
             precondition=require_inputs(statement.name, (base.name,)),
         )
     )
-    return True
+    if context.build:
+        context.session.flush(
+            [context.read_catalog().get(statement.name).options["table"]]
+        ).raise_for_errors()
 
 
 def plan_view(
-    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
+    statement: CreateMaterializedView, catalog: Catalog, context: StatementContext
 ) -> tuple[Relation, IncrementalPlan]:
     """Return the relation and the incremental plan of a materialized view, without a trace in the catalog."""
+    context.spark()  # what is wrong with it is told before what is wrong with the statement
+    dialect = context.dialect
     options, carried = statement.options, tuple[Carried, ...]()
     check_emit(statement)
     if options.get("refresh_policy", "auto").lower() == "full":
-        plan, visible = plan_full(catalog, spark, statement, dialect)
+        plan, visible = plan_full(statement, catalog, context)
         documents = find_query_document_types(statement.query, catalog, dialect, statement.sql, visible)
     else:
-        plan, visible, documents, carried = _plan_incremental(catalog, spark, statement, dialect)
+        plan, visible, documents, carried = _plan_incremental(statement, catalog, context)
     check_key_types(plan, statement.query, catalog, statement.sql)
     last = plan.fragments[-1]
     relation = Relation(
@@ -311,9 +316,10 @@ def plan_view(
 
 
 def _plan_incremental(
-    catalog: Catalog, spark: SparkSession, statement: CreateMaterializedView, dialect: Dialect
+    statement: CreateMaterializedView, catalog: Catalog, context: StatementContext
 ) -> tuple[IncrementalPlan, tuple[str, ...], Mapping[str, str], tuple[Carried, ...]]:
     """Return the plan, the columns that are shown, and which of them are json or jsonb, or carry a watermark."""
+    dialect = context.dialect
     try:
         renamed = bool(statement.columns)
         bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql, named=renamed)
@@ -330,7 +336,7 @@ def _plan_incremental(
     if resolve_on_row_error(statement.options, dialect) == "null":
         bound = replace(bound, plan=guard_plan(bound.plan))
     query = restrict_to_closed(bound.plan, statement, catalog)
-    analyzer = SparkAnalyzer(spark, catalog, statement.sql)
+    analyzer = SparkAnalyzer(context.spark(), catalog, statement.sql)
     is_partitioned = "partition_by" in statement.options  # of which partitions may be computed again
     of_scan = None if is_partitioned else build_scan_lookup(catalog)
     plan = build_incremental_plan(
@@ -341,20 +347,19 @@ def _plan_incremental(
 
 
 def create_materialized_view(
-    store: Hummock,
-    spark: Callable[[], SparkSession],
     statement: CreateMaterializedView,
-    dialect: Dialect,
+    context: StatementContext,
     build_extras: Callable[[StoredCatalog], Commit] | None = None,
 ) -> bool:
     """Create a materialized view with the indexes that it needs; its content comes with the next epoch run.
 
     `build_extras` tells, of the catalog with the view in it, what is made with the view in the same commit.
     """
+    store, dialect = context.store, context.dialect
     stored = load_catalog(store.refresh())
     if can_skip_create(stored.catalog, statement.name, statement.if_not_exists, statement.sql):
         return False
-    relation, plan = plan_view(stored.catalog, spark(), statement, dialect)
+    relation, plan = plan_view(statement, stored.catalog, context)
     check_backfill_order(statement, {*relation.depends_on, *relation.through})
     relations: dict[str, Relation | None] = {statement.name: relation}
     plans: dict[str, IncrementalPlan | None] = {statement.name: plan}
@@ -364,7 +369,7 @@ def create_materialized_view(
             relations[name], plans[name] = build_shared_index(
                 stored.catalog, stored.catalog.get(table), columns, dialect
             )
-    checks = plan_checks(stored.catalog, spark(), relation, plan)
+    checks = plan_checks(relation, plan, stored.catalog, context)
     relations |= checks.relations | {relation.name: msgspec.structs.replace(relation, checks=checks.checks)}
     plans |= checks.plans
     after = check_domains(stored, relations, plans)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
@@ -28,6 +27,7 @@ from engine.meta.domains.failures import forget_failure
 from engine.meta.epochs.time_boundary import forget_boundaries
 from engine.meta.status.check_results import forget_check_results
 from engine.runtime.relations import locate_name
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.relations import (
     build_view_relation,
@@ -40,7 +40,6 @@ from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.runtime.statements.restrictions.temporal_joins import check_join_sides
 from engine.sql.batch.ad_hoc import query_tables
 from engine.sql.catalog import Catalog, Relation, RelationColumn
-from engine.sql.dialect import Dialect
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.partitions import is_partitioned
@@ -49,17 +48,13 @@ from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
 
 
-def change_view(
-    store: Hummock,
-    spark: Callable[[], SparkSession],
-    statement: CreateMaterializedView,
-    dialect: Dialect,
-) -> bool:
+def change_view(statement: CreateMaterializedView, context: StatementContext) -> bool:
     """Give a materialized view the query and options of a statement, its rows stay; False where it would have to be made anew.
 
     It has to be where its columns or its key are others, where rows only come, where rows leave by a watermark, and where it is
     cut into partitions. Raises SqlError for a statement that cannot be, and nothing has changed then.
     """
+    store, dialect = context.store, context.dialect
     version = store.refresh()
     stored = load_catalog(version)
     before = stored.catalog.get(statement.name)
@@ -67,14 +62,14 @@ def change_view(
     own = {n for n in stored.catalog.list_dependents(before.name) if stored.catalog.get(n).kind == "check"}
     known = {n: r for n, r in stored.catalog.relations.items() if n != before.name and n not in own}
     catalog = Catalog(known)
-    relation, plan = plan_view(catalog, spark(), statement, dialect)
+    relation, plan = plan_view(statement, catalog, context)
     indexes: dict[str, Relation] = {}
     plans: dict[str, IncrementalPlan] = {before.name: plan}
     for table, columns in plan.indexes:
         name = index_name(table, columns)
         if name not in known:
             indexes[name], plans[name] = build_shared_index(catalog, catalog.get(table), columns, dialect)
-    checks = plan_checks(catalog, spark(), relation, plan)
+    checks = plan_checks(relation, plan, catalog, context)
     relation = msgspec.structs.replace(
         relation,
         checks=checks.checks,
@@ -119,13 +114,14 @@ def keep_rows(
     return True
 
 
-def change_plain_view(store: Hummock, statement: CreateView, dialect: Dialect) -> None:
+def change_plain_view(statement: CreateView, context: StatementContext) -> None:
     """Give a plain view another text, whoever reads it: the readers are to be planned anew, in the same commit."""
+    store = context.store
     version = store.refresh()
     stored = load_catalog(version)
     before = stored.catalog.get(statement.name)
     _check_no_loop(stored, before, statement)
-    relation = build_view_relation(stored.catalog, statement, dialect)
+    relation = build_view_relation(stored.catalog, statement, context.dialect)
     relation = msgspec.structs.replace(
         relation, comment=before.comment, columns=carry_comments(relation, before)
     )

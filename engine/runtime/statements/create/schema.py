@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from engine.errors import SqlError
-from engine.hummock import Commit, Hummock
+from engine.hummock import Commit
 from engine.hummock.manifests.preconditions import require
 from engine.meta.catalog.stored_catalog import RELATIONS, encode_entries, load_catalog
 from engine.runtime.relations import locate_name
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
@@ -16,35 +17,29 @@ from engine.sql.statements.session.settings import SETTINGS
 from engine.sql.statements.statement_types import Drop
 
 
-def change_schemas(store: Hummock, statement: CreateSchema | DropSchema, dialect: Dialect) -> bool:
-    """Run CREATE SCHEMA or DROP SCHEMA; returns whether anything changed."""
-    if isinstance(statement, CreateSchema):
-        return create_schema(store, statement, dialect)
-    return drop_schema(store, statement, dialect)
-
-
-def create_schema(store: Hummock, statement: CreateSchema, dialect: Dialect) -> bool:
-    """Create a schema; returns False if it exists and IF NOT EXISTS is said."""
+def execute_create_schema(statement: CreateSchema, context: StatementContext) -> None:
+    """Create a schema; one that exists stays as it is where IF NOT EXISTS is said."""
+    store, dialect = context.store, context.dialect
     stored = load_catalog(store.refresh())
     name = statement.name
     if name in list_schemas(stored.catalog) or name == own_schema(dialect) or name in SYSTEM:
         if statement.if_not_exists:
-            return False
+            return
         raise _build_error(f"there is a schema {name} already", name, statement.sql, "choose another name")
     entry = schema_entry(name)
     absent = RELATIONS.require_absent(entry, f"schema {name} was created by another process at the same time")
     relation = Relation(name=entry, kind=KIND, columns=(), sql=statement.sql, dialect=dialect)
     store.commit(Commit(catalog=encode_entries({entry: relation}, {}), precondition=absent))
-    return True
 
 
-def drop_schema(store: Hummock, statement: DropSchema, dialect: Dialect) -> bool:
+def execute_drop_schema(statement: DropSchema, context: StatementContext) -> None:
     """Drop a schema, with CASCADE also what is in it and what reads that; each relation's drop is a commit of its own."""
+    store, dialect = context.store, context.dialect
     catalog = load_catalog(store.refresh()).catalog
     name = statement.name
     if name not in list_schemas(catalog):
         if statement.if_exists:
-            return False
+            return
         if name == own_schema(dialect) or name in SYSTEM:
             raise _build_error(
                 f"schema {name} is the system's own", name, statement.sql, "drop what is in it"
@@ -64,7 +59,6 @@ def drop_schema(store: Hummock, statement: DropSchema, dialect: Dialect) -> bool
         f"something was created in schema {name} at the same time; try again",
     )
     store.commit(Commit(catalog=encode_entries({entry: None}, {}), precondition=empty))
-    return True
 
 
 def check_schema(catalog: Catalog, relation: str, sql: str) -> None:
@@ -76,7 +70,13 @@ def check_schema(catalog: Catalog, relation: str, sql: str) -> None:
         raise build_no_schema_error(catalog, schema, sql)
 
 
-def resolve_schema(catalog: Catalog, statement: Use, dialect: Dialect) -> str:
+def execute_use(statement: Use, context: StatementContext) -> None:
+    """Let names without a schema mean relations of one; raises SqlError for a schema that does not exist."""
+    path = _resolve_schema(context.read_catalog(), statement, context.dialect)
+    context.settings.put("search_path", path)
+
+
+def _resolve_schema(catalog: Catalog, statement: Use, dialect: Dialect) -> str:
     """Return the search path that USE asks for; raises SqlError for a schema that does not exist."""
     name = statement.name
     if name == own_schema(dialect):

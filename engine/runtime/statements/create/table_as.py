@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
-
 from engine.errors import UnsupportedSql
-from engine.hummock import Hummock, SstInfo, Table
+from engine.hummock import SstInfo, Table
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.epochs.query_policy import choose_epochs
 from engine.runtime.reads.spark_read import (
@@ -18,6 +16,7 @@ from engine.runtime.reads.spark_read import (
     register_temporary_views,
 )
 from engine.runtime.rows import assign_row_ids, convert_rows, to_stored_names
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.writes.conflicts import refuse_duplicates
 from engine.runtime.writes.spill import SpilledRows
 from engine.runtime.writes.statement_rows import StatementQuery
@@ -25,7 +24,6 @@ from engine.runtime.writes.write_tasks import WriteRows, append_operation, order
 from engine.spark_internals import derive_arrow_schema
 from engine.sql.batch.ad_hoc import build_spark_query, query_tables
 from engine.sql.catalog import ROW_ID, Relation, RelationColumn, check_name
-from engine.sql.dialect import Dialect
 from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.statements.statement_types import CreateTable
 from engine.sql.typing.types import from_arrow
@@ -33,20 +31,17 @@ from engine.sql.typing.types import from_arrow
 
 @contextmanager
 def open_table_query(
-    store: Hummock,
-    stored: StoredCatalog,
-    spark: Callable[[], SparkSession],
-    statement: CreateTable,
-    dialect: Dialect,
+    statement: CreateTable, stored: StoredCatalog, context: StatementContext
 ) -> Iterator[StatementQuery]:
     """Give the query of CREATE TABLE AS, analysed and not run yet."""
-    query, version = statement.as_query, store.version
+    store, query = context.store, statement.as_query
+    version = store.version
     assert query is not None
     query_tables(query, stored.catalog, statement.sql)
-    spark_query = build_spark_query(query, stored.catalog, dialect, make_view_prefix(), statement.sql)
+    spark_query = build_spark_query(query, stored.catalog, context.dialect, make_view_prefix(), statement.sql)
     tables = tuple(r.table for r in spark_query.readings if r.moment is None)
     epochs = choose_epochs(version, stored, tables, "consistent")
-    session = spark()
+    session = context.spark()
     with register_temporary_views(session, TablesAtEpochs(store, version, stored, epochs), spark_query):
         frame = analyze_sql(session, spark_query.text, statement.sql)
         yield StatementQuery(store, session, version, spark_query, frame, statement.sql)

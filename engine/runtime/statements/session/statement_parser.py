@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.statement_errors import locate_errors
-from engine.sql.catalog import Catalog
-from engine.sql.dialect import Dialect
 from engine.sql.schemas import parse_search_path
 from engine.sql.statements import reader as st
 from engine.sql.statements.session.parameters import Parameters
@@ -16,36 +15,58 @@ from engine.sql.statements.session.search_path import (
     rename_in_schema,
     strip_own_schema,
 )
-from engine.sql.statements.session.settings import SETTINGS, SessionSettings
+from engine.sql.statements.session.settings import SETTINGS
 from engine.sql.statements.statement_names import fold_spark_names
 
 
-def split_statements(text: str, dialect: Dialect) -> list[str]:
-    """Return the statements of a text; raises SqlError for one of several that cannot be read, before any is run."""
+def read_statements(
+    text: str, parameters: Parameters | None, context: StatementContext
+) -> Iterator[st.Statement]:
+    """Yield the statements of a text, each as the session means it once those before it have run.
+
+    Raises SqlError, with the place, for one of several that cannot be read, before any is yielded.
+    """
+    if parameters:
+        yield parse_statement(text, parameters, context)
+        return
+    dialect = context.dialect
     with locate_errors(text):
         parts = st.split_statements(text, dialect)
     if len(parts) < 2:
-        return [text]
+        yield parse_statement(text, None, context)
+        return
+    read: list[st.Statement] = []
     for part in parts:
         with locate_errors(part):
-            statement = st.parse_statement(part, dialect)
-        if isinstance(statement, st.Set) and statement.name == "dialect":
+            read.append(st.parse_statement(part, dialect))
+        if isinstance(read[-1], st.Set) and read[-1].name == "dialect":
             break  # what follows is read in another one
-    return parts
+    for number, part in enumerate(parts):
+        if number < len(read) and context.dialect == dialect:
+            yield _resolve_names(read[number], None, context)
+        else:
+            yield parse_statement(part, None, context)
 
 
-def parse_statement(
-    text: str, parameters: Parameters | None, settings: SessionSettings, catalog: Callable[[], Catalog]
-) -> st.Statement:
+def parse_statement(text: str, parameters: Parameters | None, context: StatementContext) -> st.Statement:
     """Return the one statement that a text is to a session; raises SqlError with the place."""
-    dialect = settings.dialect
     with locate_errors(text):
-        statement = st.parse_statement(text, dialect, parameters)
+        statement = st.parse_statement(text, context.dialect, parameters)
+    return _resolve_names(statement, parameters, context)
+
+
+def _resolve_names(
+    statement: st.Statement, parameters: Parameters | None, context: StatementContext
+) -> st.Statement:
+    """Return a statement about the relations that its names mean in the session: by its search path, and case."""
+    settings, dialect = context.settings, context.dialect
     if settings["search_path"] != SETTINGS["search_path"].default:
-        known = catalog()
+        known = context.read_catalog()
         path = parse_search_path(settings["search_path"], known, dialect)
         qualified = qualify_text(statement, path, known)
         with locate_errors(qualified):
-            statement = qualify_names(st.parse_statement(qualified, dialect, parameters), path, known)
+            if qualified != statement.sql:
+                statement = st.parse_statement(qualified, dialect, parameters)
+            statement = qualify_names(statement, path, known)
     found: st.Statement = strip_own_schema(rename_in_schema(statement))
-    return fold_spark_names(found, catalog) if dialect == "spark" else found
+    return fold_spark_names(found, context.read_catalog) if dialect == "spark" else found

@@ -11,6 +11,7 @@ from engine.meta.domains.creation import list_creations
 from engine.meta.domains.domain import find_domain_name
 from engine.runtime.domains.wait_for_creation import list_unfinished_domains
 from engine.runtime.relations import locate_name
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.batch.system_tables import CLASS, compute_oid
 from engine.sql.statements.session.session_statements import CancelJobs, ShowJobs
@@ -25,13 +26,9 @@ _COLUMNS: dict[str, pa.DataType] = {
 _SCHEMA = pa.schema(list(_COLUMNS.items()))
 
 
-def run_jobs_statement(store: Hummock, statement: ShowJobs | CancelJobs) -> pa.Table:
-    """Run SHOW JOBS or CANCEL JOBS."""
-    return show_jobs(store) if isinstance(statement, ShowJobs) else cancel_jobs(store, statement)
-
-
-def show_jobs(store: Hummock) -> pa.Table:
+def execute_show_jobs(statement: ShowJobs, context: StatementContext) -> pa.Table:
     """Return the views that are being created: number, name, statement, and how much of the snapshot is read."""
+    store = context.store
     version = store.refresh()
     stored = load_catalog(version)
     made = list_creations(version)
@@ -44,12 +41,12 @@ def show_jobs(store: Hummock) -> pa.Table:
     return pa.Table.from_pylist(rows, _SCHEMA)
 
 
-def cancel_jobs(store: Hummock, statement: CancelJobs) -> pa.Table:
+def execute_cancel_jobs(statement: CancelJobs, context: StatementContext) -> pa.Table:
     """Drop views that are being created; returns their numbers.
 
     Raises SqlError for a number that is no job's, before any is dropped.
     """
-    known = _list_jobs(store)
+    known = _list_jobs(context.store)
     for number in statement.numbers:
         if number not in known:
             line, column = locate_name(str(number), statement.sql)
@@ -58,7 +55,7 @@ def cancel_jobs(store: Hummock, statement: CancelJobs) -> pa.Table:
                 f"there is no job {number}", sql=statement.sql, line=line, column=column, hint=hint
             )
     for number in dict.fromkeys(statement.numbers):
-        drop_relation(store, Drop("materialized view", known[number], True, False, statement.sql))
+        drop_relation(context.store, Drop("materialized view", known[number], True, False, statement.sql))
     return pa.table({"id": pa.array(statement.numbers, pa.int64())})
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 import sqlglot.expressions as exp
-from pyspark.sql import SparkSession
 
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.runtime.relations import resolve_relation
 from engine.runtime.spark.analyze import SparkAnalyzer
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import CheckViews, plan_checks
 from engine.runtime.statements.create.relations import plan_view
 from engine.runtime.statements.create.schema import build_no_schema_error
@@ -24,14 +24,13 @@ from engine.sql.schemas import SYSTEM, list_schemas, own_schema, schema_of
 from engine.sql.statements.ddl.macros import decode_macro
 from engine.sql.statements.reader import (
     CreateMaterializedView,
-    CreateView,
     Describe,
     Explain,
     Show,
     ShowCreate,
-    parse_statement,
 )
 from engine.sql.statements.risingwave_text import render_statement
+from engine.sql.statements.view_query import parse_view_query
 from engine.sql.typing.text_lengths import format_column_type
 
 _KINDS = {
@@ -45,12 +44,11 @@ _KINDS = {
 }
 
 
-def show_relations(
-    stored: StoredCatalog, statement: Show, spark: Callable[[], SparkSession], dialect: Dialect
-) -> pa.Table:
+def execute_show(statement: Show, context: StatementContext) -> pa.Table:
     """Return name and kind of the relations asked for; of COLUMNS FROM a relation its columns."""
     if statement.what == "columns":
-        return describe_relation(stored, Describe(statement.name, statement.sql), spark)
+        return execute_describe(Describe(statement.name, statement.sql), context)
+    stored, dialect = context.stored, context.dialect
     if statement.what == "schemas":
         names = [own_schema(dialect), *sorted(list_schemas(stored.catalog)), *SYSTEM]
         matching = [name for name in names if statement.like is None or _matches(name, statement.like)]
@@ -91,9 +89,10 @@ def _check_schema(stored: StoredCatalog, statement: Show, dialect: Dialect) -> N
         raise build_no_schema_error(stored.catalog, name, statement.sql)
 
 
-def show_create(stored: StoredCatalog, statement: ShowCreate, dialect: Dialect) -> pa.Table:
+def execute_show_create(statement: ShowCreate, context: StatementContext) -> pa.Table:
     """Return the statement that created a relation; `risingwave` names its schema, and shows its text as RisingWave does."""
-    relation = resolve_relation(stored, "", statement.name, statement.sql, system=True)
+    relation = resolve_relation(context.stored, "", statement.name, statement.sql, system=True)
+    dialect = context.dialect
     name, text = relation.name, relation.sql
     if dialect == "risingwave" and relation.dialect == dialect:
         name = name if schema_of(name) else f"{own_schema(dialect)}.{name}"
@@ -101,10 +100,9 @@ def show_create(stored: StoredCatalog, statement: ShowCreate, dialect: Dialect) 
     return pa.table({"name": [name], "create_statement": [text]})
 
 
-def describe_relation(
-    stored: StoredCatalog, statement: Describe, spark: Callable[[], SparkSession]
-) -> pa.Table:
+def execute_describe(statement: Describe, context: StatementContext) -> pa.Table:
     """Return the columns of a relation with type, nullability and key; of a plain view Spark tells the types."""
+    stored = context.stored
     relation = resolve_relation(stored, "", statement.name, statement.sql, system=True)
     if relation.kind == "function":
         macro = decode_macro(relation)
@@ -113,10 +111,9 @@ def describe_relation(
     visible = [column for column in relation.columns if not column.hidden]
     types = [format_column_type(column) for column in visible]
     if relation.kind == "view":
-        view = parse_statement(relation.sql, relation.dialect)
-        assert isinstance(view, CreateView)
-        bound = bind(view.query, stored.catalog, dialect=relation.dialect, sql=relation.sql, named=True)
-        found = SparkAnalyzer(spark(), stored.catalog, relation.sql).infer_types(bound.plan)
+        query = parse_view_query(relation).copy()
+        bound = bind(query, stored.catalog, dialect=relation.dialect, sql=relation.sql, named=True)
+        found = SparkAnalyzer(context.spark(), stored.catalog, relation.sql).infer_types(bound.plan)
         types = [found[internal] for _, internal in bound.columns]
     return pa.table(
         {
@@ -129,29 +126,32 @@ def describe_relation(
     )
 
 
-def explain_statement(stored: StoredCatalog, statement: Explain, dialect: Dialect) -> pa.Table:
-    """Return the bound plan of a query or view as text."""
+def execute_explain(statement: Explain, context: StatementContext) -> pa.Table:
+    """Return the bound plan of a query or view as text, or with INCREMENTAL the plan by which it would be kept."""
+    stored = context.stored
+    return (_explain_incremental if statement.incremental else _explain_bound)(statement, stored, context)
+
+
+def _explain_bound(statement: Explain, stored: StoredCatalog, context: StatementContext) -> pa.Table:
     target = statement.target
     named = isinstance(target, CreateMaterializedView) and bool(target.columns)
     query = target.query if isinstance(target, CreateMaterializedView) else target
-    bound = bind(query, stored.catalog, dialect=dialect, sql=statement.sql, named=named)
+    bound = bind(query, stored.catalog, dialect=context.dialect, sql=statement.sql, named=named)
     return _build_line_table("\n".join([explain_plan(bound.plan), *(f"rule {note}" for note in bound.notes)]))
 
 
-def explain_incremental(
-    stored: StoredCatalog, spark: SparkSession, statement: Explain, dialect: Dialect
-) -> pa.Table:
+def _explain_incremental(statement: Explain, stored: StoredCatalog, context: StatementContext) -> pa.Table:
     """Return the incremental plan of a query or view: fragments, rules, keys, state tables and why."""
     target = statement.target
     if not isinstance(target, CreateMaterializedView):
         assert isinstance(target, exp.Query)
         target = CreateMaterializedView("explained", target, statement.sql, {}, False, statement.sql)
-    relation, plan = plan_view(stored.catalog, spark, target, dialect)
+    relation, plan = plan_view(target, stored.catalog, context)
     return _build_line_table(
         "\n".join(
             [
                 format_incremental_plan(plan),
-                *_explain_checks(plan_checks(stored.catalog, spark, relation, plan)),
+                *_explain_checks(plan_checks(relation, plan, stored.catalog, context)),
             ]
         )
     )

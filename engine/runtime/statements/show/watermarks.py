@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.hummock import Hummock
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.watermarks import report_watermarks
+from engine.runtime.statement_context import StatementContext
 from engine.runtime.writes.watermarks import LATE_ROWS
+from engine.sql.statements.session.session_statements import ShowWatermarks
 
 _COLUMNS: dict[str, pa.DataType] = {
     "name": pa.string(),
@@ -19,8 +20,9 @@ _COLUMNS: dict[str, pa.DataType] = {
 _SCHEMA = pa.schema(list(_COLUMNS.items()))
 
 
-def show_watermarks(store: Hummock) -> pa.Table:
+def execute_show_watermarks(statement: ShowWatermarks, context: StatementContext) -> pa.Table:
     """Return a row for each table with a watermark; one that got no row with a time yet has none."""
+    store = context.store
     version = store.refresh()
     stored, found = load_catalog(version), []
     for name, one in report_watermarks(store.reader, version, stored).items():

@@ -24,8 +24,7 @@ from engine.sql.parsing.names import find_relation, item_name, normalize_identif
 from engine.sql.plan import Node, Scan, Values
 from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.rules import apply_parsed_rules
-from engine.sql.statements.reader import parse_statement
-from engine.sql.statements.statement_types import CreateView
+from engine.sql.statements.view_query import parse_view_query
 
 Columns = tuple[tuple[str, str], ...]
 _TABLE_PARTS = {"this", "alias", "db", "catalog", "hints"}
@@ -247,9 +246,8 @@ class FromBinder:
         return FromSource(alias, scan, (*found.columns, *added))
 
     def _bind_view(self, found: Relation, alias: str) -> FromSource:
-        statement = parse_statement(found.sql, found.dialect)
-        assert isinstance(statement, CreateView)
-        query = apply_parsed_rules(statement.query, QueryText(self.binder.catalog, found.dialect, found.sql))
+        text = QueryText(self.binder.catalog, found.dialect, found.sql)
+        query = apply_parsed_rules(parse_view_query(found).copy(), text)
         bound = self.binder.of_view(found).bind_query(query, {}, None)
         columns = bound.columns
         if found.renamed:

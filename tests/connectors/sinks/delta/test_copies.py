@@ -21,6 +21,7 @@ from engine.sql.statements.reader import CreateMaterializedView, CreateTable, pa
 from tests.connectors.delta_tables import DeltaTable
 from tests.connectors.sinks.delta.logs import columns, layout, operations, rows, versions
 from tests.connectors.sinks.delta.test_rows import brought, content
+from tests.contexts import build_context
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
 QUERY = "SELECT auction, count(*) AS n, sum(price) AS s FROM bid GROUP BY auction"
@@ -309,13 +310,13 @@ def test_a_process_that_dies_in_the_statement_leaves_both_or_neither(
         return Hummock.open("memory://", cache_dir=tmp_path / "cache", object_store=client)
 
     def create(store: Hummock) -> bool:
-        beside = plan_delta_sink(store.url, statement, "spark", lambda: spark)
-        return relations.create_materialized_view(store, lambda: spark, statement, "spark", beside)
+        context = build_context(store, lambda: spark)
+        return relations.create_materialized_view(statement, context, plan_delta_sink(statement, context))
 
     for n in range(60):
         at, after = 1 + n // 2, n % 2 == 1
         memory = MemoryObjectStore()
-        relations.create_table(opened(memory), lambda: spark, table, "spark")
+        relations.create_table(table, build_context(opened(memory)))
         try:
             create(opened(memory, at, after))
             died = False

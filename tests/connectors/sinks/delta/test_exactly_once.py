@@ -14,16 +14,17 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.delta.sink.target import DeltaSink
 from engine.connectors.sinks.contract import DeliveryResult, SinkBatch
-from engine.connectors.sinks.ddl import alter_sink, create_sink
+from engine.connectors.sinks.ddl import alter_sink
 from engine.connectors.sinks.driver import SinkDriver
+from engine.connectors.statements.create_view import execute_create_sink
 from engine.hummock import Hummock
-from engine.meta.catalog.stored_catalog import load_catalog
 from engine.runtime.statements.create import relations
 from engine.runtime.statements.drop import drop_relation
-from engine.runtime.writes import dml
+from engine.runtime.writes.dml import write_rows
 from engine.sql.statements.ddl.sink_statements import AlterSink
 from engine.sql.statements.reader import CreateSink, CreateTable, Drop, parse_statement
 from tests.connectors.sinks.delta.logs import operations, rows, versions
+from tests.contexts import build_context
 from tests.log_store.faults import Crash, DyingClient, MemoryObjectStore
 
 
@@ -39,7 +40,7 @@ class World:
         self.writer = self.open()
         statement = parse_statement("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)", "spark")
         assert isinstance(statement, CreateTable)
-        relations.create_table(self.writer, lambda: spark, statement, "spark")
+        relations.create_table(statement, build_context(self.writer, lambda: spark))
         if given:
             self.write(given)
         self.create(options)
@@ -48,7 +49,7 @@ class World:
         text = f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{self.table}' {options})"
         statement = parse_statement(text, "spark")
         assert isinstance(statement, CreateSink)
-        create_sink(self.writer, statement, "spark", spark=lambda: self.spark)
+        execute_create_sink(statement, build_context(self.writer, lambda: self.spark))
 
     def open(self, at: int | None = None, after: bool = False) -> Hummock:
         client = DyingClient(self.memory, at, after)
@@ -57,13 +58,12 @@ class World:
     def write(self, changes: dict[int, str | None]) -> None:
         new = {key: value for key, value in changes.items() if value is not None}
         gone = [key for key, value in changes.items() if value is None]
-        stored = load_catalog(self.writer.refresh())
         if new:
             table = pa.table({"id": pa.array(list(new), pa.int64()), "v": list(new.values())})
-            dml.write_rows(self.writer, stored, lambda: self.spark, "t", table, "upsert")
+            write_rows("t", table, "upsert", build_context(self.writer, lambda: self.spark))
         if gone:
             keys = pa.table({"id": pa.array(gone, pa.int64())})
-            dml.write_rows(self.writer, stored, lambda: self.spark, "t", keys, "delete")
+            write_rows("t", keys, "delete", build_context(self.writer, lambda: self.spark))
         self.rows = {k: v for k, v in {**self.rows, **changes}.items() if v is not None}
 
     def deliver(self, at: int | None = None, after: bool = False) -> None:
