@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock, Version
@@ -35,15 +35,8 @@ from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, 
 from engine.runtime.executor import FragmentTask, TaskResult
 from engine.runtime.partitions.frames import append_partitions, count_rows_read, find_touched_partitions
 from engine.runtime.source_rows import get_source_reader
-from engine.runtime.spark.session import (
-    configure,
-    count_parallel_tasks,
-    mark_jobs,
-    share_fairly,
-    share_session,
-    stop_jobs,
-)
-from engine.spark_internals import activate, collect, is_in_process
+from engine.runtime.spark.session import EngineSpark
+from engine.spark_internals import activate, collect
 from engine.sql.catalog import Relation
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
@@ -60,42 +53,44 @@ class SparkExecutor:
     """Runs tasks in a Spark session that starts when it is first needed."""
 
     def __init__(
-        self, store: Hummock, spark: Callable[[], SparkSession], *, separate_large: bool = False
+        self, store: Hummock, spark: Callable[[], EngineSpark], *, separate_large: bool = False
     ) -> None:
-        self._store, self._session, self._separate_large = store, spark, separate_large
+        self._store, self._spark, self._separate_large = store, spark, separate_large
         self._prepared = PreparedFrames()
         self._mark = f"tideline-{uuid.uuid4()}"
-        self._used: SparkSession | None = None
+        self._used: EngineSpark | None = None
 
     @property
     def parallelism(self) -> int:
         """How many Spark tasks run at the same time."""
-        return count_parallel_tasks(self._session())
+        return self._spark().count_parallel_tasks()
 
-    def _open_session(self, task: FragmentTask | None = None) -> SparkSession:
-        session = self._used = self._session()
+    def _open_session(self, task: FragmentTask | None = None) -> EngineSpark:
+        spark = self._used = self._spark()
         if self._separate_large:
             large = task is not None and task.is_large
-            session = share_session(session) if large else session  # it needs other settings than small ones
-            share_fairly(session, "large" if large else "small")
-        activate(session)  # a run's tasks are planned in threads of its own
-        mark_jobs(session, self._mark)
-        return session
+            spark = spark.share() if large else spark  # it needs other settings than small ones
+            spark.share_fairly("large" if large else "small")
+        activate(spark.session)  # a run's tasks are planned in threads of its own
+        spark.mark_jobs(self._mark)
+        return spark
 
-    def _choose_cores(self, task: FragmentTask, spark: SparkSession) -> int:
+    def _choose_cores(self, task: FragmentTask, spark: EngineSpark) -> int:
         """Return on how many cores a task may run: a large one leaves one to the small ones that run meanwhile."""
-        cores = count_parallel_tasks(spark)
+        cores = spark.count_parallel_tasks()
         return max(1, cores - 1) if self._separate_large and task.is_large else cores
 
     def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
         """Write the rows of a source, as they were at an epoch, as files."""
         with track_traffic(self._store.counters, f"load {relation.name}"):
-            return get_source_reader().runs(self._session, self._store, relation, version, epoch)
+            return get_source_reader().runs(
+                lambda: self._spark().session, self._store, relation, version, epoch
+            )
 
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
         if self._used is not None:
-            stop_jobs(self._used, self._mark)
+            self._used.stop_jobs(self._mark)
 
     def compute(self, task: FragmentTask) -> TaskResult:
         """Compute a task in one Spark action, in a second one if values overflow.
@@ -136,23 +131,23 @@ class SparkExecutor:
         try:
             prepared = self._prepared.take(task) if keep else None
             known = prepared is not None
-            frame = prepared.frame if prepared is not None else self._build_frame(task, context)
+            frame = prepared.frame if prepared is not None else self._build_frame(task, context, spark)
             if prepared is None and frame is not None and context.parameters is not None:
                 prepared = PreparedFrame(
                     build_shape(task), task.fragment, task.table, frame, context.parameters
                 )
-            if prepared is not None and not prepared.can_pass_tables(spark, task):
+            if prepared is not None and not prepared.can_pass_tables(spark.session, task):
                 prepared, known = None, False
-                frame = self._build_frame(task, replace(context, parameters=None))
-            if known and not is_in_process(spark):  # a server plans it anew, by the settings that it has then
-                self._configure(task, context)
+                frame = self._build_frame(task, replace(context, parameters=None), spark)
+            if known and not spark.is_in_process:  # a server plans it anew, by the settings that it has then
+                self._configure(task, context, spark)
             planned = time.perf_counter()
             if frame is None:
                 changes = []
             elif prepared is None:
                 changes = collect_changes(collect(frame), self._store.counters)
             else:
-                changes = prepared.run(spark, task, self._store.counters)
+                changes = prepared.run(spark.session, task, self._store.counters)
                 if known and should_verify():
                     with self._recompute(task) as anew:
                         check_retained_frame(self._store.reader, task, changes, anew)
@@ -177,10 +172,9 @@ class SparkExecutor:
     @contextmanager
     def _recompute(self, task: FragmentTask) -> Iterator[list[NetChange]]:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
-        context = adapt_context(
-            task.fragment, self._build_context(task, self._open_session(task), None, False)
-        )
-        frame = self._build_frame(task, context)
+        spark = self._open_session(task)
+        context = adapt_context(task.fragment, self._build_context(task, spark, None, False))
+        frame = self._build_frame(task, context, spark)
         anew = [] if frame is None else collect_changes(collect(frame), self._store.counters)
         try:
             yield anew
@@ -194,10 +188,10 @@ class SparkExecutor:
         )
 
     def _build_context(
-        self, task: FragmentTask, spark: SparkSession, parameters: TableParameters | None, exact: bool
+        self, task: FragmentTask, spark: EngineSpark, parameters: TableParameters | None, exact: bool
     ) -> EpochContext:
         return EpochContext(
-            spark,
+            spark.session,
             self._store.url,
             self._store.options,
             task.tables,
@@ -210,22 +204,22 @@ class SparkExecutor:
             exact=exact,
         )
 
-    def _build_frame(self, task: FragmentTask, context: EpochContext) -> DataFrame | None:
+    def _build_frame(self, task: FragmentTask, context: EpochContext, spark: EngineSpark) -> DataFrame | None:
         """Return the frame of a task's one action; None where nothing changes."""
-        self._configure(task, context)
+        self._configure(task, context, spark)
         frame = compute_fragment_change(task.fragment, context, whole=task.whole, mine=task.mine)
         if task.again is not None:
             frame = append_partitions(frame, task.again, task.table, context)
         return None if frame is None else write_rows(frame, task.table, context)
 
     @staticmethod
-    def _configure(task: FragmentTask, context: EpochContext) -> None:
+    def _configure(task: FragmentTask, context: EpochContext, spark: EngineSpark) -> None:
         """Set what the plan of a task depends on."""
         whole = task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh)
         whole = whole or is_batch_step(task.fragment, context)
         adapts = whole and not context.is_small  # in one partition there is nothing to adapt
-        configure(context.spark, "spark.sql.adaptive.enabled", "true" if adapts else "false")
-        configure(context.spark, "spark.sql.shuffle.partitions", str(context.partitions))
+        spark.configure("spark.sql.adaptive.enabled", "true" if adapts else "false")
+        spark.configure("spark.sql.shuffle.partitions", str(context.partitions))
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:
         """Write the change of the indexed table, or its first rows, as the index's own."""
