@@ -153,7 +153,7 @@ def test_what_was_compacted_meanwhile_is_not_replaced(
             return done
 
     with pytest.raises(Conflict, match="compacted by another process"):
-        store.compact("t", executor=Overtaken(store, lambda: spark))
+        store.compact("t", executor=Overtaken(store, lambda: EngineSpark.of(spark)))
     assert all(rows.equals(before[epoch]) for epoch, rows in readable(store).items() if epoch in before)
 
 
