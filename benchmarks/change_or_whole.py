@@ -72,7 +72,7 @@ def main() -> int:
                 tempfile.TemporaryDirectory(prefix="tideline-bench-") as folder,
                 Session((Path(folder) / "store").as_uri(), spark, backfill_rows=sys.maxsize) as session,
             ):
-                executor = EitherWay(session.store, lambda: spark)
+                executor = EitherWay(session.store, session.on_demand.open)
                 session._runner.executor = session._runner.backfill.executor = executor
                 build_case(session, case)
                 by = measure_seconds(session, executor, case, changes)

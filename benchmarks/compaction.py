@@ -33,7 +33,7 @@ from engine.hummock.compaction.pickers.vnode import list_group_bounds
 from engine.hummock.rows.row_hash import xxhash64
 from engine.runtime import compaction_tasks
 from engine.runtime.compaction_tasks import SETTING, CompactionTasks
-from engine.runtime.spark.session import connect
+from engine.runtime.spark.session import EngineSpark, connect
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string()), ("n", pa.float64()), ("at", pa.timestamp("us"))])
 BY_ITSELF, BY_TASKS = "by the process itself", "by tasks"
@@ -126,7 +126,7 @@ def main() -> None:
         spark = connect(given.spark)
         ways: dict[str, Callable[[Hummock], RangeExecutor | None]] = {
             BY_ITSELF: lambda store: None,
-            BY_TASKS: lambda store: CompactionTasks(store, lambda: spark),
+            BY_TASKS: lambda store: CompactionTasks(store, lambda: EngineSpark.of(spark)),
         }
         warm, whole = Path(folder) / "warm" / "store", Path(folder) / "whole" / "store"
         fill_store(warm.as_uri(), 4_500_000, 2, given.layout)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from engine.connectors.delta.sink.tables import SETTINGS
-from engine.runtime.spark.session import create_separate_session
+from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
 
 MERGE = (
@@ -51,7 +51,7 @@ def main(rows: int, changes: int, rounds: int) -> None:
         session.sinks.wait()
         print(f"first load of {rows:,} rows: {time.perf_counter() - started:.2f} s")
         session.sinks.run()  # a sink that was slow once is waited for from here on
-        spark = create_separate_session(session.spark, SETTINGS)
+        spark = EngineSpark.of(session.spark).separate(SETTINGS).session
         spark.sql(f"CREATE TABLE delta.`{folder}/hand` USING delta AS SELECT * FROM delta.`{folder}/sink`")
         times: dict[str, list[float]] = {"sink": [], "by hand": []}
         for number in range(1, rounds + 1):

@@ -102,7 +102,7 @@ class Session:
         self.sinks = SinkDriver(self.store, self.on_demand)
         self.epochs = EpochRunner(
             self.store,
-            lambda store: SparkExecutor(store, self.on_demand, separate_large=drives),
+            lambda store: SparkExecutor(store, self.on_demand.open, separate_large=drives),
             backfill_rows,
             in_flight=epochs_in_flight,
             spool=is_of_this_process(spark) and not self.store.is_here,
@@ -401,7 +401,9 @@ class Session:
         """Return what merges large compactions by Spark's tasks, where a Spark is at hand: it has started, was handed in, or runs
         elsewhere. One of this machine is started for them with `start_spark` alone: its start takes longer than it saves.
         """
-        return CompactionTasks(self.store, self.on_demand if start_spark else self.on_demand.find_started)
+        return CompactionTasks(
+            self.store, self.on_demand.open if start_spark else self.on_demand.find_started
+        )
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""

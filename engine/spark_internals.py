@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.process_change import ProcessChange
 
@@ -46,9 +46,19 @@ RUNS_ANEW = frozenset(
 )
 """Physical operators that compute everything anew in each job; exchanges, caches and adaptive plans keep their first result."""
 
+T = TypeVar("T")
+
+_ATTACHED = "_tideline"
 _TASK_TEXT = "tideline.told:"
 _TAGS = "spark.job.tags"
 _MOST_TEXT = 32_768
+
+
+def attach(session: SparkSession, make: Callable[[], T]) -> T:
+    """Return what a session carries for the engine as long as it lives, made at the first call; its frames have that session."""
+    carried = vars(session)
+    found: T = carried[_ATTACHED] if _ATTACHED in carried else carried.setdefault(_ATTACHED, make())
+    return found
 
 
 def is_in_process(session: SparkSession) -> bool:

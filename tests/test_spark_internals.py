@@ -18,6 +18,7 @@ from engine import spark_internals
 from engine.spark_internals import (
     RUNS_ANEW,
     activate,
+    attach,
     derive_arrow_schema,
     derive_arrow_type,
     derive_spark_schema,
@@ -55,6 +56,17 @@ def test_a_session_of_this_process_is_told_by_its_java_context(spark: SparkSessi
         "SparkSession has no _jsc any more: is_in_process takes every session for one of Connect"
     )
     assert not is_in_process(object()), "anything passes for a session of this process"  # type: ignore[arg-type]
+
+
+def test_a_session_carries_what_is_attached_to_it_and_frames_have_that_session(spark: SparkSession) -> None:
+    session = spark.newSession()
+    carried = attach(session, object)
+    assert attach(session.range(1).sparkSession, object) is carried, (
+        "a frame has another session than it was made in"
+    )
+    assert attach(session.newSession(), object) is not carried, (
+        "a new session has the attributes of the old one"
+    )
 
 
 def test_a_spark_of_this_process_is_told_by_its_active_context(spark: SparkSession) -> None:

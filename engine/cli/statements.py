@@ -11,10 +11,10 @@ from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from engine.hummock import Hummock
     from engine.meta.catalog.stored_catalog import StoredCatalog
+    from engine.runtime.spark.session import EngineSpark
     from engine.session import Session
     from engine.sql.statements.session.settings import SessionSettings
 
@@ -37,7 +37,7 @@ class StatementRunner:
         self._settings: SessionSettings | None = None
         self._store: Hummock = open_store(store)
         self._session: Session | None = None
-        self._used: SparkSession | None = None
+        self._used: EngineSpark | None = None
 
     def __enter__(self) -> StatementRunner:
         return self
@@ -47,7 +47,7 @@ class StatementRunner:
             self._keep_spark(self._session)
             self._session.close()
         if self._alone and self._used is not None:
-            self._used.stop()  # the server would keep it for ever
+            self._used.session.stop()  # the server would keep it for ever
         self._store.close()
 
     @property
@@ -117,7 +117,7 @@ class StatementRunner:
         """Stop what a statement runs on Spark, and go on with a new session: the old one was left in the middle."""
         self._keep_spark(running)
         if self._alone and self._used is not None:
-            self._used.interruptAll()
+            self._used.session.interruptAll()
         self._settings = running.settings
         running.close()
         self._session = self._open_session()

@@ -27,8 +27,8 @@ from engine.operators.arrow.map_in_arrow import map_in_arrow
 from engine.runtime.mebibytes import parse_mebibytes
 from engine.runtime.spark.errors import find_task_error
 from engine.runtime.spark.masters import is_local
-from engine.runtime.spark.session import count_parallel_tasks, mark_jobs, stop_jobs, unmark_jobs
-from engine.spark_internals import activate, collect, is_in_process, is_stopped, set_schema
+from engine.runtime.spark.session import EngineSpark
+from engine.spark_internals import activate, collect, set_schema
 
 SETTING = "TIDELINE_COMPACTION_TASKS_MB"
 DEFAULT_MB = 512.0
@@ -84,7 +84,7 @@ class MergeRanges:
 class CompactionTasks:
     """Merges ranges of large compactions by tasks of the Spark that `spark` returns; None leaves them to who asks."""
 
-    def __init__(self, store: Hummock, spark: Callable[[], SparkSession | None]) -> None:
+    def __init__(self, store: Hummock, spark: Callable[[], EngineSpark | None]) -> None:
         self._store, self._spark = store, spark
 
     def at_once(self, merge: Merge) -> int:
@@ -92,8 +92,8 @@ class CompactionTasks:
         if merge.size < read_task_threshold() or (spark := self._spark()) is None:
             return 1
         with _translate_errors(merge.table.name, spark):  # a server is asked, and may be gone
-            cores = count_parallel_tasks(spark) - (not is_in_process(spark))
-            local = is_local(spark.conf.get("spark.master", None) or "local")
+            cores = spark.count_parallel_tasks() - (not spark.is_in_process)
+            local = is_local(spark.master)
         return cores if cores >= (LEAST_ON_A_MACHINE if local else 2) else 1
 
     def merge(self, merge: Merge, ranges: Sequence[HashRange]) -> Sequence[Run]:
@@ -101,31 +101,31 @@ class CompactionTasks:
         spark = self._spark()
         assert spark is not None
         body = MergeRanges(self._store.url, dict(self._store.options), merge, tuple(ranges))
-        tasks = len(ranges) if is_in_process(spark) else min(len(ranges), self.at_once(merge))
+        tasks = len(ranges) if spark.is_in_process else min(len(ranges), self.at_once(merge))
         with _translate_errors(merge.table.name, spark):
-            frame = map_in_arrow(_build_number_frame(spark, len(ranges), tasks), body, ANSWER_SCHEMA)
+            frame = map_in_arrow(_build_number_frame(spark.session, len(ranges), tasks), body, ANSWER_SCHEMA)
             done = self._run(spark, frame)
         for one in done:
             if one.fault is not None:
                 raise _FAULTS[one.fault[0]](one.fault[1])
         return [one.ssts for one in sorted(done, key=lambda one: one.number)]
 
-    def _run(self, spark: SparkSession, frame: DataFrame) -> list[MergedRange]:
+    def _run(self, spark: EngineSpark, frame: DataFrame) -> list[MergedRange]:
         """Run the tasks; who ends this process's work ends them, too."""
-        activate(spark)
+        activate(spark.session)
         mark = f"tideline-compaction-{uuid.uuid4()}"
-        mark_jobs(spark, mark)
+        spark.mark_jobs(mark)
         try:
             answers = [bytes(answer) for (answer,) in collect(frame)]
         except PySparkException:  # the job has ended by itself
             raise
         except BaseException:
-            if not is_stopped(spark):
-                stop_jobs(spark, mark)
+            if not spark.is_stopped:
+                spark.stop_jobs(mark)
             raise
         finally:
-            if not is_stopped(spark):
-                unmark_jobs(spark, mark)
+            if not spark.is_stopped:
+                spark.unmark_jobs(mark)
         track_bytes(sum(map(len, answers)))
         done = [msgspec.msgpack.decode(answer, type=MergedRange) for answer in answers]
         for one in done:
@@ -139,12 +139,12 @@ def _build_number_frame(spark: SparkSession, count: int, tasks: int) -> DataFram
 
 
 @contextmanager
-def _translate_errors(table: str, spark: SparkSession) -> Iterator[None]:
+def _translate_errors(table: str, spark: EngineSpark) -> Iterator[None]:
     """Raise what Spark raises as an error of the table: others may be compacted nevertheless."""
     try:
         yield
     except Exception as error:  # where it was stopped meanwhile its session lacks whatever is asked for
-        if not isinstance(error, _OF_SPARK) and not is_stopped(spark):
+        if not isinstance(error, _OF_SPARK) and not spark.is_stopped:
             raise
         raise _build_error(table, error) from error
 

@@ -15,6 +15,7 @@ from engine.cli.completion import NameCompleter
 from engine.cli.printing import Format
 from engine.cli.prompt import Shell, is_complete, prepare_history_file, run_prompt
 from engine.cli.statements import StatementRunner
+from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
 
 
@@ -167,7 +168,7 @@ def test_a_prompts_own_spark_session_is_interrupted_by_ctrl_c_and_ended_with_the
     with StatementRunner(url, "spark://127.0.0.1:1", "spark", lambda text: None, alone=True) as statements:
         statements.run("SHOW TABLES")
         assert statements._session is not None
-        statements._session.on_demand.started = Spark()  # type: ignore[assignment]
+        statements._session.on_demand.started = EngineSpark(Spark(), "given")  # type: ignore[arg-type]
         statements._session.sql = interrupted  # type: ignore[method-assign, assignment]
         with pytest.raises(KeyboardInterrupt):
             statements.run("SELECT count(*) + 1 FROM bar")

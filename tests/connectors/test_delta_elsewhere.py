@@ -11,6 +11,7 @@ from engine.connectors.delta.steps import HistoryGone
 from engine.connectors.source_trial import try_source
 from engine.connectors.sources import poll_all
 from engine.errors import SourceError, SqlError
+from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
 from tests.connectors.bad_settings import Bad, check_refused
 from tests.connectors.delta_tables import DeltaTable, follow, poll
@@ -71,7 +72,7 @@ def test_a_master_of_this_process_is_known_without_starting_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    monkeypatch.setattr("engine.runtime.spark.on_demand.connect", lambda _: pytest.fail("Spark was started"))
+    monkeypatch.setattr(EngineSpark, "open", lambda _: pytest.fail("Spark was started"))
     with Session((tmp_path / "store").as_uri(), "local[1]") as session:
         session.sql(STATEMENTS[0])
 

@@ -18,6 +18,7 @@ from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
 from engine.runtime import compaction_tasks
 from engine.runtime.compaction_tasks import SETTING, CompactionTasks, MergeRanges
+from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
 from tests.hummock.random_tables import KINDS, copied, newest_run, random_table, readable
 from tests.own_process import printed
@@ -35,7 +36,7 @@ def small_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tasks(spark: SparkSession) -> Callable[[Hummock], CompactionTasks]:
-    return lambda store: CompactionTasks(store, lambda: spark)
+    return lambda store: CompactionTasks(store, lambda: EngineSpark.of(spark))
 
 
 def passed(cost: Metrics) -> int:
@@ -152,7 +153,7 @@ def test_what_was_compacted_meanwhile_is_not_replaced(
             return done
 
     with pytest.raises(Conflict, match="compacted by another process"):
-        store.compact("t", executor=Overtaken(store, lambda: spark))
+        store.compact("t", executor=Overtaken(store, lambda: EngineSpark.of(spark)))
     assert all(rows.equals(before[epoch]) for epoch, rows in readable(store).items() if epoch in before)
 
 
@@ -180,11 +181,11 @@ def test_tasks_that_fail_leave_the_table_as_it_was_and_say_what_to_do(
 def test_a_spark_that_does_not_answer_is_told_as_an_error_of_the_table(
     session: Session, tasks: Callable[[Hummock], CompactionTasks], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(spark: SparkSession) -> int:
+    def gone(spark: EngineSpark) -> int:
         raise PySparkException("connection refused")
 
     filled(session.store)
-    monkeypatch.setattr(compaction_tasks, "count_parallel_tasks", gone)
+    monkeypatch.setattr(EngineSpark, "count_parallel_tasks", gone)
     with pytest.raises(StorageError, match=r"compact table t, which is as it was: .*connection refused"):
         session.store.compact("t", executor=tasks(session.store))
 
@@ -196,13 +197,13 @@ from engine.hummock import Hummock
 from engine.hummock.compaction import merging
 from engine.runtime import compaction_tasks
 from engine.runtime.compaction_tasks import CompactionTasks, MergeRanges
-from engine.runtime.spark.session import connect
+from engine.runtime.spark.session import EngineSpark, connect
 
 folder = Path(sys.argv[1])
 
 class DiesOnce(MergeRanges):
-    def _merged(self, reader, number):
-        done, mark = super()._merged(reader, number), Path(self.url.removeprefix("file://")) / "mark"
+    def _merge_range(self, reader, number):
+        done, mark = super()._merge_range(reader, number), Path(self.url.removeprefix("file://")) / "mark"
         if number == 1 and not mark.exists():
             mark.touch()
             if "killed" in self.url:
@@ -216,7 +217,7 @@ spark = connect("local[3,3]")
 for way in ("failed", "killed"):
     store = Hummock.open((folder / way).as_uri(), auto_compact="off")
     before = store.version.number
-    store.compact("t", executor=CompactionTasks(store, lambda: spark))
+    store.compact("t", executor=CompactionTasks(store, lambda: EngineSpark.of(spark)))
     orphans = store.gc(dry_run=True, grace_seconds=0).deleted_objects
     print(store.version.number - before, (folder / way / "mark").exists(), orphans > 0)
 spark.stop()

@@ -26,7 +26,7 @@ from engine.session import Session
 begun = Path(sys.argv[1]) / "begun"
 
 class Waits(MergeRanges):
-    def _merged(self, reader, number):
+    def _merge_range(self, reader, number):
         begun.write_text("ends with the read at the other end")
         threading.Event().wait(60)
 

@@ -20,7 +20,7 @@ from engine.operators.context import count_partitions
 from engine.operators.lookups.scan import ReadTable, read_table
 from engine.operators.lookups.table_parameters import TableAt
 from engine.runtime.spark.errors import simplify_message
-from engine.runtime.spark.session import configure, count_parallel_tasks, share_session
+from engine.runtime.spark.session import EngineSpark
 from engine.runtime.spark.shared_folders import find_visibility_fault, is_in_this_process
 from engine.runtime.writes.change_tasks import UNFIT
 from engine.runtime.writes.spill import PLACE
@@ -52,12 +52,13 @@ _NO_DELTA = "DATA_SOURCE_NOT_FOUND"
 def open_read_session(spark: Spark, relation: str, place: DeltaPlace) -> Iterator[SparkSession]:
     """Give a session of this thread's own for reading Delta; raises SourceError or HistoryGone in the place of Spark's errors."""
     before = None
-    session = share_session(spark())
+    shared = EngineSpark.of(spark()).share()
+    session = shared.session
     try:
         before = SparkSession.getActiveSession()
         activate(session)
-        configure(session, _AT_END, "endVersion")
-        configure(session, _AT_VERSION, "true")
+        shared.configure(_AT_END, "endVersion")
+        shared.configure(_AT_VERSION, "true")
         yield session
     except (PySparkException, Py4JError) as error:  # what fails below Spark is not always told as Spark's
         with suppress(EnvironmentNotReady, StorageError, OSError):  # then the first error tells more
@@ -158,7 +159,7 @@ def read_table_rows(
 ) -> DataFrame:
     """Return the rows that a table has, at the place of those that were there before."""
     items = tuple((column.name, column.storage_name) for column in relation.columns)
-    parts = count_partitions(table.row_count, count_parallel_tasks(session))
+    parts = count_partitions(table.row_count, EngineSpark.of(session).count_parallel_tasks())
     source = TableAt(table, None, table.committed_epoch)
     body = ReadTable(store.url, dict(store.options), source, items, parts=parts)
     frame = read_table(session, body, table.schema).frame

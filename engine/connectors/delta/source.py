@@ -48,7 +48,7 @@ from engine.meta.status.dead_letters import DeadLetter
 from engine.meta.status.source_notes import OFFSETS
 from engine.operators.context import count_partitions
 from engine.runtime.source_rows import build_direct_options, open_direct_reader
-from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.spark.session import EngineSpark
 from engine.runtime.writes.change_tasks import COMES, ChangeResult, WriteChanges
 from engine.runtime.writes.key_order import PACKED, KeyOrderedRows, needs_packing, sort_by_key, sort_packed
 from engine.runtime.writes.spill import PLACE
@@ -336,7 +336,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
             splits = plan_splits(relation, step.then.metadata, names, files, count)
         if splits is None:
             return sort_by_key(relation, rows, count, session, placed=False)
-        parts = min(len(splits), count_partitions(count, count_parallel_tasks(session)))
+        parts = min(len(splits), count_partitions(count, EngineSpark.of(session).count_parallel_tasks()))
         body = partial(PackFiles, splits, relation, names, parts)
         numbers = session.range(0, parts, 1, parts)
         return sort_packed(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock, Version
@@ -35,15 +35,8 @@ from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, 
 from engine.runtime.executor import FragmentTask, TaskResult
 from engine.runtime.partitions.frames import append_partitions, count_rows_read, find_touched_partitions
 from engine.runtime.source_rows import get_source_reader
-from engine.runtime.spark.session import (
-    configure,
-    count_parallel_tasks,
-    mark_jobs,
-    share_fairly,
-    share_session,
-    stop_jobs,
-)
-from engine.spark_internals import activate, collect, is_in_process
+from engine.runtime.spark.session import EngineSpark
+from engine.spark_internals import activate, collect
 from engine.sql.catalog import Relation
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.emptiness import is_empty_over_nothing
@@ -74,42 +67,44 @@ class SparkExecutor:
     """Runs tasks in a Spark session that starts when it is first needed."""
 
     def __init__(
-        self, store: Hummock, spark: Callable[[], SparkSession], *, separate_large: bool = False
+        self, store: Hummock, spark: Callable[[], EngineSpark], *, separate_large: bool = False
     ) -> None:
-        self._store, self._session, self._separate_large = store, spark, separate_large
+        self._store, self._spark, self._separate_large = store, spark, separate_large
         self._prepared = PreparedFrames()
         self._mark = f"tideline-{uuid.uuid4()}"
-        self._used: SparkSession | None = None
+        self._used: EngineSpark | None = None
 
     @property
     def parallelism(self) -> int:
         """How many Spark tasks run at the same time."""
-        return count_parallel_tasks(self._session())
+        return self._spark().count_parallel_tasks()
 
-    def _open_session(self, task: FragmentTask | None = None) -> SparkSession:
-        session = self._used = self._session()
+    def _open_session(self, task: FragmentTask | None = None) -> EngineSpark:
+        spark = self._used = self._spark()
         if self._separate_large:
             large = task is not None and task.is_large
-            session = share_session(session) if large else session  # it needs other settings than small ones
-            share_fairly(session, "large" if large else "small")
-        activate(session)  # a run's tasks are planned in threads of its own
-        mark_jobs(session, self._mark)
-        return session
+            spark = spark.share() if large else spark  # it needs other settings than small ones
+            spark.share_fairly("large" if large else "small")
+        activate(spark.session)  # a run's tasks are planned in threads of its own
+        spark.mark_jobs(self._mark)
+        return spark
 
-    def _choose_cores(self, task: FragmentTask, spark: SparkSession) -> int:
+    def _choose_cores(self, task: FragmentTask, spark: EngineSpark) -> int:
         """Return on how many cores a task may run: a large one leaves one to the small ones that run meanwhile."""
-        cores = count_parallel_tasks(spark)
+        cores = spark.count_parallel_tasks()
         return max(1, cores - 1) if self._separate_large and task.is_large else cores
 
     def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
         """Write the rows of a source, as they were at an epoch, as files."""
         with track_traffic(self._store.counters, f"load {relation.name}"):
-            return get_source_reader().runs(self._session, self._store, relation, version, epoch)
+            return get_source_reader().runs(
+                lambda: self._spark().session, self._store, relation, version, epoch
+            )
 
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
         if self._used is not None:
-            stop_jobs(self._used, self._mark)
+            self._used.stop_jobs(self._mark)
 
     def compute(self, task: FragmentTask) -> TaskResult:
         """Compute a task in one Spark action, in a second one if values overflow.
@@ -159,7 +154,9 @@ class SparkExecutor:
         if prepared is None:
             return None
         context = self._build_context(task, TableParameters())
-        if not is_in_process(context.spark):  # a server plans it anew, by the settings that it has then
+        if not EngineSpark.of(
+            context.spark
+        ).is_in_process:  # a server plans it anew, by the settings that it has then
             self._configure(task, context)
         return SparkAction(task, context, prepared.frame, prepared, known=True)
 
@@ -243,12 +240,12 @@ class SparkExecutor:
     def _open_context(
         self,
         task: FragmentTask,
-        spark: SparkSession,
+        spark: EngineSpark,
         exact: bool,
         parameters: TableParameters | None = None,
     ) -> EpochContext:
         return EpochContext(
-            spark,
+            spark.session,
             self._store.url,
             self._store.options,
             task.tables,
@@ -267,8 +264,9 @@ class SparkExecutor:
         whole = task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh)
         whole = whole or is_batch_step(task.fragment, context)
         adapts = whole and not context.is_small  # in one partition there is nothing to adapt
-        configure(context.spark, "spark.sql.adaptive.enabled", "true" if adapts else "false")
-        configure(context.spark, "spark.sql.shuffle.partitions", str(context.partitions))
+        spark = EngineSpark.of(context.spark)
+        spark.configure("spark.sql.adaptive.enabled", "true" if adapts else "false")
+        spark.configure("spark.sql.shuffle.partitions", str(context.partitions))
 
     def _copy_index(self, task: FragmentTask) -> tuple[NetChange, ...]:
         """Write the change of the indexed table, or its first rows, as the index's own."""

@@ -24,7 +24,7 @@ from engine.operators.lookups.table_parameters import TableAt
 from engine.runtime.rows import create_frame
 from engine.runtime.source_rows import get_source_reader
 from engine.runtime.spark.errors import build_analysis_error, build_row_error
-from engine.runtime.spark.session import configure, count_parallel_tasks
+from engine.runtime.spark.session import EngineSpark
 from engine.sql.batch.ad_hoc import SparkQuery, TableRead
 from engine.sql.batch.time_travel import Moment
 from engine.sql.expression.spark_sql import quote
@@ -62,7 +62,8 @@ def register_temporary_views(
     A table that is `given` has these rows instead of those of the store.
     """
     store, version, stored, readings = tables.store, tables.version, tables.stored, query.readings
-    cores = count_parallel_tasks(session)
+    spark = EngineSpark.of(session)
+    cores = spark.count_parallel_tasks()
     moments = {r.view: (r.table, r.moment) for r in readings if r.moment is not None}
     at_moments = _choose_epochs(moments, version, stored, tables.now)
     made = []
@@ -95,8 +96,8 @@ def register_temporary_views(
             frame.createOrReplaceTempView(query.planned.view)
             made.append(query.planned.view)
         size = sum(version.tables[r.table].row_count for r in readings if r.table in version.tables)
-        configure(session, "spark.sql.shuffle.partitions", str(count_partitions(size, cores)))
-        configure(session, "spark.sql.adaptive.enabled", "true")
+        spark.configure("spark.sql.shuffle.partitions", str(count_partitions(size, cores)))
+        spark.configure("spark.sql.adaptive.enabled", "true")
         yield
     finally:
         for view in made:
@@ -110,7 +111,8 @@ def _build_plan_frame(
     replacements: Mapping[str, pa.Table | DataFrame],
 ) -> DataFrame:
     """Return the rows of a plan over tables at their epochs."""
-    store, version, stored, cores = tables.store, tables.version, tables.stored, count_parallel_tasks(session)
+    store, version, stored = tables.store, tables.version, tables.stored
+    cores = EngineSpark.of(session).count_parallel_tasks()
     rows = {}
     for scan in list_scans(plan):
         relation = stored.catalog.relations.get(scan.table)

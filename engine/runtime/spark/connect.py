@@ -25,9 +25,6 @@ LOOPBACK = "127.0.0.1"
 LOOPBACK_NAMES = ("localhost", LOOPBACK)
 PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")  # as gRPC reads them
 ANSWER_SECONDS = 5.0
-_SESSIONS: dict[str, SparkSession] = {}
-"""The sessions that this process has made, by address: one that somebody else has made keeps its settings."""
-_OPEN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
 class WarmSpark(msgspec.Struct, frozen=True):
@@ -89,12 +86,46 @@ def find_server(state: Path) -> WarmSpark | None:
     return warm
 
 
-def connect_to(address: str) -> SparkSession:
-    """Return a session of the server at `sc://host:port/…`; on loopback its token goes without TLS, to loopback only.
+class ServerSessions:
+    """The sessions of servers that one process has: one for each address, and those that were cloned of them."""
 
-    Raises EnvironmentNotReady if nobody answers, if the server refuses the token or its absence, or if this process has a Spark
-    of its own.
-    """
+    def __init__(self) -> None:
+        self._sessions: dict[str, SparkSession] = {}
+        """Those that this process has made itself: one that somebody else has made keeps its settings."""
+        self._open: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+
+    def connect(self, address: str) -> SparkSession:
+        """Return the session of the server at `sc://host:port/…`; on loopback its token goes without TLS, to loopback only.
+
+        Raises EnvironmentNotReady if nobody answers, if the server refuses the token or its absence, or if this process has a
+        Spark of its own.
+        """
+        known = self._sessions.get(address)
+        if known is not None and not known.is_stopped:  # type: ignore[attr-defined]  # it is one of Connect, which has that
+            return known
+        session = self._sessions[address] = _create_session(address)
+        self.close_at_exit(session)
+        return session
+
+    def close_at_exit(self, session: SparkSession) -> None:
+        """Close a session's channel to its server when this process ends.
+
+        Left to the interpreter's very end it would wait for ever where an answer was under way: by then its thread is gone.
+        """
+        if not self._open:
+            atexit.register(self._close_all)
+        self._open.add(session)
+
+    def _close_all(self) -> None:
+        for session in tuple(self._open):
+            with contextlib.suppress(Exception):  # it was closed, or its server is gone
+                session.client.close()
+
+
+SERVERS = ServerSessions()
+
+
+def _create_session(address: str) -> SparkSession:
     import grpc
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -110,9 +141,6 @@ def connect_to(address: str) -> SparkSession:
             credentials = grpc.composite_channel_credentials(grpc.local_channel_credentials(), token)
             return self._secure_channel(f"{LOOPBACK}:{self.endpoint.rpartition(':')[2]}", credentials)
 
-    known = _SESSIONS.get(address)
-    if known is not None and not known.is_stopped:  # type: ignore[attr-defined]  # it is one of Connect, which has that
-        return known
     try:
         channel = LoopbackChannel(address)
     except (PySparkException, ValueError) as error:  # of a port that is no number
@@ -137,25 +165,7 @@ def connect_to(address: str) -> SparkSession:
         raise EnvironmentNotReady(
             f"Spark at {hide_token(address)} refuses: it wants another token. Set {TOKEN_VARIABLE} to that of the server"
         ) from None
-    session = _SESSIONS[address] = cast("SparkSession", running)
-    close_at_exit(session)
-    return session
-
-
-def close_at_exit(session: SparkSession) -> None:
-    """Close a session's channel to its server when this process ends.
-
-    Left to the interpreter's very end it would wait for ever where an answer was under way: by then its thread is gone.
-    """
-    if not _OPEN:
-        atexit.register(_close_all)
-    _OPEN.add(session)
-
-
-def _close_all() -> None:
-    for session in tuple(_OPEN):
-        with contextlib.suppress(Exception):  # it was closed, or its server is gone
-            session.client.close()
+    return cast("SparkSession", running)
 
 
 def hide_token(address: str) -> str:

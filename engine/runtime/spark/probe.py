@@ -12,13 +12,11 @@ import socket
 import sys
 import threading
 import uuid
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -30,24 +28,13 @@ from engine.hummock.manifests.manifest import manifest_path
 from engine.hummock.object_store import open_object_store
 from engine.runtime.spark.errors import is_job_cancelled, simplify_message
 from engine.runtime.spark.masters import DRIVER_HOST, PACKED, is_local
-from engine.runtime.spark.session import (
-    MOST_TASKS,
-    configure,
-    count_parallel_tasks,
-    mark_jobs,
-    stop_jobs,
-    unmark_jobs,
-)
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from engine.runtime.spark.session import MOST_TASKS, EngineSpark
 
 WAIT = "TIDELINE_EXECUTOR_SECONDS"
 WAIT_SECONDS = 120.0
 PACK_AGAIN = f"make the archive that {PACKED} names anew with `tideline cluster pack FILE`, or the image, and start again"
 Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _PROBES = "probe"
-_CHECKED: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
 
 
 class MachineFindings(msgspec.Struct, frozen=True):
@@ -102,20 +89,19 @@ def compute_engine_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def check_cluster(session: SparkSession, store: Hummock) -> None:
+def check_cluster(spark: EngineSpark, store: Hummock) -> None:
     """Raise EnvironmentNotReady, in one sentence, if tasks of a cluster cannot do what views of a store ask of them.
 
     One job for each Spark and store of this process; none where tasks run in the driver's process.
     """
-    master = session.conf.get("spark.master", None) or "local"
-    if is_local(master):
+    if is_local(spark.master):
         return
-    known = _CHECKED.setdefault(session, set())
+    known = spark.checked_stores
     if store.url not in known:
         with _provide_object(store) as path:
-            _check_executors(session, master, store.url, path)
+            _check_executors(spark, spark.master, store.url, path)
         if not known:  # where a session begins; each epoch sets it anew
-            configure(session, "spark.sql.shuffle.partitions", str(count_parallel_tasks(session)))
+            spark.configure("spark.sql.shuffle.partitions", str(spark.count_parallel_tasks()))
         known.add(store.url)
 
 
@@ -147,30 +133,30 @@ def read_executor_timeout() -> float:
     return seconds
 
 
-def _check_executors(session: SparkSession, master: str, store: str, path: str) -> None:
-    for answer in collect_task_answers(session, master, ClusterProbe(store, path)):
+def _check_executors(spark: EngineSpark, master: str, store: str, path: str) -> None:
+    for answer in collect_task_answers(spark, master, ClusterProbe(store, path)):
         check_findings(msgspec.json.decode(answer, type=MachineFindings), master, store)
 
 
-def collect_task_answers(session: SparkSession, master: str, body: Body) -> list[bytes]:
+def collect_task_answers(spark: EngineSpark, master: str, body: Body) -> list[bytes]:
     """Return what each task of a small job answers in the column `seen`; raises EnvironmentNotReady where none can be run."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     mark = f"tideline-probe-{uuid.uuid4()}"
     seconds = read_executor_timeout()
-    late = threading.Timer(seconds, lambda: stop_jobs(session, mark))
+    late = threading.Timer(seconds, lambda: spark.stop_jobs(mark))
     late.daemon = True
     late.start()
     try:
-        mark_jobs(session, mark)
-        frame = session.range(0, MOST_TASKS).mapInArrow(body, "seen binary")
+        spark.mark_jobs(mark)
+        frame = spark.session.range(0, MOST_TASKS).mapInArrow(body, "seen binary")
         return [bytes(row.seen) for row in frame.collect()]
     except (PySparkException, Py4JError) as error:  # some of Spark's own PySpark does not know
         raise EnvironmentNotReady(_format_failure(error, master, seconds)) from error
     finally:
         late.cancel()
-        unmark_jobs(session, mark)
+        spark.unmark_jobs(mark)
 
 
 def check_findings(findings: MachineFindings, master: str, store: str) -> None:

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 import threading
-import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from engine.assumptions import PREPARED_SESSION
 from engine.jars import check_java
 from engine.jsonb.functions import FUNCTIONS, PREFIX
-from engine.runtime.spark.connect import LOOPBACK, close_at_exit, connect_to
+from engine.runtime.spark.connect import SERVERS
+from engine.runtime.spark.driver import start_driver
 from engine.runtime.spark.functions import compute_functions_digest, register_functions
 from engine.runtime.spark.logging import silence_own_calls
 from engine.runtime.spark.masters import (
     CLASS_CACHE,
     CLASSES,
     CLASSES_OF_SPARK,
-    build_start_error,
     build_start_settings,
-    check_answers,
     check_master,
-    is_local,
-    read_driver_memory,
 )
-from engine.runtime.spark.ui import build_ui_settings
-from engine.spark_internals import activate, is_in_process
+from engine.spark_internals import activate, attach, is_in_process, is_stopped
 from engine.verification import build_assumption_error, should_verify
 
 if TYPE_CHECKING:
@@ -40,6 +33,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 SparkTarget: TypeAlias = "SparkSession | str | None"
+Origin = Literal["own", "connect", "beside", "given"]
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -60,13 +54,6 @@ PARALLELISM = "spark.tideline.parallelism"
 """Says in a session of a server how many tasks run there at the same time."""
 MOST_TASKS = 4096
 
-_OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
-"""The sessions of this process that `connect` has made."""
-_CONFIGURED: weakref.WeakKeyDictionary[SparkSession, dict[str, str]] = weakref.WeakKeyDictionary()
-_CORES: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
-"""How many tasks run at the same time, of the sessions of servers."""
-_SHARED: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
-
 
 def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSession:
     """Return a session for `spark`: one that exists, `sc://host:port`, a master's address, a function that says which, or None.
@@ -75,16 +62,7 @@ def connect(spark: SparkTarget | Callable[[], SparkTarget] = None) -> SparkSessi
     or found in this process, keeps its settings and temporary views: what is returned is another one on the same Spark, with
     SETTINGS. Raises EnvironmentNotReady without Java or jars, or when a server refuses the token.
     """
-    if callable(spark):  # a session is none
-        spark = spark()
-    if isinstance(spark, str) or spark is None:
-        target = spark or os.environ.get("SPARK_REMOTE") or "local[*]"
-        session = connect_to(target) if target.startswith("sc://") else _start_classic(target)
-    elif spark in _OWN and _has_settings(spark):
-        return spark
-    else:
-        session = _find_shared_session(spark)
-    return _prepare_session(session)
+    return EngineSpark.open(spark).session
 
 
 def build_server_settings(master: str) -> dict[str, str]:
@@ -95,84 +73,11 @@ def build_server_settings(master: str) -> dict[str, str]:
     return {"spark.master": master, **build_start_settings(master, serves=True), **SETTINGS}
 
 
-def configure(session: SparkSession, key: str, value: str) -> None:
-    """Change a setting of a session; in one of a server only where this process has set it to something else: it is a request."""
-    known = {} if is_in_process(session) else _CONFIGURED.setdefault(session, {})
-    if known.get(key) != value:
-        session.conf.set(key, value)
-        known[key] = value
-
-
-def share_session(session: SparkSession) -> SparkSession:
-    """Return another session on the same Spark, with settings of its own, the same for all who ask."""
-    found = _find_shared_session(session)
-    return found if found in _OWN else _prepare_session(found)
-
-
-def create_separate_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return one more session on the same Spark, the caller's alone, with settings beside SETTINGS; without functions."""
-    made = _clone_session(session)
-    for key, value in {**SETTINGS, **settings}.items():
-        made.conf.set(key, value)
-    return made
-
-
-def _prepare_session(session: SparkSession) -> SparkSession:
-    silence_own_calls()
-    settings = {**SETTINGS, **CHANGED_SETTINGS}
-    mark = f"{compute_functions_digest()} {sorted(settings.items())}"
-    is_marked = session.conf.get(PREPARED, None) == mark
-    if is_in_process(session):  # a setting of it may have been changed since
-        is_marked = is_marked and session in _OWN and _has_settings(session)
-    if not is_marked:
-        _check_class_cache(session)
-        for key, value in settings.items():
-            session.conf.set(key, value)
-        register_functions(session)
-        session.conf.set(PREPARED, mark)
-    elif should_verify() and not is_in_process(session):
-        _check_prepared(session)
-    _OWN.add(session)
-    return session
-
-
-def _check_class_cache(session: SparkSession) -> None:
-    """Warn where a Spark that somebody else has started keeps few classes; only its start can change that."""
-    cached = int(str(session.conf.get(CLASS_CACHE)))
-    if cached <= CLASSES_OF_SPARK:
-        _LOG.warning(
-            "this Spark keeps %s generated classes (%s): a project of many views compiles them again in each epoch; "
-            "start it with %s=%s",
-            cached,
-            CLASS_CACHE,
-            CLASS_CACHE,
-            CLASSES,
-        )
-
-
-def _has_settings(session: SparkSession) -> bool:
-    return all(session.conf.get(key, None) == value for key, value in SETTINGS.items())
-
-
-def _check_prepared(session: SparkSession) -> None:
-    """Check `PREPARED_SESSION` of one that bears the mark; what epochs set anew may be anything."""
-    other = {key: found for key in SETTINGS if (found := session.conf.get(key, None)) != SETTINGS[key]}
-    known = {function.name for function in session.catalog.listFunctions(pattern=f"{PREFIX}*")}
-    lacking = sorted({function.name for function in FUNCTIONS} - known)
-    if other or lacking:
-        differences = [f"{key} = {found}" for key, found in other.items()] + [
-            f"no function {n}" for n in lacking
-        ]
-        raise build_assumption_error(
-            PREPARED_SESSION, f"a session that says it is prepared has {', '.join(differences)}"
-        )
-
-
 def is_of_this_process(spark: object) -> bool:
     """Tell whether a target names a Spark that `connect` starts here, so that its tasks run on this machine."""
     if spark is not None and not isinstance(spark, str):
         return False
-    return (spark or os.environ.get("SPARK_REMOTE") or "local[*]").startswith("local")
+    return _choose_address(spark).startswith("local")
 
 
 def can_start_here(spark: SparkTarget | Callable[[], SparkTarget]) -> bool:
@@ -180,90 +85,229 @@ def can_start_here(spark: SparkTarget | Callable[[], SparkTarget]) -> bool:
     return callable(spark) or is_of_this_process(spark)
 
 
-def _find_shared_session(spark: SparkSession) -> SparkSession:
-    """Return a session beside another one, the same for all who ask; of Spark Connect a clone, which begins with its settings."""
-    if spark not in _SHARED:
-        _SHARED[spark] = _clone_session(spark)
-    return _SHARED[spark]
+def _choose_address(spark: str | None) -> str:
+    return spark or os.environ.get("SPARK_REMOTE") or "local[*]"
 
 
-def _clone_session(session: SparkSession) -> SparkSession:
-    clone = getattr(session, "cloneSession", None)
-    if clone is None:
-        return session.newSession()
-    made: SparkSession = clone()
-    close_at_exit(made)
-    return made
+class EngineSpark:
+    """A Spark session with all that the engine knows of it: where it comes from, what was set, checked and registered in it.
 
-
-def register_source(session: SparkSession, source: type[DataSource]) -> None:
-    """Register a Python data source in a session, whatever other sessions of this process have registered.
-
-    Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another one.
+    `origin` is "own" for a session of the Spark that this process has started, "connect" for one of a server, "beside" for
+    another one on the Spark of somebody's session, and "given" for a session that somebody else has made: it stays as it is.
+    A session carries its one EngineSpark, so whoever has the session, or a frame of it, has both.
     """
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import SparkSession
 
-    try:
-        session.dataSource.register(source)
-    except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
-        before = SparkSession.getActiveSession()
-        activate(session)
+    def __init__(self, session: SparkSession, origin: Origin) -> None:
+        self.session, self.origin = session, origin
+        self.is_prepared = False
+        """Whether the session has had SETTINGS and the engine's functions; somebody may have changed a setting since."""
+        self.checked_stores: set[str] = set()
+        """The stores that the executors of the cluster were found to read."""
+        self._configured: dict[str, str] = {}
+        self._parallelism: int | None = None
+        self._sources: set[type[DataSource]] = set()
+        self._sharing = threading.Lock()
+        self._shared: EngineSpark | None = None
+
+    @classmethod
+    def of(cls, session: SparkSession, origin: Origin = "given") -> EngineSpark:
+        """Return what a session carries; one that has nothing yet gets it, with that origin."""
+        return attach(session, lambda: cls(session, origin))
+
+    @classmethod
+    def open(cls, target: SparkTarget | Callable[[], SparkTarget] = None) -> EngineSpark:
+        """Return the prepared session for a target; targets and errors are those of `connect`."""
+        if callable(target):  # a session is none
+            target = target()
+        if isinstance(target, str) or target is None:
+            address = _choose_address(target)
+            found = cls.connect(address) if address.startswith("sc://") else cls.start(address)
+        else:
+            found = cls.of(target)
+            if found.is_prepared and found._has_settings():
+                return found
+            found = found._find_shared()
+        return found._prepare()
+
+    @classmethod
+    def start(cls, master: str) -> EngineSpark:
+        """Return the session of a Spark that is started here; if one runs, the engine's on that, whatever its master."""
+        check_master(master)
+        check_java()
+        if (session := _find_running()) is None:
+            return cls.of(start_driver(master, SETTINGS | CHANGED_SETTINGS), "own")
+        running = cls.of(session)
+        return running if running.is_prepared else running._find_shared()
+
+    @classmethod
+    def connect(cls, address: str) -> EngineSpark:
+        """Return the session of a server at `sc://host:port/…`, the same for all in this process who name that address."""
+        return cls.of(SERVERS.connect(address), "connect")
+
+    def share(self) -> EngineSpark:
+        """Return another session on the same Spark, with settings of its own, the same for all who ask."""
+        found = self._find_shared()
+        return found if found.is_prepared else found._prepare()
+
+    def separate(self, settings: Mapping[str, str]) -> EngineSpark:
+        """Return one more session on the same Spark, the caller's alone, with settings beside SETTINGS; without functions."""
+        made = self._clone()
+        for key, value in {**SETTINGS, **settings}.items():
+            made.session.conf.set(key, value)
+        return made
+
+    @property
+    def is_in_process(self) -> bool:
+        """Whether the driver is in this process."""
+        return is_in_process(self.session)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the Spark that runs in this process was stopped."""
+        return is_stopped(self.session)
+
+    @cached_property
+    def master(self) -> str:
+        """The master of the Spark, as its driver names it."""
+        return self.session.conf.get("spark.master", None) or "local"
+
+    def configure(self, key: str, value: str) -> None:
+        """Change a setting; in a session of a server only where this process has set it to something else: it is a request."""
+        known = {} if self.is_in_process else self._configured
+        if known.get(key) != value:
+            self.session.conf.set(key, value)
+            known[key] = value
+
+    def register_source(self, source: type[DataSource]) -> None:
+        """Register a Python data source once, whatever other sessions of this process have registered.
+
+        Spark looks for one of that name in the session that is active in this thread, and refuses the name if that is another.
+        """
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import SparkSession
+
+        if source in self._sources:
+            return
         try:
-            session.dataSource.register(source)
-        finally:
-            if before is not None:
-                activate(before)
+            self.session.dataSource.register(source)
+        except AnalysisException as error:
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
+            before = SparkSession.getActiveSession()
+            activate(self.session)
+            try:
+                self.session.dataSource.register(source)
+            finally:
+                if before is not None:
+                    activate(before)
+        self._sources.add(source)
 
+    def count_parallel_tasks(self) -> int:
+        """Return how many tasks run at the same time: of a cluster as many as its executors have cores now."""
+        if self.is_in_process:
+            return int(self.session.sparkContext.defaultParallelism)
+        if self._parallelism is None:
+            count = self.session.conf.get(PARALLELISM, None)
+            if count is None:  # into so many parts a server takes what nobody has said the parts of
+                rows = self.session.range(0, MOST_TASKS).selectExpr("spark_partition_id() AS part")
+                count = str(rows.distinct().count())
+                self.session.conf.set(PARALLELISM, count)
+            self._parallelism = int(count)
+        return self._parallelism
 
-def count_parallel_tasks(spark: SparkSession) -> int:
-    """Return how many tasks of the session run at the same time: of a cluster as many as its executors have cores now."""
-    if is_in_process(spark):
-        return int(spark.sparkContext.defaultParallelism)
-    if spark not in _CORES:
-        count = spark.conf.get(PARALLELISM, None)
-        if count is None:  # into so many parts a server takes what nobody has said the parts of
-            rows = spark.range(0, MOST_TASKS).selectExpr("spark_partition_id() AS part")
-            count = str(rows.distinct().count())
-            spark.conf.set(PARALLELISM, count)
-        _CORES[spark] = int(count)
-    return _CORES[spark]
+    def mark_jobs(self, mark: str) -> None:
+        """Put a mark on the jobs that this thread starts from now on, by which `stop_jobs` finds them."""
+        if self.is_in_process:
+            self.session.sparkContext.addJobTag(mark)  # a session's own tags do not reach its jobs here
+        else:
+            self.session.addTag(mark)
 
+    def unmark_jobs(self, mark: str) -> None:
+        """Take a mark from the jobs that this thread starts from now on."""
+        if self.is_in_process:
+            self.session.sparkContext.removeJobTag(mark)
+        else:
+            self.session.removeTag(mark)
 
-def mark_jobs(spark: SparkSession, mark: str) -> None:
-    """Put a mark on the jobs that this thread starts from now on, by which `stop_jobs` finds them."""
-    if is_in_process(spark):
-        spark.sparkContext.addJobTag(mark)  # a session's own tags do not reach its jobs here
-    else:
-        spark.addTag(mark)
+    def stop_jobs(self, mark: str) -> None:
+        """End the jobs with a mark, on a server as well; whoever waits for one of them gets an error."""
+        if self.is_in_process:
+            self.session.sparkContext.cancelJobsWithTag(mark)
+        else:
+            self.session.interruptTag(mark)
 
+    def share_fairly(self, pool: str) -> None:
+        """Let the jobs that this thread starts from now on share Spark's tasks with those of other pools, as one among them."""
+        if self.is_in_process:
+            self.session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
-def share_fairly(spark: SparkSession, pool: str) -> None:
-    """Let the jobs that this thread starts from now on share Spark's tasks with those of other pools, as one among them."""
-    if is_in_process(spark):
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+    def _find_shared(self) -> EngineSpark:
+        """Return the session beside this one, the same for all who ask; a clone of Spark Connect begins with its settings."""
+        with self._sharing:
+            if self._shared is None:
+                self._shared = self._clone()
+            return self._shared
 
+    def _clone(self) -> EngineSpark:
+        clone = getattr(self.session, "cloneSession", None)
+        if clone is None:
+            return EngineSpark.of(self.session.newSession(), "beside")
+        made: SparkSession = clone()
+        SERVERS.close_at_exit(made)
+        return EngineSpark.of(made, "beside")
 
-def unmark_jobs(spark: SparkSession, mark: str) -> None:
-    """Take a mark from the jobs that this thread starts from now on."""
-    if is_in_process(spark):
-        spark.sparkContext.removeJobTag(mark)
-    else:
-        spark.removeTag(mark)
+    def _prepare(self) -> EngineSpark:
+        """Give the session SETTINGS and functions where it does not have them."""
+        silence_own_calls()
+        settings = {**SETTINGS, **CHANGED_SETTINGS}
+        mark = f"{compute_functions_digest()} {sorted(settings.items())}"
+        is_marked = self.session.conf.get(PREPARED, None) == mark
+        if self.is_in_process:  # a setting of it may have been changed since
+            is_marked = is_marked and self.is_prepared and self._has_settings()
+        if not is_marked:
+            self._check_class_cache()
+            for key, value in settings.items():
+                self.session.conf.set(key, value)
+            register_functions(self.session)
+            self.session.conf.set(PREPARED, mark)
+        elif should_verify() and not self.is_in_process:
+            self._check_prepared()
+        self.is_prepared = True
+        return self
 
+    def _check_class_cache(self) -> None:
+        """Warn where a Spark that somebody else has started keeps few classes; only its start can change that."""
+        cached = int(str(self.session.conf.get(CLASS_CACHE)))
+        if cached <= CLASSES_OF_SPARK:
+            _LOG.warning(
+                "this Spark keeps %s generated classes (%s): a project of many views compiles them again in each epoch; "
+                "start it with %s=%s",
+                cached,
+                CLASS_CACHE,
+                CLASS_CACHE,
+                CLASSES,
+            )
 
-def stop_jobs(spark: SparkSession, mark: str) -> None:
-    """End the jobs with a mark, on a server as well; whoever waits for one of them gets an error."""
-    if is_in_process(spark):
-        spark.sparkContext.cancelJobsWithTag(mark)
-    else:
-        spark.interruptTag(mark)
+    def _has_settings(self) -> bool:
+        return all(self.session.conf.get(key, None) == value for key, value in SETTINGS.items())
+
+    def _check_prepared(self) -> None:
+        """Check `PREPARED_SESSION` of one that bears the mark; what epochs set anew may be anything."""
+        conf, catalog = self.session.conf, self.session.catalog
+        other = {key: found for key in SETTINGS if (found := conf.get(key, None)) != SETTINGS[key]}
+        known = {function.name for function in catalog.listFunctions(pattern=f"{PREFIX}*")}
+        lacking = sorted({function.name for function in FUNCTIONS} - known)
+        if other or lacking:
+            differences = [f"{key} = {found}" for key, found in other.items()] + [
+                f"no function {n}" for n in lacking
+            ]
+            raise build_assumption_error(
+                PREPARED_SESSION, f"a session that says it is prepared has {', '.join(differences)}"
+            )
 
 
 def _find_running() -> SparkSession | None:
-    """Return a session of the engine's on the Spark that runs in this process, None if none does.
+    """Return the session that is active on the Spark that runs in this process, None if none does.
 
     Asking the builder for one would write settings into the session that somebody else has made.
     """
@@ -271,58 +315,6 @@ def _find_running() -> SparkSession | None:
     from pyspark.sql import SparkSession
 
     try:
-        there = SparkSession.active()
+        return SparkSession.active()
     except PySparkRuntimeError:
         return None
-    return there if there in _OWN else _find_shared_session(there)
-
-
-def _start_classic(master: str) -> SparkSession:
-    from py4j.protocol import Py4JError
-    from pyspark.sql import SparkSession
-
-    check_master(master)
-    check_java()
-    if (session := _find_running()) is not None:
-        return session
-    memory = read_driver_memory()
-    check_answers(master)
-    own = build_start_settings(master)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    with _ignore_remote(), _keep_interrupts():
-        builder = SparkSession.builder.master(master).appName("tideline")
-        builder = builder.config("spark.driver.memory", memory)
-        for key, value in {**own, **build_ui_settings(os.environ), **SETTINGS, **CHANGED_SETTINGS}.items():
-            builder = builder.config(key, value)
-        try:
-            session = builder.getOrCreate()
-        except Py4JError as error:
-            if is_local(master):
-                raise
-            raise build_start_error(master, error) from error
-    session.sparkContext.setLogLevel("ERROR")
-    return session
-
-
-@contextmanager
-def _ignore_remote() -> Iterator[None]:
-    """Let a master that was asked for be taken where SPARK_REMOTE names a server, too: Spark refuses the two together."""
-    remote = os.environ.pop("SPARK_REMOTE", None)
-    try:
-        yield
-    finally:
-        if remote is not None:
-            os.environ["SPARK_REMOTE"] = remote
-
-
-@contextmanager
-def _keep_interrupts() -> Iterator[None]:
-    """Let a process that handles interrupts by itself go on to: Spark would raise KeyboardInterrupt in the place of its error."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        own = before not in (signal.default_int_handler, None)
-        if own and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from engine.runtime.spark.masters import is_local
 from engine.runtime.spark.probe import collect_task_answers, encode_findings
-from engine.spark_internals import is_in_process
+from engine.runtime.spark.session import EngineSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,8 @@ class FolderProbe:
 
 def is_in_this_process(session: SparkSession) -> bool:
     """Tell whether the tasks of a session run in this process, and so see what it sees."""
-    return is_in_process(session) and is_local(session.conf.get("spark.master", None) or "local")
+    spark = EngineSpark.of(session)
+    return spark.is_in_process and is_local(spark.master)
 
 
 def find_visibility_fault(session: SparkSession, folder: Path, file: str) -> FolderFault | None:
@@ -120,11 +121,11 @@ def compute_file_digest(path: Path) -> str:
 
 
 def _find_fault(session: SparkSession, folder: Path, file: str, *, writes: bool) -> FolderFault | None:
-    master = session.conf.get("spark.master", None) or "local"
-    path = folder / file
-    for found in collect_task_answers(session, master, FolderProbe(str(path), compute_file_digest(path))):
+    spark, path = EngineSpark.of(session), folder / file
+    body = FolderProbe(str(path), compute_file_digest(path))
+    for found in collect_task_answers(spark, spark.master, body):
         sight = msgspec.json.decode(found, type=FolderFindings)
-        where = f"the executor on {sight.host} of {master}"
+        where = f"the executor on {sight.host} of {spark.master}"
         if not sight.sees:
             return FolderFault(f"{where} does not see {folder}, a folder of this machine", _SHARE)
         if writes and not sight.writes:

@@ -22,7 +22,7 @@ from engine.hummock.rows.ordering import one_chunk, order_by_key
 from engine.jsonb.functions import PREFIX
 from engine.operators.arrow.map_in_arrow import Body, map_in_arrow
 from engine.operators.context import SMALL_CHANGE_ROWS, count_partitions
-from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.spark.session import EngineSpark
 from engine.runtime.writes.spill import PLACE
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.column_names import ADDED
@@ -63,7 +63,7 @@ def sort_by_key(
         return sort_packed(
             relation, count, spark, lambda body: map_in_arrow(hashed_rows, body, PACKED), placed=placed
         )
-    parts = count_partitions(count, count_parallel_tasks(spark))
+    parts = count_partitions(count, EngineSpark.of(spark).count_parallel_tasks())
     vnode = F.expr(f"CAST((shiftright({hashed}, 56) + 128) * {parts} / 256 AS INT)")
     order = [F.expr(hashed), *(F.expr(names[name]) for name in relation.primary_key)]
     order += [F.col(PLACE)] if placed else []
@@ -84,7 +84,7 @@ def sort_packed(
     placed: bool = True,
 ) -> KeyOrderedRows:
     """Return in the order of a relation's files the rows that tasks pack by a body, whose last column is then their hash."""
-    parts = count_partitions(count, count_parallel_tasks(spark))
+    parts = count_partitions(count, EngineSpark.of(spark).count_parallel_tasks())
     ranges = parts * math.ceil(min(count / RANGE_ROWS, MOST_RANGES) / parts)
     task = F.expr(f"CAST({RANGE} * {parts} DIV {ranges} AS INT)")
     together = packed(PackRows(ranges)).repartitionById(parts, task).sortWithinPartitions(RANGE)

@@ -24,7 +24,7 @@ from engine.hummock.monitoring.driver_traffic import track_bytes
 from engine.operators.arrow.map_in_arrow import map_in_arrow
 from engine.operators.context import count_partitions
 from engine.runtime.spark.errors import build_analysis_error, build_row_error
-from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import derive_arrow_schema, derive_spark_schema
 from engine.sql.catalog import ROW_ID
 from engine.sql.column_names import ADDED
@@ -73,7 +73,9 @@ class SpilledRows:
 
     def to_frame(self, spark: SparkSession, url: str, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows as a Spark frame, with `_place`, and `_row_id` if they have ids."""
-        parts = min(len(self.files), count_partitions(self.rows, count_parallel_tasks(spark)))
+        parts = min(
+            len(self.files), count_partitions(self.rows, EngineSpark.of(spark).count_parallel_tasks())
+        )
         body = ReadSpill(url, dict(options), self, parts)
         spark_schema = derive_spark_schema(pa.schema([field.with_nullable(True) for field in self.schema]))
         added = [PLACE, ROW_ID] if self.ids else [PLACE]

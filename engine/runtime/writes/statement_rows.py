@@ -11,7 +11,7 @@ from engine.hummock import Hummock, Version
 from engine.hummock.monitoring.driver_traffic import track_rows
 from engine.operators.context import count_partitions
 from engine.runtime.reads.spark_read import collect_rows
-from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.spark.session import EngineSpark
 from engine.runtime.writes.driver_rows import estimate_tasks, is_surely_small, read_driver_limit
 from engine.runtime.writes.spill import SpilledRows, gather_rows
 from engine.sql.batch.ad_hoc import SparkQuery
@@ -42,7 +42,7 @@ class StatementQuery:
     @property
     def inline_bytes(self) -> int:
         """How many bytes of rows one task may hand over, so that all of them keep to the setting."""
-        cores, tables = count_parallel_tasks(self.session), self.version.tables
+        cores, tables = EngineSpark.of(self.session).count_parallel_tasks(), self.version.tables
         rows = [tables[r.table].row_count for r in self.query.readings if r.table in tables]
         return read_driver_limit() // estimate_tasks(self.query, cores, count_partitions(sum(rows), cores))
 

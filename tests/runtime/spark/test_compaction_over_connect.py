@@ -14,6 +14,7 @@ import pyarrow as pa
 from engine.hummock import Put
 from engine.hummock.compaction import merging
 from engine.runtime import compaction_tasks
+from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
 
 address, url = sys.stdin.readline().strip(), sys.stdin.readline().strip()
@@ -21,7 +22,7 @@ merging.TARGET_ROWS = 400
 os.environ[compaction_tasks.SETTING] = "0"
 CORES = None
 if CORES is not None:
-    compaction_tasks.parallelism = lambda spark: CORES
+    EngineSpark.count_parallel_tasks = lambda spark: CORES
 with Session(url, address) as session:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
     for first in (0, 3000):

@@ -16,9 +16,9 @@ from pyspark import SparkContext
 from engine.errors import EnvironmentNotReady
 from engine.runtime.spark.connect import (
     LOOPBACK,
+    SERVERS,
     WarmSpark,
     announce_server,
-    connect_to,
     find_server,
     hide_token,
 )
@@ -102,7 +102,7 @@ def test_a_bucket_is_computed_only_where_its_credentials_are() -> None:
 def test_a_server_is_not_mistaken_for_the_spark_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
     with pytest.raises(EnvironmentNotReady, match="runs a Spark of its own") as told:
-        connect_to(_warm(7).address)
+        SERVERS.connect(_warm(7).address)
     assert "secret-token" not in str(told.value)
 
 
@@ -112,4 +112,4 @@ def test_an_address_at_which_nobody_answers_is_told_at_once(monkeypatch: pytest.
         probe.bind((LOOPBACK, 0))
         closed = probe.getsockname()[1]
     with pytest.raises(EnvironmentNotReady, match=rf"no Spark answers at sc://localhost:{closed}/"):
-        connect_to(_warm(closed).address)
+        SERVERS.connect(_warm(closed).address)

@@ -41,7 +41,7 @@ VIEWS = {
 }
 MOST = None
 if MOST is not None:
-    internals._MOST_TOLD = MOST
+    internals._MOST_TEXT = MOST
 kept = Counter()
 take = PreparedFrames.take
 

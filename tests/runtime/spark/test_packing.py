@@ -33,9 +33,9 @@ PROGRAM = """
 import importlib, json, sys
 for name in {modules!r}:
     importlib.import_module(name)
-from engine.runtime.spark.probe import engine_digest
+from engine.runtime.spark.probe import compute_engine_digest
 files = [m.__file__ for m in sys.modules.values() if getattr(m, "__file__", None)]
-print(json.dumps([engine_digest(), files]))
+print(json.dumps([compute_engine_digest(), files]))
 """
 
 

@@ -17,6 +17,7 @@ from engine.runtime.spark.probe import (
     check_findings,
     compute_engine_digest,
 )
+from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
 
 MASTER = "spark://10.1.2.3:7077"
@@ -27,19 +28,19 @@ def test_a_local_spark_is_not_asked(
     session: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "_check_executors", lambda *_: pytest.fail("asked"))
-    check_cluster(spark, session.store)
+    check_cluster(EngineSpark.of(spark), session.store)
 
 
 def test_each_task_tells_what_its_machine_has(session: Session, spark: SparkSession, tmp_path: Path) -> None:
     with probe._provide_object(session.store) as made:  # the store is empty yet
-        probe._check_executors(spark, MASTER, session.url, made)
+        probe._check_executors(EngineSpark.of(spark), MASTER, session.url, made)
         assert session.store.objects.head(made) is not None
     assert session.store.objects.head(made) is None
     session.sql("CREATE TABLE t (id BIGINT)")
     with probe._provide_object(session.store) as newest:
-        probe._check_executors(spark, MASTER, session.url, newest)
+        probe._check_executors(EngineSpark.of(spark), MASTER, session.url, newest)
         with pytest.raises(EnvironmentNotReady, match="a folder of this machine: take a bucket"):
-            probe._check_executors(spark, MASTER, (tmp_path / "elsewhere").as_uri(), newest)
+            probe._check_executors(EngineSpark.of(spark), MASTER, (tmp_path / "elsewhere").as_uri(), newest)
 
 
 def test_a_cluster_is_asked_once_for_each_store(
@@ -48,10 +49,10 @@ def test_a_cluster_is_asked_once_for_each_store(
     asked: list[str] = []
     monkeypatch.setattr(probe, "is_local", lambda _: False)
     monkeypatch.setattr(probe, "_check_executors", lambda _spark, _master, store, _path: asked.append(store))
-    monkeypatch.setattr(probe, "count_parallel_tasks", lambda _: 7)
+    monkeypatch.setattr(EngineSpark, "count_parallel_tasks", lambda _: 7)
     own = spark.newSession()
     for _ in range(2):
-        check_cluster(own, session.store)
+        check_cluster(EngineSpark.of(own), session.store)
     assert asked == [session.url]
     assert own.conf.get("spark.sql.shuffle.partitions") == "7"
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from engine.runtime.spark.errors import is_job_cancelled
 from engine.runtime.spark.masters import CLASS_CACHE, CLASSES
-from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
+from engine.runtime.spark.session import EngineSpark, connect
 from engine.session import Session
 from tests.own_process import printed
 
@@ -138,7 +138,7 @@ def test_jobs_with_a_mark_are_ended_and_no_others(spark: SparkSession) -> None:
     ended: list[Exception] = []
 
     def work() -> None:
-        mark_jobs(spark, "ended")
+        EngineSpark.of(spark).mark_jobs("ended")
         try:
             spark.sql(ENDLESS).collect()
         except Exception as error:
@@ -149,10 +149,10 @@ def test_jobs_with_a_mark_are_ended_and_no_others(spark: SparkSession) -> None:
     tracker = spark.sparkContext.statusTracker()
     while not tracker.getActiveJobsIds():
         thread.join(0.05)
-    stop_jobs(spark, "another")
+    EngineSpark.of(spark).stop_jobs("another")
     thread.join(0.5)
     assert thread.is_alive()
-    stop_jobs(spark, "ended")
+    EngineSpark.of(spark).stop_jobs("ended")
     thread.join(60)
     (error,) = ended
     assert is_job_cancelled(error)
@@ -166,9 +166,7 @@ def test_a_process_that_handles_interrupts_by_itself_goes_on_to(own: bool) -> No
 import signal
 signal.signal(signal.SIGINT, (lambda *_: None) if {own} else signal.default_int_handler)
 before = signal.getsignal(signal.SIGINT)
-from engine.runtime.spark.errors import was_stopped
-from engine.runtime.spark.masters import CLASS_CACHE, CLASSES
-from engine.runtime.spark.session import connect, mark_jobs, stop_jobs
+from engine.runtime.spark.session import connect
 connect("local[1]").stop()
 print(signal.getsignal(signal.SIGINT) is before)
 """

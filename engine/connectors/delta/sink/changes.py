@@ -18,7 +18,7 @@ from engine.operators.arrow.map_in_arrow import make_task_frame, map_in_arrow
 from engine.operators.context import SMALL_CHANGE_ROWS, count_partitions
 from engine.operators.lookups.scan import split_hash_space
 from engine.runtime.rows import create_frame
-from engine.runtime.spark.session import count_parallel_tasks
+from engine.runtime.spark.session import EngineSpark
 from engine.runtime.writes.driver_rows import read_driver_limit
 from engine.spark_internals import derive_spark_schema
 
@@ -67,7 +67,7 @@ def build_change_frame(
         found = [encode_changes(changes, table, columns) for changes in portion.changes]
         whole = pa.concat_tables([_build_schema(table, columns).empty_table(), *found])
         return create_frame(session, whole), whole.num_rows
-    parts = count_partitions(rows, count_parallel_tasks(session))
+    parts = count_partitions(rows, EngineSpark.of(session).count_parallel_tasks())
     body = ReadChanges(store.url, dict(store.options), table, part, tuple(columns), parts)
     schema = derive_spark_schema(_build_schema(table, columns))
     return map_in_arrow(make_task_frame(session, parts), body, schema), None
@@ -81,7 +81,7 @@ def build_empty_frame(session: SparkSession, table: TableVersion, columns: Seque
 def count_tasks(session: SparkSession, portion: SinkBatch) -> int:
     """Return how many tasks a shuffle should have that may rewrite the rows of the whole table with those of a range."""
     rows = max(portion.table.row_count, _count_rows(portion.table, portion.log_range))
-    return count_partitions(rows, count_parallel_tasks(session))
+    return count_partitions(rows, EngineSpark.of(session).count_parallel_tasks())
 
 
 def _build_schema(table: TableVersion, columns: Sequence[str]) -> pa.Schema:

@@ -22,7 +22,7 @@ from engine.connectors.delta.sink.tables import (
 from engine.connectors.delta.sink.target import APP, find_missing_columns
 from engine.connectors.sinks.options import SinkOptions
 from engine.errors import SinkError, SqlError
-from engine.runtime.spark.session import create_separate_session
+from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation
 from engine.sql.parsing.statement_errors import locate_character
@@ -104,7 +104,7 @@ def _check_table(relation: Relation, spark: OpenSpark, wrong: Wrong, alone: bool
     """Raise SqlError if Spark cannot reach the place of a table, or if the table that is there cannot take the rows."""
     options = SinkOptions.of(relation.options)
     try:
-        session = create_separate_session(spark(), SETTINGS)
+        session = EngineSpark.of(spark()).separate(SETTINGS).session
         activate(session)
         check_shared(session, f"sink {relation.name}", options.url)
         with translate_errors(f"sink {relation.name}", options.url):

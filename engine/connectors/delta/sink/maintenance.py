@@ -18,7 +18,7 @@ from engine.connectors.delta.sink.tables import (
 from engine.connectors.sinks.address import check_reachable
 from engine.connectors.sinks.options import SinkOptions
 from engine.errors import Conflict, TidelineError
-from engine.runtime.spark.session import count_parallel_tasks, create_separate_session
+from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation
 
@@ -65,10 +65,9 @@ def maintain_tables(
     urls = {options.url for sink in sinks if (options := SinkOptions.of(sink.options)).connector == "delta"}
     if not urls:
         return
-    running = spark()
-    session = create_separate_session(
-        running, {**_SETTINGS, LISTING: str(LISTING_TASKS * count_parallel_tasks(running))}
-    )
+    running = EngineSpark.of(spark())
+    listing = str(LISTING_TASKS * running.count_parallel_tasks())
+    session = running.separate({**_SETTINGS, LISTING: listing}).session
     for url in sorted(urls):
         try:
             check_reachable(url)

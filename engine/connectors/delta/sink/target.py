@@ -44,7 +44,7 @@ from engine.errors import SinkError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.hummock.epoch import format_epoch
 from engine.log_store.changes import DELETE
-from engine.runtime.spark.session import configure, create_separate_session, share_fairly
+from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote
@@ -78,15 +78,17 @@ class DeltaSink:
         self._app = relation.options[APP]
         self._url, self._name = self.options.url, render_table_name(self.options.url)
         self._columns = list_log_columns(relation)
-        self._session: SparkSession | None = None
+        self._separate: EngineSpark | None = None
         self._shared = False
 
     def take(self, portion: SinkBatch) -> DeliveryResult:
         """Bring a range to the table, once; durable when it returns. Raises Conflict if another process was faster."""
-        session = self._open_session()
+        if self._separate is None:
+            self._separate = EngineSpark.of(self._spark()).separate(SETTINGS)
+        spark, session = self._separate, self._separate.session
         activate(session)
-        share_fairly(session, "sinks")
-        configure(session, "spark.sql.shuffle.partitions", str(count_tasks(session, portion)))
+        spark.share_fairly("sinks")
+        spark.configure("spark.sql.shuffle.partitions", str(count_tasks(session, portion)))
         try:
             with translate_errors(f"sink {self._relation.name}", self._url), hold_table_lock(self._url):
                 if not self._shared:
@@ -95,11 +97,6 @@ class DeltaSink:
                 return self._write_batch(session, portion)
         finally:
             session.catalog.dropTempView(_VIEW)
-
-    def _open_session(self) -> SparkSession:
-        if self._session is None:
-            self._session = create_separate_session(self._spark(), SETTINGS)
-        return self._session
 
     def _write_batch(self, session: SparkSession, portion: SinkBatch) -> DeliveryResult:
         promise = portion.promise

@@ -1,0 +1,93 @@
+"""The examples with which pages begin run as they stand there, and give what the page says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.session import Session
+from tests.docs_pages import ROOT
+
+STORE = re.compile(r"file:///(?:tmp/shop|data/store)")
+
+
+def read_blocks(page: str, language: str) -> list[str]:
+    """Return the blocks of a page in a language, in their order; "" is that of a block which names none."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [text for name, text in found if name == language]
+
+
+@pytest.fixture
+def home(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in; programs that name no Spark take the one that runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def bids(home: Path, spark: SparkSession) -> Iterator[Session]:
+    """A session over the table and the view that pages talk about."""
+    with Session((home / "store").as_uri(), spark) as session:
+        session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
+        session.sql(
+            "CREATE MATERIALIZED VIEW top AS SELECT auction, max(price) AS best FROM bid GROUP BY auction"
+        )
+        yield session
+
+
+def run_program(text: str, home: Path) -> None:
+    exec(STORE.sub((home / "store").as_uri(), text), {"Session": Session})
+
+
+def test_the_program_at_the_top_of_the_readme_prints_what_the_readme_says(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_program(read_blocks("README.md", "python")[0], home)
+    printed = capsys.readouterr().out.strip()
+    assert printed and f"`{printed}`" in " ".join((ROOT / "README.md").read_text().split())
+
+
+def test_a_landing_folder_takes_the_file_of_its_page(
+    home: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "landing" / "orders").mkdir(parents=True)
+    create, _, dead_letters = read_blocks("docs/landing.md", "sql")
+    with Session((home / "store").as_uri(), spark) as session:
+        session.sql(create)
+        subprocess.run(["sh", "-c", read_blocks("docs/landing.md", "")[0]], check=True)
+        (home / "landing" / "orders" / "second.csv").write_text("id,item,price\n2,cake,much\n")
+        run_program(read_blocks("docs/landing.md", "python")[0], home)
+        assert capsys.readouterr().out.strip() == "orders 1 1 None"
+        answer = session.sql(dead_letters)
+        assert answer is not None and answer.num_rows == 1
+
+
+def test_sinks_are_created_as_their_page_says_and_deliver(bids: Session, home: Path) -> None:
+    bids.sql("CREATE TABLE top_history (auction BIGINT PRIMARY KEY, best BIGINT)")
+    bids.sql(read_blocks("docs/sinks.md", "sql")[0])
+    bids.sql("INSERT INTO bid VALUES (1, 7, 130)")
+    bids.flush().raise_for_errors()
+    bids.sinks.wait(120)
+    assert bids.sql("SELECT * FROM top_history").to_pylist() == [{"auction": 7, "best": 130}]  # type: ignore[union-attr]
+    assert list((home / "out" / "top").glob("*.jsonl")) and list((home / "out" / "dear").iterdir())
+    assert (home / "lake" / "top" / "_delta_log").is_dir()
+
+
+def test_statements_of_the_page_of_epochs_run(bids: Session) -> None:
+    write, refresh, checks = read_blocks("docs/epochs.md", "sql")
+    assert bids.sql(write).to_pylist() == [{"auction": 7, "best": 60}]  # type: ignore[union-attr]
+    bids.sql(refresh.replace("…", "auction, count(*) AS bids FROM bid GROUP BY auction"))
+    flights = "CREATE TABLE flights (flight INT PRIMARY KEY, next INT, day DATE, status STRING, minutes INT)"
+    bids.sql(flights)
+    bids.sql(checks.replace("SELECT …", "SELECT * FROM flights"))
+    bids.sql("INSERT INTO flights VALUES (1, 2, DATE'2024-01-01', 'open', 700)")
+    report = bids.flush()
+    report.raise_for_errors()  # what is late is no more than a warning
+    assert [name for name, found in report["delays"].checks.items() if found.rows] == ["late"]
