@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from engine.arrow import as_rows, compute_sort_indices, to_mask, to_positions
@@ -238,8 +237,8 @@ def _write_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tu
     return with_new_keys(table, ssts) if inserted == net.num_rows else tuple(ssts)
 
 
-def write_rows(change: Change, table: Table, context: EpochContext) -> DataFrame:
-    """Return the frame of a fragment's one Spark action: the table's change goes into files."""
+def write_rows(change: Change, table: Table, context: EpochContext) -> Flow:
+    """Return a fragment's one Spark action: the table's change goes into files."""
     rows = change.rows
     if context.is_small and change.terms > 1:  # rows that cancel each other meet in one task
         rows = rows.coalesce(1)
@@ -248,7 +247,7 @@ def write_rows(change: Change, table: Table, context: EpochContext) -> DataFrame
     flow = (
         rows if isinstance(rows, Flow) else Flow(rows, (), RESULT_SCHEMA)
     )  # of rows that end here nobody asks more
-    return flow.then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA).frame
+    return flow.then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA)
 
 
 def collect_changes(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetChange]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from engine.hummock import Table, TableVersion, Version
 from engine.hummock.version import Run
@@ -72,6 +72,29 @@ class TaskResult:
     skew: str | None = None
 
 
+@dataclass(frozen=True)
+class PlannedFragment:
+    """A fragment's epoch (old, new] as a run plans it, and all tables that it depends on."""
+
+    fragment: Fragment
+    dependencies: tuple[str, ...]
+    old: int
+    new: int
+
+
+@dataclass(frozen=True)
+class PlannedEpochs:
+    """The small epochs that a run plans, inputs before their readers, over the tables of one version.
+
+    `unknown` are tables that the run brings on in another way, so that nobody knows yet what their readers will see.
+    """
+
+    tables: Mapping[str, TableVersion]
+    epoch: int
+    fragments: tuple[PlannedFragment, ...]
+    unknown: frozenset[str]
+
+
 class Executor(Protocol):
     """Computes tasks; any number of threads may call it. Spark in production, a small reference in the crash harness."""
 
@@ -97,4 +120,17 @@ class Executor(Protocol):
 
         `keys` gives for each scan the partition of a row as Spark SQL over the scan's columns.
         """
+        ...
+
+
+@runtime_checkable
+class AheadExecutor(Protocol):
+    """An executor that can compute small epochs before their turn."""
+
+    def compute_ahead(self, planned: PlannedEpochs) -> None:
+        """Compute epochs of a run before their turn, as far as that is cheaper together: `compute` then returns what it finds."""
+        ...
+
+    def discard_ahead(self) -> None:
+        """Delete what was computed ahead and nobody has asked for."""
         ...

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
@@ -38,7 +40,10 @@ class TableParameter:
     name: str
 
     def now(self) -> TableAt:
-        """Return what the running job was told of the table."""
+        """Return what the running job was told of the table, or what `bind_tables` says of it."""
+        bound = _BOUND.get()
+        if bound is not None:
+            return bound[self.name]
         text = read_task_text()
         assert text is not None, f"a frame over {self.name} runs without being told its epoch"
         return _decode_arguments(text)[self.name]
@@ -76,6 +81,19 @@ class TableParameters:
         """Return the tables as they are for one run of the frame, as a text."""
         arguments = {name: TableAt(tables[name], old, new) for name in self.tables}
         return base64.b64encode(pickle.dumps(arguments, protocol=5)).decode()
+
+
+_BOUND: ContextVar[Mapping[str, TableAt] | None] = ContextVar("bound tables", default=None)
+
+
+@contextmanager
+def bind_tables(tables: Mapping[str, TableAt]) -> Iterator[None]:
+    """Let bodies that run meanwhile find their tables here: a task that runs several fragments knows more than its job."""
+    token = _BOUND.set(tables)
+    try:
+        yield
+    finally:
+        _BOUND.reset(token)
 
 
 @lru_cache(maxsize=4)

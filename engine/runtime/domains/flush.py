@@ -5,8 +5,10 @@ What a run does with a domain is decided in `flush_planning.py` and done in `flu
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from engine.hummock import Hummock
@@ -21,10 +23,12 @@ from engine.meta.epochs.time_boundary import advance_version, load_present
 from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.domain_outcome import DomainOutcome, build_reports, list_free_domains
+from engine.runtime.domains.epochs_ahead import list_epochs_ahead
 from engine.runtime.domains.failing_rows import name_failing_rows
 from engine.runtime.domains.flush_planning import (
     choose_domains,
     find_wait_reason,
+    forecast_steps,
     list_moving_tables,
     plan_flush,
 )
@@ -32,9 +36,12 @@ from engine.runtime.domains.flush_run import FlushRun, SharedTarget
 from engine.runtime.domains.lanes import Lanes
 from engine.runtime.domains.log_expiry import expire_overdue_logs
 from engine.runtime.epoch.report import FlushReport, ViewReport
-from engine.runtime.executor import Executor
+from engine.runtime.executor import AheadExecutor, Executor
 from engine.runtime.spark.slots import Slots
 
+_LOG = logging.getLogger(__name__)
+LEAST_DOMAINS = 2
+"""The epochs of fewer are not worth a forecast of their steps."""
 MOST_ALIGNMENT_ROUNDS = 3
 """How often a run goes on where others have passed it by."""
 BACKGROUND_SECONDS = 5.0
@@ -105,7 +112,8 @@ class FlushRunner:
             run = self._assign_slots(run)
         earlier = self.lanes.collect_outcomes({one.name for one in plan.domains})
         due = plan.due
-        done = self.lanes.run(due, run.run_domain, run.broken_off)
+        with self._compute_ahead(run, plan):
+            done = self.lanes.run(due, run.run_domain, run.broken_off)
         for _ in range(MOST_ALIGNMENT_ROUNDS):
             due = self._choose_overtaken(run, plan, due, done)
             if not due:
@@ -141,6 +149,25 @@ class FlushRunner:
         if self.lanes.patient or not self.slots.separate_large:
             self.slots = Slots(self.executor.parallelism, separate_large=not self.lanes.patient)
         return replace(run, slots=self.slots)
+
+    @contextmanager
+    def _compute_ahead(self, run: FlushRun, plan: FlushPlan) -> Iterator[None]:
+        """Have a run's small epochs computed together; what nobody has taken at the end is deleted.
+
+        What fails is met again by the domain whose epoch it is, in an action of its own.
+        """
+        if not isinstance(self.executor, AheadExecutor) or len(plan.due) < LEAST_DOMAINS:
+            yield
+            return
+        try:
+            foreseen = forecast_steps(plan, run.version, run.request)
+            self.executor.compute_ahead(list_epochs_ahead(foreseen, run.version))
+        except Exception as failure:
+            _LOG.warning("the epochs of a run are computed one by one: %s", failure)
+        try:
+            yield
+        finally:
+            self.executor.discard_ahead()
 
     def _exclude_busy(self, plan: FlushPlan) -> FlushPlan:
         """Leave the domains alone that an earlier run is at work on yet."""

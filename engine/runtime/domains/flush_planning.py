@@ -147,13 +147,19 @@ def choose_domains(version: Version, request: FlushRequest) -> FlushPlan:
 
 def plan_flush(version: Version, request: FlushRequest) -> FlushPlan:
     """Return what a run over a version does, step by step: it is made where somebody asks to see it, a run does without."""
-    plan, stored = choose_domains(version, request), load_catalog(version)
-    done = _Forecast(version, stored, request).plan_domains(plan.due)
+    plan = choose_domains(version, request)
+    due = {one.name for one in plan.due}
     failed, plans = list_failures(version), []
-    for one in plan.domains:
-        after = done.get(one.name) or replace(one, waits_for=one.hold_reason)
+    for one in forecast_steps(plan, version, request).domains:
+        after = one if one.name in due else replace(one, waits_for=one.hold_reason)
         plans.append(replace(after, notes=_list_notes(after, version, failed, request)))
     return replace(plan, domains=tuple(plans))
+
+
+def forecast_steps(plan: FlushPlan, version: Version, request: FlushRequest) -> FlushPlan:
+    """Return a plan with the steps of the domains that are due, as a run over a version is expected to take them."""
+    done = _Forecast(version, load_catalog(version), request).plan_domains(plan.due)
+    return replace(plan, domains=tuple(done.get(one.name, one) for one in plan.domains))
 
 
 def plan_next_step(

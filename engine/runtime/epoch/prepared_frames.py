@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.hummock import Table
+from engine.hummock import Table, TableVersion
 from engine.hummock.metrics import Counters
+from engine.operators.arrow.map_in_arrow import Body
 from engine.operators.context import SPREAD_ROWS
+from engine.operators.flow import Chain, Flow
 from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes
 from engine.runtime.executor import FragmentTask
@@ -31,8 +33,19 @@ class PreparedFrame:
     shape: Shape
     fragment: Fragment
     table: Table
-    frame: DataFrame
+    flow: Flow
     parameters: TableParameters
+
+    @property
+    def frame(self) -> DataFrame:
+        """The frame as Spark's."""
+        return self.flow.frame
+
+    @property
+    def body(self) -> Body | None:
+        """What computes the epoch in one task by itself, None if Spark computes a part of it."""
+        alone = self.flow.single and not self.flow.groups and not self.parameters.closed
+        return Chain(self.flow.bodies) if alone else None
 
     @cached_property
     def rows(self) -> Callable[[], Iterator[tuple[Any, ...]]]:
@@ -70,6 +83,22 @@ class PreparedFrames:
         with self._lock:
             found = self._frames.pop(build_shape(task), None)
         return found if found is not None and found.fits(task) else None
+
+    def list_shareable(
+        self, fragment: Fragment, table: Table, tables: Mapping[str, TableVersion]
+    ) -> list[PreparedFrame]:
+        """Return the frames that compute small epochs of a fragment without Spark, whatever of its inputs has changed."""
+        with self._lock:
+            found = [one for shape, one in self._frames.items() if shape[0] == fragment.table]
+        return [
+            one
+            for one in found
+            if not one.shape[2]
+            and one.body is not None
+            and one.fragment == fragment
+            and one.table == table
+            and one.parameters.is_reusable(tables)
+        ]
 
     def give(self, prepared: PreparedFrame) -> None:
         """Keep a frame for later epochs."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
 from engine.errors import RowFailed
 from engine.hummock import Hummock, Version
@@ -20,6 +19,7 @@ from engine.hummock.rows.expiry import disable_expiry
 from engine.hummock.version import Run
 from engine.operators.arrow.expressions import MARK
 from engine.operators.context import EpochContext
+from engine.operators.flow import Flow
 from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes, write_change, write_rows
 from engine.operators.skew import describe_skew
@@ -32,7 +32,8 @@ from engine.runtime.epoch.epoch_run import adapt_context, choose_rule, compute_f
 from engine.runtime.epoch.failing_row import build_row_error, format_reason, is_row_error
 from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, build_shape, can_retain_frame
-from engine.runtime.executor import FragmentTask, TaskResult
+from engine.runtime.epoch.shared_action import LEAST_FRAGMENTS, SharedActions
+from engine.runtime.executor import FragmentTask, PlannedEpochs, TaskResult
 from engine.runtime.partitions.frames import append_partitions, count_rows_read, find_touched_partitions
 from engine.runtime.source_rows import get_source_reader
 from engine.runtime.spark.session import EngineSpark
@@ -58,7 +59,7 @@ class SparkAction:
 
     task: FragmentTask
     context: EpochContext
-    frame: DataFrame | None
+    flow: Flow | None
     prepared: PreparedFrame | None = None
     known: bool = False
 
@@ -71,6 +72,7 @@ class SparkExecutor:
     ) -> None:
         self._store, self._spark, self._separate_large = store, spark, separate_large
         self._prepared = PreparedFrames()
+        self._shared = SharedActions(store, self._prepared)
         self._mark = f"tideline-{uuid.uuid4()}"
         self._used: EngineSpark | None = None
 
@@ -101,6 +103,15 @@ class SparkExecutor:
                 lambda: self._spark().session, self._store, relation, version, epoch
             )
 
+    def compute_ahead(self, planned: PlannedEpochs) -> None:
+        """Compute those of a run's epochs in one action that Arrow computes alone, by frames that are kept."""
+        if len(planned.fragments) >= LEAST_FRAGMENTS:
+            self._shared.run(self._open_session().session, planned)
+
+    def discard_ahead(self) -> None:
+        """Delete what was computed ahead and nobody has asked for."""
+        self._shared.discard()
+
     def stop(self) -> None:
         """End the jobs of this executor, and no others of its session's."""
         if self._used is not None:
@@ -129,8 +140,14 @@ class SparkExecutor:
         return self._report_load(task, done)
 
     def _compute_here(self, task: FragmentTask) -> TaskResult | None:
-        """Compute what needs no Spark; None for what does."""
+        """Return what was computed ahead, or compute what needs no Spark; None for what does."""
         started = time.perf_counter()
+        shared = self._shared.take(task)
+        if shared is not None:
+            if should_verify():
+                with self._recompute(task) as anew:
+                    check_retained_frame(self._store.reader, task, shared.changes, anew)
+            return TaskResult(shared.changes, {"shared": shared.seconds})
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
             return TaskResult((), {"plan": time.perf_counter() - started})
         copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
@@ -158,7 +175,7 @@ class SparkExecutor:
             context.spark
         ).is_in_process:  # a server plans it anew, by the settings that it has then
             self._configure(task, context)
-        return SparkAction(task, context, prepared.frame, prepared, known=True)
+        return SparkAction(task, context, prepared.flow, prepared, known=True)
 
     def _build_action(self, task: FragmentTask, *, keep: bool = False, exact: bool = False) -> SparkAction:
         """Return a task's action by a new frame, for others to `keep`; with `exact` Spark computes every expression of it."""
@@ -169,21 +186,21 @@ class SparkExecutor:
             change = rule(context)
             if task.again is not None:
                 change = append_partitions(change, task.again, task.table, context)
-            frame = None if change is None else write_rows(change, task.table, context)
-        if frame is None or context.parameters is None:
-            return SparkAction(task, context, frame)
-        prepared = PreparedFrame(build_shape(task), task.fragment, task.table, frame, context.parameters)
-        return SparkAction(task, context, frame, prepared)
+            flow = None if change is None else write_rows(change, task.table, context)
+        if flow is None or context.parameters is None:
+            return SparkAction(task, context, flow)
+        prepared = PreparedFrame(build_shape(task), task.fragment, task.table, flow, context.parameters)
+        return SparkAction(task, context, flow, prepared)
 
     def _run_action(self, action: SparkAction, started: float) -> TaskResult:
         """Run a task's action, whose planning has `started` then."""
         task, prepared, counters = action.task, action.prepared, self._store.counters
         planned = time.perf_counter()
         with self._explain_row_errors(task, action.context):
-            if action.frame is None:
+            if action.flow is None:
                 changes = []
             elif prepared is None:
-                changes = collect_changes(collect(action.frame), counters)
+                changes = collect_changes(collect(action.flow.frame), counters)
             else:
                 changes = prepared.run(action.context.spark, task, counters)
                 if action.known and should_verify():
@@ -216,8 +233,8 @@ class SparkExecutor:
     @contextmanager
     def _recompute(self, task: FragmentTask) -> Iterator[list[NetChange]]:
         """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
-        frame = self._build_action(task).frame
-        anew = [] if frame is None else collect_changes(collect(frame), self._store.counters)
+        flow = self._build_action(task).flow
+        anew = [] if flow is None else collect_changes(collect(flow.frame), self._store.counters)
         try:
             yield anew
         finally:

@@ -1,0 +1,203 @@
+"""Several fragments in one task: each reads what those before it have written, and reports its files by itself.
+
+Method: a query's stages are pipelined in one process as long as their data is small. Nothing is visible before a commit, so a
+result is a proposal: the driver takes it only if `identify_reads` gives the same for the tables as they are when its turn comes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import pickle
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, DoubleType, StringType, StructField, StructType
+
+from engine.hummock import Commit, SstInfo, TableVersion, Version
+from engine.meta.epochs.frontier import needs_run
+from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
+from engine.operators.arrow.map_in_arrow import Body
+from engine.operators.lookups.table_parameters import TableAt, bind_tables
+from engine.operators.materialize import RESULT_SCHEMA
+from engine.spark_internals import derive_arrow_schema, read_task_text
+
+MOST_SECONDS = 2.0
+"""A task begins with no further fragment after so long: what is left is computed by actions of its own, side by side."""
+SHARED_SCHEMA = StructType(
+    [
+        StructField("table", StringType(), False),
+        StructField("reads", BinaryType(), False),
+        StructField("seconds", DoubleType(), False),
+        *RESULT_SCHEMA.fields,
+    ]
+)
+Bodies = Mapping[tuple[str, tuple[str, ...]], Body]
+"""What computes a table's change, by the table and those of its inputs that have changed."""
+
+
+@dataclass(frozen=True)
+class SharedFragment:
+    """One fragment of a shared task: its table goes from epoch `old` to `new`, unless a dependency is in `SharedCall.unknown`.
+
+    `reads` are the tables that its bodies read.
+    """
+
+    table: str
+    inputs: tuple[str, ...]
+    dependencies: tuple[str, ...]
+    reads: tuple[str, ...]
+    old: int
+    new: int
+
+
+@dataclass(frozen=True)
+class SharedCall:
+    """What one run of a shared task is to do: fragments, inputs before their readers, over the tables of a version.
+
+    What reads one of the `unknown` tables is left out: their new content comes from elsewhere. So is what more than `most_rows`
+    have changed for.
+    """
+
+    tables: Mapping[str, TableVersion]
+    epoch: int
+    fragments: tuple[SharedFragment, ...]
+    unknown: frozenset[str]
+    most_rows: int
+
+    def encode(self) -> str:
+        """Return it as a text."""
+        return base64.b64encode(zlib.compress(pickle.dumps(self, protocol=5), 1)).decode()
+
+    @staticmethod
+    def decode(text: str) -> SharedCall:
+        """Return what `encode` has made a text of."""
+        found: SharedCall = pickle.loads(zlib.decompress(base64.b64decode(text)))
+        return found
+
+
+@dataclass(frozen=True)
+class SharedTask:
+    """A task's body: runs the fragments that its job names, by the bodies that it holds pickled; gives one row a fragment."""
+
+    bodies: bytes
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        text = read_task_text()
+        assert text is not None, "a shared task runs without being told its fragments"
+        call, bodies = SharedCall.decode(text), _load_bodies(self.bodies)
+        for batch in batches:
+            yield from run_fragments(call, bodies, batch)
+
+
+@lru_cache(maxsize=4)
+def _load_bodies(pickled: bytes) -> Bodies:
+    found: Bodies = pickle.loads(pickled)
+    return found
+
+
+def run_fragments(call: SharedCall, bodies: Bodies, row: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Run the fragments of a call and yield a report row of each that was computed.
+
+    One that fails is left out, and what reads it: it fails in an action of its own, which says why.
+    """
+    checkpoint = StagedCheckpoint(Version(epoch=call.epoch, tables=call.tables))
+    unknown, started = set(call.unknown), time.perf_counter()
+    for fragment in call.fragments:
+        version = checkpoint.version
+        if not unknown.isdisjoint((*fragment.dependencies, *fragment.reads)):
+            unknown.add(fragment.table)
+            continue
+        if not needs_run(version, fragment.table, fragment.dependencies, fragment.new):
+            continue
+        began = time.perf_counter()
+        report = None
+        if began - started < MOST_SECONDS:
+            report = _run_fragment(fragment, version, bodies, row, call.most_rows)
+        if report is None:
+            unknown.add(fragment.table)
+            continue
+        identity, result = report
+        ssts = () if result is None else _decode_ssts(result)
+        writes = {fragment.table: ssts}
+        checkpoint.add(Commit(writes=writes, epochs={fragment.table: fragment.new}))
+        yield _build_report(fragment.table, identity, time.perf_counter() - began, result)
+
+
+def _run_fragment(
+    fragment: SharedFragment, version: Version, bodies: Bodies, row: pa.RecordBatch, most_rows: int
+) -> tuple[bytes, pa.RecordBatch | None] | None:
+    """Return what identifies the rows that a fragment has read, and its report, which is None if nothing was written.
+
+    None stands for a fragment that cannot be computed here.
+    """
+    tables, span = version.tables, (fragment.old, fragment.new)
+    try:
+        changed = tuple(name for name in fragment.inputs if tables[name].list_changes(*span))
+        rows = sum(tables[name].count_changed_rows(*span) for name in changed)
+        body = bodies.get((fragment.table, changed))
+        if body is None or rows > most_rows:
+            return None
+        read = {name: tables[name] for name in fragment.reads}
+        identity = identify_reads(read, *span)
+        with bind_tables({name: TableAt(table, *span) for name, table in read.items()}):
+            reports = list(body(iter([row])))
+    except Exception:
+        return None
+    return identity, reports[0] if reports else None
+
+
+def _decode_ssts(report: pa.RecordBatch) -> tuple[SstInfo, ...]:
+    return msgspec.msgpack.decode(report.column("ssts")[0].as_py(), type=tuple[SstInfo, ...])
+
+
+def _build_report(table: str, reads: bytes, seconds: float, result: pa.RecordBatch | None) -> pa.RecordBatch:
+    """Return the row of a fragment: its own, or one of nulls where nothing was written."""
+    own = {} if result is None else result.to_pylist()[0]
+    return pa.RecordBatch.from_pylist(
+        [{"table": table, "reads": reads, "seconds": seconds} | own], derive_arrow_schema(SHARED_SCHEMA)
+    )
+
+
+def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> bytes:
+    """Return what is the same for two sets of tables only if they give the same rows at and between two epochs.
+
+    These are the files that are read, in their order. Rows of a table that hides some by time or watermark depend on the epochs
+    and on the watermarks, too. Raises EpochExpired.
+    """
+    parts: list[object] = []
+    for name, table in sorted(tables.items()):
+        changes = table.list_changes(old, new)
+        runs = [[_identify_run(run) for run in table.as_of(epoch)] for epoch in (old, new)]
+        parts += [name, table.table_id, runs, [_identify_run(entry.ssts) for entry in changes]]
+        options = table.table.options
+        if options.ttl_seconds is not None or options.watermark_column is not None:
+            marks = [table.watermark_at(epoch) for epoch in (old, new)]
+            parts += [old, new, [entry.epoch for entry in changes], marks]
+    return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
+
+
+def _identify_run(run: Sequence[SstInfo]) -> list[tuple[str, int, bool]]:
+    return [(sst.path, sst.offset, sst.new_keys) for sst in run]
+
+
+def narrow_tables(
+    tables: Mapping[str, TableVersion], fragments: Sequence[SharedFragment]
+) -> dict[str, TableVersion]:
+    """Return the tables that fragments read, with as much of their history as these need."""
+    spans: dict[str, tuple[int, int]] = {}
+    for fragment in fragments:
+        for name in {fragment.table, *fragment.inputs, *fragment.dependencies, *fragment.reads}:
+            low, high = spans.get(name, (fragment.old, fragment.new))
+            spans[name] = (min(low, fragment.old), max(high, fragment.new))
+    found = {}
+    for name, (low, high) in spans.items():
+        table = tables[name]
+        narrow = table.narrow(max(low, table.safe_epoch), max(high, table.committed_epoch))
+        found[name] = replace(narrow, committed_epoch=table.committed_epoch)
+    return found

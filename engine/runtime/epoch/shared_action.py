@@ -1,0 +1,182 @@
+"""Fragments of several domains that one Spark action computes before their turn, and what becomes of their results.
+
+Nothing else changes: each domain plans, checks, commits and fails by itself. Where it asks for a fragment's change it gets the
+result that is there, if that was computed from the very rows that it reads; otherwise it computes the fragment in an action of
+its own.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.errors import EpochExpired, RowsNotKept
+from engine.hummock import Hummock
+from engine.operators.arrow.map_in_arrow import make_task_frame, map_in_arrow
+from engine.operators.context import SPREAD_ROWS
+from engine.operators.flow import Chain
+from engine.operators.lookups.scan import ReadTable
+from engine.operators.lookups.table_parameters import TableParameter
+from engine.operators.materialize import NetChange, WriteTable, collect_changes
+from engine.operators.shared_task import (
+    SHARED_SCHEMA,
+    Bodies,
+    SharedCall,
+    SharedFragment,
+    SharedTask,
+    identify_reads,
+    narrow_tables,
+)
+from engine.runtime.epoch.prepared_frames import PreparedFrames
+from engine.runtime.executor import FragmentTask, PlannedEpochs, PlannedFragment
+from engine.spark_internals import attach_task_text, can_attach_text, prepare_run
+from engine.sql.incremental.rules import IndexCopy
+from engine.sql.plan import Scan
+
+MOST_BODIES = 5_000
+LEAST_FRAGMENTS = 2
+"""Fewer are computed as fast by actions of their own."""
+
+
+@dataclass(frozen=True)
+class SharedResult:
+    """What a shared action has computed of one fragment: which rows it has read, its files and counts, and its seconds."""
+
+    reads: tuple[str, ...]
+    identity: bytes
+    changes: tuple[NetChange, ...]
+    seconds: float
+
+    def fits(self, task: FragmentTask) -> bool:
+        """Tell whether it is what `task` asks for: the change that the same rows make."""
+        assert task.old is not None
+        tables = {name: task.tables[name] for name in self.reads if name in task.tables}
+        if len(tables) < len(self.reads):
+            return False
+        try:
+            return identify_reads(tables, task.old, task.new) == self.identity
+        except (EpochExpired, RowsNotKept):
+            return False
+
+
+@dataclass(frozen=True)
+class SharedFrame:
+    """A frame whose one task runs the fragments that it is told, by bodies that it holds."""
+
+    bodies: Bodies
+    frame: DataFrame
+
+    @cached_property
+    def rows(self) -> Any:
+        """What runs the frame."""
+        return prepare_run(self.frame)
+
+
+class SharedActions:
+    """Runs shared actions of one executor, and keeps their results until a task takes them."""
+
+    def __init__(self, store: Hummock, prepared: PreparedFrames) -> None:
+        self._store, self._prepared = store, prepared
+        self._lock = threading.Lock()
+        self._results: dict[str, SharedResult] = {}
+        self._frame: SharedFrame | None = None
+
+    def find_bodies(self, planned: PlannedEpochs) -> tuple[Bodies, dict[str, tuple[str, ...]]]:
+        """Return the bodies that compute fragments of a run, and by table what they read."""
+        bodies: dict[tuple[str, tuple[str, ...]], Any] = {}
+        reads: dict[str, tuple[str, ...]] = {}
+        for one in planned.fragments:
+            table = planned.tables[one.fragment.table].table
+            if isinstance(one.fragment.rule, IndexCopy):
+                plan, into = one.fragment.plan, WriteTable(self._store.url, dict(self._store.options), table)
+                assert isinstance(plan, Scan)
+                source = TableParameter(plan.table)
+                read = ReadTable(
+                    self._store.url, dict(self._store.options), source, plan.items, change=True, came=True
+                )
+                bodies[one.fragment.table, (plan.table,)] = Chain((read, into))
+                reads[one.fragment.table] = (plan.table,)
+                continue
+            for frame in self._prepared.list_shareable(one.fragment, table, planned.tables):
+                bodies[one.fragment.table, frame.shape[1]] = frame.body
+                known = reads.get(one.fragment.table, ())
+                reads[one.fragment.table] = tuple(dict.fromkeys((*known, *frame.parameters.tables)))
+        return bodies, reads
+
+    def run(self, spark: SparkSession, planned: PlannedEpochs) -> int:
+        """Compute what is known how to of a run's fragments; return how many results there are."""
+        self.discard()
+        bodies, reads = self.find_bodies(planned)
+        shared = [
+            _describe_fragment(one, reads[one.fragment.table])
+            for one in planned.fragments
+            if one.fragment.table in reads
+        ]
+        if len(shared) < LEAST_FRAGMENTS:
+            return 0
+        left = {one.fragment.table for one in planned.fragments if one.fragment.table not in reads}
+        tables = narrow_tables(planned.tables, shared)
+        call = SharedCall(
+            tables, planned.epoch, tuple(shared), planned.unknown | left, SPREAD_ROWS - 1
+        ).encode()
+        if not can_attach_text(spark, call):
+            return 0
+        with attach_task_text(spark, call):
+            for table, identity, seconds, *report in self._build_frame(spark, bodies).rows():
+                changes = (
+                    tuple(collect_changes([tuple(report)], self._store.counters))
+                    if report[0] is not None
+                    else ()
+                )
+                result = SharedResult(reads[table], bytes(identity), changes, seconds)
+                with self._lock:
+                    self._results[table] = result
+        return len(self._results)
+
+    def _build_frame(self, spark: SparkSession, bodies: Bodies) -> SharedFrame:
+        known = self._frame
+        if known is not None and known.bodies.items() >= bodies.items():
+            return known
+        known_bodies = {} if known is None or len(known.bodies) > MOST_BODIES else known.bodies
+        bodies = {**known_bodies, **bodies}  # runs take turns with what has changed
+        task = SharedTask(pickle.dumps(bodies, protocol=5))
+        frame = map_in_arrow(make_task_frame(spark, 1), task, SHARED_SCHEMA)
+        self._frame = SharedFrame(bodies, frame)
+        return self._frame
+
+    def take(self, task: FragmentTask) -> SharedResult | None:
+        """Return the result that `task` asks for, None if there is none; the files of one that does not fit are deleted."""
+        with self._lock:
+            found = self._results.pop(task.fragment.table, None)
+        if found is None:
+            return None
+        plain = task.old is not None and not task.whole and task.piece is None and task.again is None
+        if plain and found.fits(task):
+            return found
+        self._delete([found])
+        return None
+
+    def discard(self) -> None:
+        """Delete the files of results that nobody has taken."""
+        with self._lock:
+            left = list(self._results.values())
+            self._results.clear()
+        self._delete(left)
+
+    def _delete(self, results: Sequence[SharedResult]) -> None:
+        paths = {sst.path for one in results for change in one.changes for sst in change.ssts}
+        if paths:
+            self._store.objects.delete(sorted(paths))
+
+
+def _describe_fragment(planned: PlannedFragment, reads: tuple[str, ...]) -> SharedFragment:
+    fragment = planned.fragment
+    return SharedFragment(
+        fragment.table, fragment.inputs, planned.dependencies, reads, planned.old, planned.new
+    )

@@ -1,0 +1,148 @@
+"""Small epochs of a run are computed by one action before their turn; each domain still checks, commits and fails by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from engine.hummock.version import Generation, LogEntry, SstInfo, Table, TableOptions, TableVersion
+from engine.operators.shared_task import identify_reads
+from engine.runtime.epoch.report import FlushReport
+from engine.runtime.epoch.shared_action import SharedActions
+from engine.session import Session
+from tests.oracle.batch import assert_equal, by_duckdb, content
+
+SUMS = "SELECT auction, count(*) AS n, sum(price) AS total FROM bid GROUP BY auction"
+NAMED = "SELECT a.id, a.seller, s.n, s.total FROM auction a JOIN sums s ON s.auction = a.id"
+SELLERS = "SELECT seller, count(*) AS n, sum(total) AS total FROM named GROUP BY seller"
+VIEWS = {"sums": SUMS, "named": NAMED, "sellers": SELLERS}
+WHOLE = {
+    "sums": SUMS,
+    "named": f"SELECT a.id, a.seller, s.n, s.total FROM auction a JOIN ({SUMS}) s ON s.auction = a.id",
+}
+WHOLE["sellers"] = (
+    f"SELECT seller, count(*) AS n, sum(total) AS total FROM ({WHOLE['named']}) GROUP BY seller"
+)
+
+
+def bids(seed: int, price: int | None = None) -> pa.Table:
+    numbers = range(12)
+    return pa.table(
+        {
+            "id": [(seed * 5 + i) % 40 for i in numbers],
+            "auction": [(seed + i) % 7 for i in numbers],
+            "price": [seed * 10 + i if price is None else price for i in numbers],
+        }
+    )
+
+
+def start(session: Session) -> None:
+    """Make a chain of three views, and run it until its frames are known."""
+    session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
+    session.sql("CREATE TABLE auction (id BIGINT PRIMARY KEY, seller BIGINT)")
+    session.write("auction", pa.table({"id": range(7), "seller": [i % 3 for i in range(7)]}))
+    session.write("bid", bids(0))
+    for name, query in VIEWS.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    session.flush().raise_for_errors()
+    step(session, 1)
+
+
+def step(session: Session, seed: int) -> FlushReport:
+    session.write("bid", bids(seed), mode="upsert")
+    report = session.flush()
+    check(session)
+    return report
+
+
+def check(session: Session) -> None:
+    tables = {name: content(session, name) for name in ("bid", "auction")}
+    for name, query in WHOLE.items():
+        assert_equal(content(session, name), by_duckdb(tables, query), name)
+
+
+def list_shared(report: FlushReport) -> set[str]:
+    return {view.view for view in report.views if "shared" in view.stages}
+
+
+def test_a_chain_of_views_is_computed_by_one_action(session: Session) -> None:
+    start(session)
+    report = step(session, 2)
+    assert list_shared(report) == set(VIEWS)
+    assert not any("spark" in view.stages for view in report.views)
+
+
+def test_views_that_the_change_does_not_reach_are_left_out(session: Session) -> None:
+    start(session)
+    step(session, 2)
+    session.sql("UPDATE bid SET auction = 99 WHERE auction = 3")  # of no auction there is
+    session.flush().raise_for_errors()
+    session.sql("UPDATE bid SET price = price + 1 WHERE auction = 99")
+    report = session.flush()
+    check(session)
+    assert report["sums"].updated == 1
+    assert not report["named"].rows_out
+
+
+def test_a_view_that_fails_stops_no_other(session: Session) -> None:
+    start(session)
+    session.sql(
+        "CREATE MATERIALIZED VIEW double AS SELECT id, price + 9223372036854775000 AS p FROM bid WHERE id < 5"
+    )
+    session.flush().raise_for_errors()
+    step(session, 2)
+    session.sql("UPDATE bid SET price = 900 WHERE id = 1")
+    report = session.flush()
+    assert [view.view for view in report.failed] == ["double"]
+    assert "ARITHMETIC_OVERFLOW" in str(report["double"].error) or "overflow" in str(report["double"].error)
+    assert list_shared(report) >= {"sums", "named"}
+    check(session)
+    session.sql("UPDATE bid SET price = 1 WHERE id = 1")
+    session.flush().raise_for_errors()
+    check(session)
+
+
+def test_a_result_of_other_rows_is_computed_anew(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the action and the domains' turns another process may change what a table's files are."""
+    start(session)
+    run = SharedActions.run
+    seen: list[str] = []
+
+    def compact(actions: SharedActions, spark, planned):  # type: ignore[no-untyped-def]
+        computed = run(actions, spark, planned)
+        seen.extend(sst.path for one in actions._results.values() for c in one.changes for sst in c.ssts)
+        session.store.compact(session.store.table("sums"))
+        return computed
+
+    monkeypatch.setattr(SharedActions, "run", compact)
+    report = step(session, 2)
+    assert "sums" not in list_shared(report)
+    kept = {path for table in session.store.version.tables.values() for path in table.list_objects()}
+    gone = [path for path in seen if path not in kept]
+    assert gone
+    for path in gone:
+        with pytest.raises(Exception, match=path.rpartition("/")[2].partition(".")[0]):
+            session.store.objects.get(path)
+
+
+def version(options: TableOptions = TableOptions()) -> TableVersion:
+    table = Table("t", pa.schema([("id", pa.int64())]), ("id",), (), options)
+    ssts = [SstInfo(f"sst/{n}", 0, 1, 1, 0, 0, 0, 0, 1) for n in range(3)]
+    log = (LogEntry(10, (ssts[1],)), LogEntry(20, (ssts[2],)))
+    return TableVersion(table, 1, 20, log, (Generation(5, ((ssts[0],),)),))
+
+
+def test_what_is_read_is_known_by_its_files() -> None:
+    one = version()
+    assert identify_reads({"t": one}, 10, 20) == identify_reads({"t": one}, 10, 25)
+    assert identify_reads({"t": one}, 10, 20) != identify_reads({"t": one}, 5, 20)
+    compacted = replace(one, generations=(*one.generations, Generation(20, ())))
+    assert identify_reads({"t": one}, 10, 20) != identify_reads({"t": compacted}, 10, 20)
+    assert identify_reads({"t": one}, 10, 20) != identify_reads({"t": replace(one, table_id=2)}, 10, 20)
+
+
+def test_rows_that_hide_by_time_depend_on_the_epochs() -> None:
+    hiding = version(TableOptions(ttl_seconds=1.0))
+    assert identify_reads({"t": hiding}, 10, 20) != identify_reads({"t": hiding}, 10, 25)
