@@ -30,7 +30,7 @@ from engine.runtime.spark.masters import (
     read_driver_memory,
 )
 from engine.runtime.spark.ui import build_ui_settings
-from engine.spark_internals import activate, is_in_process
+from engine.spark_internals import activate, is_in_process, remember_classes
 from engine.verification import build_assumption_error, should_verify
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _OWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 """The sessions of this process that `connect` has made."""
 _CONFIGURED: weakref.WeakKeyDictionary[SparkSession, dict[str, str]] = weakref.WeakKeyDictionary()
 _CORES: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
-"""How many tasks run at the same time, of the sessions of servers."""
+"""How many tasks run at the same time, of the sessions of servers and of local masters."""
 _SHARED: weakref.WeakKeyDictionary[SparkSession, SparkSession] = weakref.WeakKeyDictionary()
 
 
@@ -119,6 +119,8 @@ def create_separate_session(session: SparkSession, settings: Mapping[str, str]) 
 
 def _prepare_session(session: SparkSession) -> SparkSession:
     silence_own_calls()
+    if is_in_process(session):
+        remember_classes(session)
     settings = {**SETTINGS, **CHANGED_SETTINGS}
     mark = f"{compute_functions_digest()} {sorted(settings.items())}"
     is_marked = session.conf.get(PREPARED, None) == mark
@@ -220,8 +222,10 @@ def register_source(session: SparkSession, source: type[DataSource]) -> None:
 
 def count_parallel_tasks(spark: SparkSession) -> int:
     """Return how many tasks of the session run at the same time: of a cluster as many as its executors have cores now."""
-    if is_in_process(spark):
+    if is_in_process(spark) and not is_local(spark.sparkContext.master or ""):
         return int(spark.sparkContext.defaultParallelism)
+    if spark not in _CORES and is_in_process(spark):
+        _CORES[spark] = int(spark.sparkContext.defaultParallelism)
     if spark not in _CORES:
         count = spark.conf.get(PARALLELISM, None)
         if count is None:  # into so many parts a server takes what nobody has said the parts of
