@@ -148,7 +148,7 @@ class Session:
     @property
     def computing(self) -> SparkSession:
         """The same Spark session as the engine uses it: it needs no source, for which Spark starts another Python."""
-        return self.on_demand()
+        return self.on_demand.open().session
 
     def open_spark(self) -> SparkSession:
         """Return what `computing` is: for a function that calls this when it needs Spark, and not before."""
