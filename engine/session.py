@@ -99,7 +99,7 @@ class Session:
         self.store = Hummock.open(url, clock=clock, news_seconds=NEWS_SECONDS if drives else 0.0)
         self.on_demand = SparkOnDemand(spark, self.store, TidelineDataSource)
         """The Spark session that it runs on, whether or not anything has needed it yet."""
-        self.sinks = SinkDriver(self.store, self.on_demand)
+        self.sinks = SinkDriver(self.store, self.open_spark)
         self.epochs = EpochRunner(
             self.store,
             lambda store: SparkExecutor(store, self.on_demand.open, separate_large=drives),
@@ -148,7 +148,11 @@ class Session:
     @property
     def computing(self) -> SparkSession:
         """The same Spark session as the engine uses it: it needs no source, for which Spark starts another Python."""
-        return self.on_demand()
+        return self.on_demand.open().session
+
+    def open_spark(self) -> SparkSession:
+        """Return what `computing` is: for a function that calls this when it needs Spark, and not before."""
+        return self.computing
 
     @property
     def spark_ui(self) -> str | None:
@@ -232,7 +236,7 @@ class Session:
                 raise SqlError(
                     f"{relation.name} has no source: CREATE TABLE … WITH (connector = …) gives it one"
                 )
-        return tuple(poll_all(catalog, self.store, names, self.on_demand))
+        return tuple(poll_all(catalog, self.store, names, self.open_spark))
 
     def flush(
         self,
@@ -322,11 +326,11 @@ class Session:
         >>> sorted(one.partition for one in s.partitions("cut"))
         ['7', '8']
         """
-        return list_partition_statuses(self.store, self.on_demand, view)
+        return list_partition_statuses(self.store, self.open_spark, view)
 
     def changed_partitions(self, view: str, after: int | None) -> tuple[str, ...]:
         """Return the partitions of which a view's rows have changed after an epoch; all if its log does not reach back there."""
-        return list_changed_partitions(self.epochs.store, self.on_demand, view, after)
+        return list_changed_partitions(self.epochs.store, self.open_spark, view, after)
 
     def materialize(self, view: str, partition: str | Collection[str] | None = None) -> FlushReport:
         """Bring a view and what it reads up to date; with `partition` compute those again from the inputs, as a whole.

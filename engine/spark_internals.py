@@ -52,6 +52,14 @@ _ATTACHED = "_tideline"
 _TASK_TEXT = "tideline.told:"
 _TAGS = "spark.job.tags"
 _MOST_TEXT = 32_768
+_OFTEN_CALLED = {
+    "PythonUtils": ("toSeq", "getBroadcastThreshold"),
+    "SimplePythonFunction": (),
+    "org.apache.spark.sql.classic.SparkSession": ("getActiveSession", "setActiveSession"),
+    "org.apache.spark.sql.execution.python.UserDefinedPythonFunction": (),
+    "org.apache.spark.sql.functions": ("col", "expr", "lit"),
+}
+"""Java's classes, and their methods, that PySpark looks up by name for each column and each body."""
 
 
 def attach(session: SparkSession, make: Callable[[], T]) -> T:
@@ -91,6 +99,19 @@ def activate(session: SparkSession) -> None:
 def _load_session_class(java: Any) -> Any:
     """Return Java's class of sessions: looked up by name, Java searches all jars for packages of that name first."""
     return java.SparkSession
+
+
+def remember_classes(session: SparkSession) -> None:
+    """Keep the classes of Java that PySpark looks up again and again: each time Java searches all jars for them, a tenth of a
+    millisecond.
+    """
+    java: Any = session._jvm
+    for name, methods in _OFTEN_CALLED.items():
+        if name not in vars(java):
+            found = getattr(java, name)
+            for method in methods:
+                vars(found)[method] = getattr(found, method)
+            vars(java)[name] = found
 
 
 def set_schema(frame: DataFrame, schema: StructType) -> DataFrame:

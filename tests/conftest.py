@@ -68,6 +68,14 @@ def scratch_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def unsynced_disk() -> Iterator[None]:
+    """Do not wait for the disk: tests kill processes, whose writes the system keeps; none of them cuts the power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def s3_server(scratch_folder: Path) -> Iterator[str]:
     """An S3 server on loopback; the environment names it before anything starts Spark, so that its workers know it."""
     from tests.s3_server import s3_server as running

@@ -27,9 +27,9 @@ def test_dates_and_times_of_years_that_python_has_not_are_texts() -> None:
             "m": pa.array([[("k", EARLY)], None], pa.map_(pa.string(), kind)),
         }
     )
-    told, first = "-0002-12-17 14:13:20", datetime.datetime(1970, 1, 1)
+    text, first = "-0002-12-17 14:13:20", datetime.datetime(1970, 1, 1)
     assert as_rows(rows) == [
-        {"at": f"{told}+00:00", "l": [told, None], "s": {"at": told, "n": 1}, "m": [("k", told)]},
+        {"at": f"{text}+00:00", "l": [text, None], "s": {"at": text, "n": 1}, "m": [("k", text)]},
         {"at": first.replace(tzinfo=datetime.UTC), "l": None, "s": {"at": first, "n": 2}, "m": None},
     ]
     assert as_rows(rows.to_batches()[0]) == as_rows(rows)

@@ -127,9 +127,9 @@ def told_by_status(store: str, capsys: pytest.CaptureFixture[str]) -> str:
     """Return the one sentence with which `tideline status` ends."""
     with pytest.raises(SystemExit) as ended:
         main(["status", "--store", store])
-    told = capsys.readouterr()
-    assert ended.value.code == 1 and not told.out
-    (line,) = told.err.splitlines()
+    output = capsys.readouterr()
+    assert ended.value.code == 1 and not output.out
+    (line,) = output.err.splitlines()
     assert line.startswith("error: ") and "Traceback" not in line
     assert KEY not in line and SECRET not in line
     return line.removeprefix("error: ")
@@ -153,8 +153,8 @@ def told_by_status(store: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_an_address_of_a_store_that_cannot_be_meant_is_told(
     store: str, what: str, now: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = told_by_status(store, capsys)
-    assert what in told and now in told
+    output = told_by_status(store, capsys)
+    assert what in output and now in output
 
 
 def test_a_bucket_whose_name_the_service_does_not_take_is_told() -> None:
@@ -202,16 +202,16 @@ def test_credentials_and_addresses_of_a_service_that_cannot_work_are_told_by_the
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     for name, value in changed.items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
-    told = told_by_status("s3://bucket/x", capsys)
-    assert told.startswith("bucket bucket cannot be used: ") and what in told and now in told
+    output = told_by_status("s3://bucket/x", capsys)
+    assert output.startswith("bucket bucket cannot be used: ") and what in output and now in output
     assert not refusing
 
 
 def test_credentials_that_are_refused_are_told_without_them_and_nothing_is_written(
     refusing: list[str], lake: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = told_by_status("s3://bucket/x", capsys)
-    assert "403" in told and "the credentials are refused" in told and "AWS_ACCESS_KEY_ID" in told
+    output = told_by_status("s3://bucket/x", capsys)
+    assert "403" in output and "the credentials are refused" in output and "AWS_ACCESS_KEY_ID" in output
     asked = [
         Bad(
             "CREATE SINK x FROM t WITH (connector = 'file', url = 's3://b/out')", "url", "refused", "correct"
@@ -230,8 +230,8 @@ def test_credentials_that_are_refused_are_told_without_them_and_nothing_is_writt
         ),
     ]
     for bad in asked:
-        told = check_refused(lake, tmp_path, bad)
-        assert KEY not in told and SECRET not in told
+        output = check_refused(lake, tmp_path, bad)
+        assert KEY not in output and SECRET not in output
     with pytest.raises(StorageError, match="the credentials are refused"):
         Session("s3://bucket/x")
     assert set(refusing) == {"HEAD", "GET"}
@@ -250,10 +250,10 @@ def test_a_bucket_that_may_not_be_written_is_told_when_the_sink_is_created(
     read_only: list[str], lake: Session, tmp_path: Path
 ) -> None:
     asked = "CREATE SINK x FROM t WITH (connector = 'file', url = 's3://b/out')"
-    told = check_refused(
+    message = check_refused(
         lake, tmp_path, Bad(asked, "url", "s3://b/out/x-probe.parquet cannot be written", "have no right")
     )
-    assert KEY not in told and SECRET not in told and read_only == ["HEAD", "POST"]
+    assert KEY not in message and SECRET not in message and read_only == ["HEAD", "POST"]
 
 
 def test_asking_whether_a_bucket_may_be_written_leaves_nothing_in_it(lake: Session) -> None:
@@ -289,9 +289,9 @@ def test_a_service_that_takes_no_connections_is_told_without_the_password_in_its
         door.refuse()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://me:{SECRET.replace('/', '')}@127.0.0.1:{door.port}")
         said = [told_by_status("s3://bucket/x", capsys), check_refused(lake, tmp_path, landing)]
-    for told in said:
-        assert f"127.0.0.1:{door.port}" in told and "AWS_ENDPOINT_URL" in told
-        assert SECRET.replace("/", "") not in told
+    for line in said:
+        assert f"127.0.0.1:{door.port}" in line and "AWS_ENDPOINT_URL" in line
+        assert SECRET.replace("/", "") not in line
 
 
 @pytest.mark.parametrize(
@@ -339,9 +339,9 @@ def test_a_variable_that_is_no_number_is_told_with_one(
     variable: str, value: str, read: Callable[[], object], now: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
-    with pytest.raises(TidelineError) as told:
+    with pytest.raises(TidelineError) as caught:
         read()
-    assert variable in str(told.value) and value in str(told.value) and now in str(told.value)
+    assert variable in str(caught.value) and value in str(caught.value) and now in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -365,9 +365,9 @@ def test_a_projects_variable_that_cannot_be_meant_is_told_before_a_folder_is_mad
     for name in VARIABLES.values():
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, value)
-    with pytest.raises(EnvironmentNotReady, match=f"{variable} is '{value}'") as told:
+    with pytest.raises(EnvironmentNotReady, match=f"{variable} is '{value}'") as caught:
         Settings.of_environment(tmp_path)
-    assert now in str(told.value)
+    assert now in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 

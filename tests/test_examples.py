@@ -65,9 +65,9 @@ def examples(module: str) -> list[doctest.DocTest]:
 def check(test: doctest.DocTest, **names: object) -> None:
     """Run an example with these names known beside those of its module."""
     test.globs.update(names)
-    told: list[str] = []
-    outcome = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=told.append)
-    assert outcome.attempted and not outcome.failed, "".join(told)
+    reports: list[str] = []
+    outcome = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=reports.append)
+    assert outcome.attempted and not outcome.failed, "".join(reports)
 
 
 OF_OPERATORS = [

@@ -53,8 +53,8 @@ def test_few_classes_share_a_name(modules: dict[str, Module]) -> None:
 def test_functions_take_few_parameters(modules: dict[str, Module]) -> None:
     counts = {name: count for module in modules.values() for name, (_, count) in module.functions.items()}
     many = {name for name, count in counts.items() if count > MOST_PARAMETERS}
-    told = f"more than {MOST_PARAMETERS} parameters: name what they hand through together; or an exception that is none by now"
-    assert many == MANY_PARAMETERS, told
+    message = f"more than {MOST_PARAMETERS} parameters: name what they hand through together; or an exception that is none by now"
+    assert many == MANY_PARAMETERS, message
 
 
 def test_no_modules_import_each_other(modules: dict[str, Module]) -> None:

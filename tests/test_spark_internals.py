@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from py4j.java_gateway import JVMView
+from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import LongType, StructField, StructType, TimestampNTZType, TimestampType
 
 from engine import spark_internals
@@ -191,3 +192,22 @@ def test_the_daemon_of_workers_loads_no_more_than_pysparks_own() -> None:
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     loaded = [name for name in ast.literal_eval(done.stdout) if not name.startswith("engine")]
     assert loaded == []
+
+
+def test_pyspark_finds_the_classes_that_are_remembered_without_asking_java(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    look_up = JVMView.__getattr__
+
+    def noted(view: JVMView, name: str) -> object:
+        asked.append(name)
+        return look_up(view, name)
+
+    monkeypatch.setattr(JVMView, "__getattr__", noted)
+    frame = spark.range(3).select(functions.expr("id + 1").alias("n"), functions.col("id"))
+    rows = frame.mapInArrow(lambda batches: batches, frame.schema).collect()
+    assert sorted(tuple(row) for row in rows) == [(1, 0), (2, 1), (3, 2)]
+    assert asked == [], (
+        "the call sites of frames are noted, or PySpark looks up other classes than _OFTEN_CALLED"
+    )

@@ -89,7 +89,7 @@ def _describe_source(running: Session, one: Relation | RejectedStatement) -> lis
     if isinstance(one, RejectedStatement):
         label = one.name or f"statement {one.number}"
         return [_SourceLine(label, one.connector, Finding("declare", False, one.why))]
-    tried = try_source(running.store, one, running.on_demand)
+    tried = try_source(running.store, one, running.open_spark)
     return [_SourceLine(one.name, get_connector_name(one), each) for each in tried]
 
 

@@ -285,14 +285,14 @@ def compute(rows: Rows, items: Sequence[Item], kept: Collection[str] = ()) -> Ro
     if found is not None:
         return found
     return as_frame(rows).selectExpr(
-        *(_kept(item) if item[0] in kept else _render_item(item) for item in items)
+        *(_kept(item) if item[0] in kept else render_item(item) for item in items)
     )
 
 
 def append_columns(rows: Rows, *items: Item) -> Rows:
     """Return each row with the items after its columns."""
     found = rows.compute_items([*as_columns(rows.columns), *items]) if isinstance(rows, Flow) else None
-    return as_frame(rows).selectExpr("*", *map(_render_item, items)) if found is None else found
+    return as_frame(rows).selectExpr("*", *map(render_item, items)) if found is None else found
 
 
 def keep(rows: Rows, condition: Expr) -> Rows:
@@ -307,7 +307,8 @@ def _kept(item: Item) -> str:
     return f"IF(spark_partition_id() < 0, NULL, {render_spark_sql(expr)}) AS {quote(name)}"
 
 
-def _render_item(item: Item) -> str:
+def render_item(item: Item) -> str:
+    """Return an item as `selectExpr` takes it."""
     name, expr = item
     return quote(name) if expr.column == name else f"{render_spark_sql(expr)} AS {quote(name)}"
 

@@ -44,6 +44,9 @@ class StatementSession(Protocol):
     def on_demand(self) -> SparkOnDemand:
         """The Spark session that it runs on, whether or not anything has needed it yet."""
 
+    def open_spark(self) -> SparkSession:
+        """Return the Spark session that computes, started at the first call."""
+
     @property
     def stored(self) -> StoredCatalog:
         """Relations and plans as they are now in the store."""
@@ -85,7 +88,7 @@ class StatementContext:
         cls, session: StatementSession, *, build: bool = True, policy: str | None = None
     ) -> StatementContext:
         """Return the context of one call of a session."""
-        return cls(session, session.store, session.on_demand, session.settings, build, policy)
+        return cls(session, session.store, session.open_spark, session.settings, build, policy)
 
     @property
     def dialect(self) -> Dialect:

@@ -40,7 +40,7 @@ def test_bags_are_the_same_where_every_row_is_there_as_often() -> None:
 
 
 def test_views_over_views_equal_the_batch_after_each_hour(session: Session, tmp_path: Path) -> None:
-    views = {name: VIEWS[name] for name in ("known_shoppers", "stock", "vendor_stock")}
+    views = {name: VIEWS[name] for name in ("stock", "vendor_stock")}
     costs, wrong = _run_project(session, tmp_path, views)
     assert wrong == [] and len(costs) == 2
     assert all(cost.fragments and cost.jobs and cost.spark and cost.duckdb for cost in costs)

@@ -64,9 +64,9 @@ def test_status_of_a_store_in_order(store: str, capsys: pytest.CaptureFixture[st
 
 def test_status_as_json_holds_the_epoch_as_a_number(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("status", "--json") == 0
-    (told,) = json.loads(capsys.readouterr().out)
+    (output,) = json.loads(capsys.readouterr().out)
     with Hummock.open(store) as opened:
-        assert told["epoch"] == opened.version.epoch
+        assert output["epoch"] == opened.version.epoch
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_init_makes_a_store_that_other_commands_find(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["sql", "SELEC 1"], "line 1, column 1"),
         (["sql", "SELECT * FROM bra"], "bra"),
@@ -151,11 +151,11 @@ def test_init_makes_a_store_that_other_commands_find(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_mistake_is_one_message_and_status_1(
-    store: str, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    store: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(*arguments) == 1
     error = capsys.readouterr().err
-    assert error.startswith("error: ") and told in error and "Traceback" not in error
+    assert error.startswith("error: ") and message in error and "Traceback" not in error
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_every_verb_says_what_it_does_and_what_its_options_are(capsys: pytest.Ca
     assert len(verbs) >= 12
     for verb in verbs:
         assert _run(verb, "--help") == 0
-        told = capsys.readouterr().out
-        assert f"Usage: tideline {verb}" in told
-        assert ("--store" in told) == (verb != "up")  # a project's store is told by its settings
+        output = capsys.readouterr().out
+        assert f"Usage: tideline {verb}" in output
+        assert ("--store" in output) == (verb != "up")  # a project's store is told by its settings
 
 
 def test_statements_come_by_a_pipe_over_several_lines(store: str) -> None:

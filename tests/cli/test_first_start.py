@@ -32,11 +32,11 @@ def test_modules_are_compiled_again_when_they_have_changed_and_found_by_who_may_
         assert compiled.stat().st_mtime_ns == written
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-v", "-c", TELLS]
-        told = subprocess.run(
+        output = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
         )
-        assert told.stdout.split() == [str(compiled), str(value)]
-        assert f"code object from '{compiled}'" in told.stderr
+        assert output.stdout.split() == [str(compiled), str(value)]
+        assert f"code object from '{compiled}'" in output.stderr
     assert not (tmp_path / "__pycache__").exists()
 
 

@@ -43,10 +43,12 @@ def _lines(listing: Listing, width: int | None) -> list[str]:
 def test_each_domain_is_told_with_its_work_and_what_it_waits_for(listing: Listing, width: int) -> None:
     lines = _lines(listing, width)
     assert max(cell_len(line) for line in lines) <= width
-    told = {line.split()[0]: line.split()[1:] for line in lines if line and not line.startswith((" ", "─"))}
-    assert told["groups"][:4] == ["epoch", "1", "30", "s"] and told["below"][:2] == ["epoch", "0+"]
-    assert told["new"][:3] == ["first", "content", "2"] and told["current"] == ["nothing"]
-    assert told["rests"] == ["waits"] and told["on_rests"] == ["waits"]
+    by_view = {
+        line.split()[0]: line.split()[1:] for line in lines if line and not line.startswith((" ", "─"))
+    }
+    assert by_view["groups"][:4] == ["epoch", "1", "30", "s"] and by_view["below"][:2] == ["epoch", "0+"]
+    assert by_view["new"][:3] == ["first", "content", "2"] and by_view["current"] == ["nothing"]
+    assert by_view["rests"] == ["waits"] and by_view["on_rests"] == ["waits"]
     notes = [line.strip() for line in lines if line.startswith("    ")]
     assert "groups by aggregate: 1 row" in notes and "below by linear: what comes of groups" in notes
     assert any(note.startswith("waits for rests: paused") for note in notes)

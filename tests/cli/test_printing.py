@@ -42,8 +42,8 @@ def test_a_pipe_gets_a_row_a_line_whatever_its_length() -> None:
 
 
 def test_control_characters_of_data_do_not_reach_the_terminal() -> None:
-    told = "".join(format_result(pa.table({"t": ["\x1b[2Jgone\r\n"]}), 80))
-    assert "\x1b" not in told and "\\x1b[2Jgone\\r\\n" in told
+    text = "".join(format_result(pa.table({"t": ["\x1b[2Jgone\r\n"]}), 80))
+    assert "\x1b" not in text and "\\x1b[2Jgone\\r\\n" in text
 
 
 def test_two_columns_of_one_name_are_both_shown(capsys: pytest.CaptureFixture[str]) -> None:

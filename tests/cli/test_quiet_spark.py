@@ -46,9 +46,9 @@ def test_why_a_spark_does_not_start_is_told_with_the_end_of_its_log(monkeypatch:
         raise PySparkRuntimeError("Java gateway process exited before sending its port number.")
 
     monkeypatch.setattr(engine.runtime.spark.session, "connect", connect)
-    with pytest.raises(EnvironmentNotReady) as told:
+    with pytest.raises(EnvironmentNotReady) as caught:
         start_spark(None)
-    assert str(told.value).splitlines() == [
+    assert str(caught.value).splitlines() == [
         "Spark did not start: Java gateway process exited before sending its port number.",
         "  java.net.BindException: no address",
     ]
@@ -66,7 +66,7 @@ def test_an_error_of_spark_that_nobody_has_put_into_words_is_one_line_all_the_sa
     monkeypatch.setattr(Session, "sql", sql)
     with (
         StatementRunner(tmp_path.as_uri(), "", "spark", lambda text: None) as statements,
-        pytest.raises(TidelineError) as told,
+        pytest.raises(TidelineError) as caught,
     ):
         statements.run("SHOW TABLES")
-    assert str(told.value) == "Spark: the executor is lost"
+    assert str(caught.value) == "Spark: the executor is lost"

@@ -152,9 +152,11 @@ def test_secrets_are_told_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "very secret")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    told = connector._describe_secrets()
+    message = connector._describe_secrets()
     assert (
-        "AWS_ACCESS_KEY_ID is set" in told and "AWS_SESSION_TOKEN is not set" in told and "very" not in told
+        "AWS_ACCESS_KEY_ID is set" in message
+        and "AWS_SESSION_TOKEN is not set" in message
+        and "very" not in message
     )
 
 
@@ -177,10 +179,10 @@ def test_a_feed_whose_files_are_gone_cannot_be_resumed(
     there.insert("VALUES (7, 'x')")
     assert tried(capsys, "fed")[1]["fed", "resume"]["works"]
     spoiled(there)
-    told = tried(capsys, "fed")[1]["fed", "resume"]
-    assert not told["works"] and "of version 2 of the Delta table at delta is gone" in told["words"]
-    assert ("ALTER TABLE fed RESYNC" in told["words"]) == (kind == "TABLE")
-    assert ("DROP SOURCE fed CASCADE" in told["words"]) == (kind == "SOURCE")
+    report = tried(capsys, "fed")[1]["fed", "resume"]
+    assert not report["works"] and "of version 2 of the Delta table at delta is gone" in report["words"]
+    assert ("ALTER TABLE fed RESYNC" in report["words"]) == (kind == "TABLE")
+    assert ("DROP SOURCE fed CASCADE" in report["words"]) == (kind == "SOURCE")
     with pytest.raises(SourceError, match="can't be read any more"):
         poll(session, "fed")
 
@@ -197,9 +199,9 @@ def test_a_source_without_a_feed_whose_old_version_is_gone_cannot_be_resumed(
     plain.sql("UPDATE {} SET v = 'b'")
     assert tried(capsys, "s")[1]["s", "resume"]["works"]
     spoiled(plain)
-    told = tried(capsys, "s")[1]["s", "resume"]
-    assert not told["works"] and "of version 1 of the Delta table at plain is gone" in told["words"]
-    assert "DROP SOURCE s CASCADE" in told["words"] and "RESYNC" not in told["words"]
+    report = tried(capsys, "s")[1]["s", "resume"]
+    assert not report["works"] and "of version 1 of the Delta table at plain is gone" in report["words"]
+    assert "DROP SOURCE s CASCADE" in report["words"] and "RESYNC" not in report["words"]
     with pytest.raises(SourceError, match="can't be read any more"):
         poll(session, "s")
 
@@ -212,6 +214,6 @@ def test_a_table_that_is_not_there_yet_is_told_no_way_to_bring_it_on(
     (tmp_path / "new.sql").write_text(
         "CREATE TABLE fresh (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'delta')"
     )
-    told = tried(capsys, "--file", str(tmp_path / "new.sql"))[1]["fresh", "read"]
-    assert not told["works"] and told["words"].startswith("table fresh: earlier versions")
-    assert "RESYNC" not in told["words"]
+    report = tried(capsys, "--file", str(tmp_path / "new.sql"))[1]["fresh", "read"]
+    assert not report["works"] and report["words"].startswith("table fresh: earlier versions")
+    assert "RESYNC" not in report["words"]

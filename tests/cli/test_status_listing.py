@@ -40,20 +40,20 @@ def test_no_line_is_longer_than_the_terminal(name: str, width: int) -> None:
 @pytest.mark.parametrize("width", [80, 160])
 def test_each_relation_is_one_line_with_its_state_its_age_and_its_lag(width: int) -> None:
     lines = _lines(LISTINGS["status"], width)
-    told = {line.split()[0]: line for line in lines if line and not line.startswith(" ")}
-    assert "failed" in told["cancellations_by_airport"] and "67 min" in told["cancellations_by_airport"]
-    assert "paused" in told["departures_in_weather"]
-    assert "backfill" in told["route_carriers"]
-    assert "quarantine" in told["delay_by_carrier_day"]
-    assert "behind" in told["to_the_lake"] and "3 d" in told["to_the_lake"]
-    assert "current" in told["flight"] and "3 s ago" in told["flight"]
+    by_view = {line.split()[0]: line for line in lines if line and not line.startswith(" ")}
+    assert "failed" in by_view["cancellations_by_airport"] and "67 min" in by_view["cancellations_by_airport"]
+    assert "paused" in by_view["departures_in_weather"]
+    assert "backfill" in by_view["route_carriers"]
+    assert "quarantine" in by_view["delay_by_carrier_day"]
+    assert "behind" in by_view["to_the_lake"] and "3 d" in by_view["to_the_lake"]
+    assert "current" in by_view["flight"] and "3 s ago" in by_view["flight"]
 
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_an_error_is_told_whole_under_its_view(width: int) -> None:
     lines = _lines(LISTINGS["status"], width)
-    told = " ".join(line.strip() for line in lines if line.startswith("    "))
-    assert told == f"error: {STATUSES[1].last_error}"
+    message = " ".join(line.strip() for line in lines if line.startswith("    "))
+    assert message == f"error: {STATUSES[1].last_error}"
 
 
 def test_epochs_are_times_with_their_zone_named_and_numbers_only_where_all_is_asked_for() -> None:
@@ -75,10 +75,10 @@ def test_a_view_that_failed_says_so_even_when_the_next_run_tries_it_again() -> N
 
 def test_rows_that_files_may_hold_twice_are_told_as_at_most_so_many() -> None:
     found = [STATUSES[0], replace(STATUSES[1], rows_are_counted=False)]
-    (told,) = (
+    (columns,) = (
         column.values for column in build_relations_listing(found, {}, NOW).columns if column.name == "rows"
     )
-    assert told == ["12,345,678", "≤ 12,345,678"]
+    assert columns == ["12,345,678", "≤ 12,345,678"]
 
 
 def test_a_view_without_content_has_no_lag() -> None:
@@ -91,6 +91,6 @@ def test_watermarks_and_late_rows_are_told_where_a_table_has_one() -> None:
     assert not {"watermark", "late"} & usual
     marked = replace(STATUSES[0], watermark="2026-11-22 06:55:00", late_rows=1_234)
     listing = build_relations_listing([marked, *STATUSES[1:]], {}, NOW)
-    told = {column.name: column.values for column in listing.columns}
-    assert told["watermark"][:2] == ["2026-11-22 06:55:00", ""] and told["late"][:2] == ["1,234", ""]
+    columns = {column.name: column.values for column in listing.columns}
+    assert columns["watermark"][:2] == ["2026-11-22 06:55:00", ""] and columns["late"][:2] == ["1,234", ""]
     assert [record["late_rows"] for record in listing.records[:2]] == [1_234, None]

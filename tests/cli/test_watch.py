@@ -22,13 +22,13 @@ def session(tmp_path: Path) -> Session:
 def test_what_is_shown_follows_the_store_and_counts_its_epochs(session: Session) -> None:
     with Hummock.open(session.url) as store:
         shown = render_frames(store, waits=False, wide=False, width=160)
-        told = [next(shown)[1]]
+        screens = [next(shown)[1]]
         for number in (1, 2):
             session.write("t", pa.table({"id": [number]}))
-            told.append(next(shown)[1])
-    assert all(session.url in lines[0] for lines in told)
-    ends = [lines[1].index("epochs") + len("epochs") for lines in told]
-    rows = [next(line for line in lines if line.startswith("t ")) for lines in told]
+            screens.append(next(shown)[1])
+    assert all(session.url in lines[0] for lines in screens)
+    ends = [lines[1].index("epochs") + len("epochs") for lines in screens]
+    rows = [next(line for line in lines if line.startswith("t ")) for lines in screens]
     assert [row[:end].split()[-1] for row, end in zip(rows, ends, strict=True)] == ["0", "1", "2"]
 
 

@@ -106,9 +106,9 @@ def main() -> int:
 
         def block(found: re.Match[str]) -> str:
             command = found["command"]
-            told = run(command, home, found["width"] or WIDTH).replace(folder, "/home/you/shop")
+            output = run(command, home, found["width"] or WIDTH).replace(folder, "/home/you/shop")
             at = f" at {found['width']}" if found["width"] else ""
-            return f"<!-- runs{at}: {command} -->\n```\n$ {command}\n{told}\n```\n"
+            return f"<!-- runs{at}: {command} -->\n```\n$ {command}\n{output}\n```\n"
 
         PAGE.write_text(BLOCK.sub(block, PAGE.read_text()))
     return 0

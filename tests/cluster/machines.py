@@ -77,10 +77,10 @@ class Machine:
 
     def pids(self) -> list[int]:
         """Return the processes of this machine."""
-        told = subprocess.run(
+        output = subprocess.run(
             ["ip", "netns", "pids", self.namespace], capture_output=True, text=True, check=False
         )
-        return [int(pid) for pid in told.stdout.split()]
+        return [int(pid) for pid in output.stdout.split()]
 
     def listeners(self) -> list[str]:
         """Return the addresses at which programs of this machine listen."""
@@ -95,8 +95,8 @@ class Machine:
             "--tcp",
             "--numeric",
         ]
-        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        return [line.split()[3].rpartition(":")[0].strip("[]") for line in told.splitlines()]
+        output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        return [line.split()[3].rpartition(":")[0].strip("[]") for line in output.splitlines()]
 
     def kill(self) -> None:
         """End all processes of this machine at once, as when it loses its power."""

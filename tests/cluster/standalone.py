@@ -142,9 +142,9 @@ class Cluster:
         own = self.settings(packed) | {"PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1"}
         del own["SPARK_REMOTE"]
         words = [sys.executable, "-m", "engine.cli", "cluster", "settings", self.master]
-        told = subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout
         properties = self.network.folder / "connect.conf"
-        properties.write_text(self._defaults + told)
+        properties.write_text(self._defaults + output)
         words = [str(find_pyspark_folder() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
         words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         words += ["--properties-file", str(properties)]

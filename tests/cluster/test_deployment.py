@@ -93,8 +93,8 @@ def test_an_executor_is_started_as_spark_says(java: Path) -> None:
     options = {"SPARK_JAVA_OPT_0": '-Dspark.a=b c"d', "SPARK_JAVA_OPT_1": "-Dspark.driver.port=7078"}
     said = called(java, "executor", **options)
     assert said[:4] == ['"-Dspark.a=b c\\"d"', '"-Dspark.driver.port=7078"', "-Xms4g", "-Xmx4g"]
-    told = dict(zip(said[said.index(BACKEND) + 1 :: 2], said[said.index(BACKEND) + 2 :: 2], strict=True))
-    assert told == {
+    settings = dict(zip(said[said.index(BACKEND) + 1 :: 2], said[said.index(BACKEND) + 2 :: 2], strict=True))
+    assert settings == {
         "--driver-url": "spark://driver:7078",
         "--executor-id": "3",
         "--cores": "2",

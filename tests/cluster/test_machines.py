@@ -33,11 +33,11 @@ def said(machine: Machine, *words: str, bare: bool = False) -> str:
 
 
 def is_left(mark: str) -> bool:
-    told = [
+    lines = [
         subprocess.run(["ip", *words], capture_output=True, text=True, check=True).stdout
         for words in (("netns", "list"), ("link",))
     ]
-    return mark in "".join(told)
+    return mark in "".join(lines)
 
 
 def test_a_machine_has_an_address_and_folders_of_its_own() -> None:

@@ -36,8 +36,8 @@ class Trouble:
             line = raw.decode(errors="replace").rstrip()
             print(line, flush=True)
             self.lines.append(line)
-            if (told := EPOCH.fullmatch(line)) is not None:
-                self._begun(int(told[1]))
+            if (match := EPOCH.fullmatch(line)) is not None:
+                self._begun(int(match[1]))
         status = driver.wait()
         for act in self._acts:
             act.join()

@@ -83,8 +83,8 @@ def check_refused(session: Session, home: Path, bad: Bad) -> str:
     """Run a bad statement; it has to be refused at its place, in words, before anything is made. Returns what was told."""
     with nothing_made(session, home), pytest.raises(SqlError) as refused:
         session.sql(bad.sql)
-    error, told = refused.value, str(refused.value)
-    assert error.line == 1 and bad.sql[error.column - 1 :].startswith(bad.at), told
-    assert bad.what in error.message and bad.now in told.replace(bad.sql, ""), told
-    assert "Traceback" not in told and "Exception" not in told and "Error:" not in told, told
-    return told
+    error, message = refused.value, str(refused.value)
+    assert error.line == 1 and bad.sql[error.column - 1 :].startswith(bad.at), message
+    assert bad.what in error.message and bad.now in message.replace(bad.sql, ""), message
+    assert "Traceback" not in message and "Exception" not in message and "Error:" not in message, message
+    return message

@@ -232,14 +232,14 @@ def _poll(lake: Session, table: str, cases: list[Case], summary: Summary, where:
         for row in batch.to_pylist()
         if row["source"] == table
     }
-    told: dict[str, int] = {}
+    dead_letters: dict[str, int] = {}
     for batch in lake.store.iter(DEAD_LETTER):
         for row in batch.to_pylist():
             if row["source"] == table:
-                told[row["file"]] = told.get(row["file"], 0) + 1
+                dead_letters[row["file"]] = dead_letters.get(row["file"], 0) + 1
                 assert row["reason"], f"{where}: {row['file']} line {row['line']} has no reason"
     for case in cases:
-        _judge(case, landed, taken.get(case.name), told.get(case.name, 0), where)
+        _judge(case, landed, taken.get(case.name), dead_letters.get(case.name, 0), where)
     left = LandingSource.of_relation(lake.store, lake.catalog.get(table)).list_files()
     assert not left, f"{where}: {left[0].path} is still pending"
     summary.files += len(cases)
@@ -250,19 +250,25 @@ def _poll(lake: Session, table: str, cases: list[Case], summary: Summary, where:
 
 
 def _judge(
-    case: Case, landed: dict[str, dict[str, Any]], record: dict[str, Any] | None, told: int, where: str
+    case: Case,
+    landed: dict[str, dict[str, Any]],
+    record: dict[str, Any] | None,
+    dead_letters: int,
+    where: str,
 ) -> None:
     at = f"{where}: {case.name}"
     if not case.data:
         return  # an empty file is one that somebody is still writing
     assert record is not None, f"{at} has no record"
     assert record["position"] is None, f"{at} is half taken"
-    assert (record["dead_rows"] > 0) == (told > 0), f"{at}: {record['dead_rows']} rows set aside, {told} told"
+    assert (record["dead_rows"] > 0) == (dead_letters > 0), (
+        f"{at}: {record['dead_rows']} rows set aside, {dead_letters} told"
+    )
     lost = case.certain - landed.keys()
     deleted = b"_op" in case.data
     assert not lost or deleted, f"{at}: {sorted(lost)[:5]} are in the file as they were and have not landed"
     if case.name.startswith("good"):
-        assert told == 0, f"{at}: a good file has dead letters"
+        assert dead_letters == 0, f"{at}: a good file has dead letters"
         for key, row in case.rows.items():
             want = row | {"name": None} if row["name"] == "" and case.name.endswith(".csv") else row
             assert landed[key] == want, f"{at}: {landed[key]} instead of {want}"

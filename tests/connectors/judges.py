@@ -174,11 +174,11 @@ class Judges:
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps([str(path), judge]) + "\n")
             process.stdin.flush()
-        told = process.stdout.readline()
-        if not told:
+        output = process.stdout.readline()
+        if not output:
             process.wait()
             return "it has ended"
-        found = json.loads(told)
+        found = json.loads(output)
         return found["refused"] if "refused" in found else [tuple(row) for row in found["rows"]]
 
     def close(self) -> None:

@@ -39,8 +39,8 @@ def write(path: Path, items: list[dict[str, object]]) -> None:
     """Write rows in the format that the name asks for; a row without an id is malformed."""
     match path.suffix:
         case ".csv":
-            told = [f"{row.get('id', 'x')},{row['name']}" for row in items]
-            path.write_text("id,name\n" + "\n".join(told) + "\n")
+            lines = [f"{row.get('id', 'x')},{row['name']}" for row in items]
+            path.write_text("id,name\n" + "\n".join(lines) + "\n")
         case ".jsonl":
             path.write_text("\n".join(map(json.dumps, items)) + "\n")
         case ".json":

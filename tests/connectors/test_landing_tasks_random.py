@@ -159,11 +159,11 @@ def test_rows_of_all_types_are_those_that_a_poll_by_itself_gives(
     for first in (0, 10):
         monkeypatch.setattr(key_order, "PACKED_FROM", 0 if first else 1 << 60)
         write_files(folder, key, chance, first)
-        told = poll(session, "one", tasks=False)
+        reports = poll(session, "one", tasks=False)
         by_tasks = poll(session, "two", tasks=True)
-        assert (by_tasks.files, by_tasks.rows, by_tasks.dead_rows) == (4, told.rows, told.dead_rows)
+        assert (by_tasks.files, by_tasks.rows, by_tasks.dead_rows) == (4, reports.rows, reports.dead_rows)
         assert known(session, "two") == known(session, "one")
-    assert told.rows and told.dead_rows
+    assert reports.rows and reports.dead_rows
 
 
 def test_which_row_counts_is_as_duckdb_says(session: Session, folder: Path) -> None:

@@ -106,19 +106,19 @@ def test_a_source_whose_connector_this_process_lacks_says_so_and_stops_no_other(
 def test_why_a_source_does_not_go_on_is_told_as_long_as_it_does_not(
     lake: Session, tmp_path: Path, journal: sqlite3.Connection
 ) -> None:
-    def told() -> str | None:
+    def read_error() -> str | None:
         return {row.name: row for row in lake.status()}["stock"].last_error
 
     lake.sql(MADE.format(tmp_path / "stock.db"))
     write(journal, ("put", 1, 10))
     poll_all(lake.catalog, lake.store)
-    assert told() is None
+    assert read_error() is None
     (tmp_path / "stock.db").rename(tmp_path / "away.db")
     (report,) = poll_all(lake.catalog, lake.store)
-    assert "can't be read" in (report.error or "") and report.error == told()
+    assert "can't be read" in (report.error or "") and report.error == read_error()
     (tmp_path / "away.db").rename(tmp_path / "stock.db")
     (report,) = poll_all(lake.catalog, lake.store)
-    assert (report.error, told()) == (None, None)
+    assert (report.error, read_error()) == (None, None)
 
 
 def test_a_name_is_one_connectors(journal: sqlite3.Connection) -> None:

@@ -72,8 +72,8 @@ def test_what_maintenance_tells_of_are_assets_that_no_epoch_run_takes(
 ) -> None:
     found = definitions()
     graph = found.resolve_asset_graph()
-    told = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).group_name == GROUP}
-    assert told == {
+    names = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).group_name == GROUP}
+    assert names == {
         "tideline_backfills",
         "tideline_compaction",
         "tideline_delta_upkeep",

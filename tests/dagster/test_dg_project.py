@@ -128,7 +128,7 @@ attributes:
 
 
 @pytest.mark.parametrize(
-    ("second", "told"),
+    ("second", "message"),
     [
         (PLAIN % "a/" + "  key_prefix: b\n", "two components have the store"),
         (PLAIN % "b", "two components have no name"),
@@ -136,7 +136,7 @@ attributes:
     ids=["store", "name"],
 )
 def test_two_components_with_one_store_or_one_name_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str, message: str
 ) -> None:
     make_project(tmp_path, {"a": PLAIN % "a", "b": second})
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -148,4 +148,4 @@ def test_two_components_with_one_store_or_one_name_are_refused(
     while error is not None:
         causes.append(str(error))
         error = error.__cause__
-    assert told in "\n".join(causes)
+    assert message in "\n".join(causes)

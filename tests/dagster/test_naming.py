@@ -121,8 +121,8 @@ def test_runs_sensor_checks_and_partitions_speak_of_the_same_assets(
     assert asked.run_requests is not None and len(asked.run_requests) == 1
     run(project, made, tags=asked.run_requests[0].tags)
     assert project.contents("large") == [{"shop": "b", "total": 50}]
-    told = get_event(project, "retail", "totals")
-    assert {tag for tag in told.tags or {} if "/input_data_version/" in tag} == {
+    report = get_event(project, "retail", "totals")
+    assert {tag for tag in report.tags or {} if "/input_data_version/" in tag} == {
         "dagster/input_data_version/retail/orders"
     }
     assert get_event(project, "retail", "biggest").metadata["rows_out"].value == 1

@@ -206,7 +206,7 @@ def test_code_servers_that_are_killed_are_started_again(
 
 def kill(home: Path, words: str) -> None:
     """Kill the processes of a project that have these words in their command line."""
-    (process,) = [pid for pid, told in processes(home).items() if words in told]
+    (process,) = [pid for pid, command in processes(home).items() if words in command]
     os.kill(process, signal.SIGKILL)
 
 
@@ -270,11 +270,11 @@ def test_a_store_without_room_is_told_and_goes_on_when_there_is_room(
         filler = fill(folder)
         project.land("item", "2.csv", rows(100, 20_000))
 
-        def told() -> bool:
+        def has_error() -> bool:
             logs = [project.log(run["runId"]) for run in project.runs(JOBS[runs])]
             return any("No space left" in log and "Make room there" in log for log in logs)
 
-        until(told, "the error")
+        until(has_error, "the error")
         assert cache.is_dir() and store.refresh().tables["item"].row_count == 100
         filler.unlink()
         until(

@@ -157,8 +157,8 @@ def test_runs_of_a_project_are_kept_in_postgresql(
         assert int(server.ask(RUNS.format(job=job))) == len(asked) >= 1
         if runs == "tick":
             until(lambda: {run["status"] for run in project.runs(job)} == {"SUCCESS"}, "success")
-            told = "SELECT count(DISTINCT asset_key) FROM event_logs WHERE asset_key LIKE '%s%'"
-            assert int(server.ask(told)) >= 2
+            query = "SELECT count(DISTINCT asset_key) FROM event_logs WHERE asset_key LIKE '%s%'"
+            assert int(server.ask(query)) >= 2
         text = project.page.log.read_text(errors="replace")
         assert PASSWORD not in text and "Traceback" not in text
     assert not list((home / ".tideline" / "dagster").rglob("*.db"))

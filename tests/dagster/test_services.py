@@ -60,8 +60,8 @@ with Services(Path({str(tmp_path)!r}), {{}}):
     asked = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"]
     print(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
 """
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert output.stdout.strip() == "False"
 
 
 @pytest.mark.long

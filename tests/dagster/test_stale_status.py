@@ -112,8 +112,8 @@ def test_what_a_driver_of_before_told_otherwise_is_told_again(project: Project) 
     for name in ("totals", "large"):  # as an event without pointers to its inputs
         event = project.instance.get_latest_materialization_event(dg.AssetKey(name))
         assert event is not None and event.asset_materialization is not None
-        told = event.asset_materialization
-        tags = {tag: value for tag, value in (told.tags or {}).items() if "input_event_pointer" not in tag}
+        report = event.asset_materialization
+        tags = {tag: value for tag, value in (report.tags or {}).items() if "input_event_pointer" not in tag}
         project.instance.report_runless_asset_event(dg.AssetMaterialization(name, tags=tags))
     found = _definitions(project)
     assert set(stale_ones(project, found)) == {"totals", "large"}

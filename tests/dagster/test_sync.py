@@ -54,7 +54,7 @@ def test_a_model_that_is_refused_is_told_at_its_place_in_the_file(
     with Session((tmp_path / "store").as_uri(), spark) as session:
         report = sync_models(session, models)
     assert report.created == ("t",)
-    told = report.errors["v"]
+    message = report.errors["v"]
     shown = text.splitlines()[line - 1]
-    assert told.startswith("m.sql: ") and f" {name}" in told.splitlines()[0], told
-    assert f"\n  line {line}, column {column}:\n    {shown}\n    {' ' * (column - 1)}^" in told, told
+    assert message.startswith("m.sql: ") and f" {name}" in message.splitlines()[0], message
+    assert f"\n  line {line}, column {column}:\n    {shown}\n    {' ' * (column - 1)}^" in message, message

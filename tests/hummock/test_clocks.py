@@ -285,8 +285,8 @@ def test_a_clock_that_is_wrong_is_told_of_once(
 
 
 def test_a_directory_tells_the_time_of_its_file_system(tmp_path: Path) -> None:
-    told = LocalObjectStore(tmp_path).now()
-    assert told is not None and abs(told - time.time()) < 60
+    seconds = LocalObjectStore(tmp_path).now()
+    assert seconds is not None and abs(seconds - time.time()) < 60
     assert list(tmp_path.iterdir()) == []
     assert LocalObjectStore(tmp_path / "none", create=True).now() is not None
 
@@ -295,8 +295,8 @@ def test_a_directory_tells_the_time_of_its_file_system(tmp_path: Path) -> None:
 def test_s3_tells_the_time_that_its_answers_are_dated_with(s3_url: str) -> None:
     from engine.hummock.object_store import open_object_store
 
-    told = open_object_store(s3_url).now()
-    assert told is not None and abs(told - time.time()) < 60
+    seconds = open_object_store(s3_url).now()
+    assert seconds is not None and abs(seconds - time.time()) < 60
 
 
 def test_one_machine_ten_years_ahead_on_a_shared_directory(tmp_path: Path) -> None:

@@ -180,12 +180,12 @@ def test_a_file_that_is_missing_or_damaged_is_told_as_where_one_process_merges(
     (tmp_path / "s" / lost.path).unlink()
     store.reader.files.cache.drop(lost.sst_id)
     store.reader.files.forget()
-    told = []
+    messages = []
     for executor in (None, Apart(store)):
         with pytest.raises(CorruptObject, match="is missing from the store") as error:
             run_task(store.reader, task_of(store), executor)
-        told.append(str(error.value))
-    assert told[0] == told[1]
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
 
 
 def test_ranges_of_files_that_were_replaced_meanwhile_are_not_committed(

@@ -44,8 +44,8 @@ def test_a_process_of_its_own_compacts_what_needs_it_and_ends(tmp_path: Path) ->
     before = {name: content(store, name) for name in ("t0", "t1")}
     with start(store, "--once") as worker:
         assert worker.stdout is not None
-        told = worker.stdout.read()
-    assert worker.returncode == 0 and "t0: 20 runs -> 1" in told and "t1: 20 runs -> 1" in told
+        output = worker.stdout.read()
+    assert worker.returncode == 0 and "t0: 20 runs -> 1" in output and "t1: 20 runs -> 1" in output
     version = store.refresh()
     assert not any(key.startswith("compaction/") for key in version.catalog)
     assert {name: content(store, name) for name in ("t0", "t1")} == before

@@ -96,9 +96,9 @@ def test_a_creation_that_never_arrives_is_uncertain_at_the_deadline(
     faulty: Hummock, scripted: Scripted
 ) -> None:
     scripted.script = {"put_if_absent": RequestFault.late}
-    with pytest.raises(CommitUncertain) as told:
+    with pytest.raises(CommitUncertain) as caught:
         faulty.ingest_batch({"t": [Put(rows({2: "b"}))]})
-    assert isinstance(told.value.__cause__, CommitTimeout)
+    assert isinstance(caught.value.__cause__, CommitTimeout)
     scripted.script = {}
     faulty.ingest_batch({"t": [Put(rows({3: "c"}))]})
     scripted.late_arrive = True

@@ -33,8 +33,8 @@ def examples(spark: SparkSession) -> Iterator[str]:
     for (name,) in spark.sql("SHOW FUNCTIONS").collect():
         if not re.fullmatch(r"\w+", name):
             continue
-        told = "\n".join(row[0] for row in spark.sql(f"DESCRIBE FUNCTION EXTENDED {name}").collect())
-        for found in _EXAMPLE.finditer(told):
+        text = "\n".join(row[0] for row in spark.sql(f"DESCRIBE FUNCTION EXTENDED {name}").collect())
+        for found in _EXAMPLE.finditer(text):
             if found[1] not in seen:
                 seen.add(found[1])
                 yield found[1]

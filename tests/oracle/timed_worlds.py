@@ -287,12 +287,12 @@ def check(seed: int, spark: SparkSession, steps: int = STEPS) -> tuple[list[str]
         world.create()
         for _ in range(steps):
             world.step()
-    told = [
+    failures = [
         f"FAILED {name} {text[:1500]}\n  {next((t for t in world.trace if f'VIEW {name} ' in t), '')}\n"
         f"  replay: python -m tests.oracle.timed_worlds {seed}"
         for name, text in world.failures.items()
     ]
-    return told, len(world.queries) + len(world.closed) + len(TARGETS)
+    return failures, len(world.queries) + len(world.closed) + len(TARGETS)
 
 
 def main() -> None:

@@ -149,8 +149,8 @@ class WorldRun:
             try:
                 self._session(view.dialect).sql(text, build=build)
             except Exception as error:
-                told = f"{name} is refused: {type(error).__name__}: {error}"
-                self.failures.setdefault(view.number, told)
+                message = f"{name} is refused: {type(error).__name__}: {error}"
+                self.failures.setdefault(view.number, message)
                 break
             names.append(name)
         if names:

@@ -23,7 +23,7 @@ def test_a_view_of_ones_own_file_is_current_within_ten_minutes_of_an_empty_envir
     }
     programs, project = tmp_path / "venv" / "bin", tmp_path / "mine"
     own["PATH"] = f"{programs}{os.pathsep}{own['PATH']}"
-    told: list[str] = []
+    lines: list[str] = []
 
     def run(*command: str, folder: Path = tmp_path) -> str:
         left = LONGEST_SECONDS - (time.monotonic() - began)
@@ -31,7 +31,7 @@ def test_a_view_of_ones_own_file_is_current_within_ten_minutes_of_an_empty_envir
             command, cwd=folder, env=own, capture_output=True, text=True, timeout=left, check=False
         )
         assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-        told.append(f"{time.monotonic() - began:6.0f} s  {Path(command[0]).name} {' '.join(command[1:4])}")
+        lines.append(f"{time.monotonic() - began:6.0f} s  {Path(command[0]).name} {' '.join(command[1:4])}")
         return done.stdout
 
     began = time.monotonic()
@@ -45,7 +45,7 @@ def test_a_view_of_ones_own_file_is_current_within_ten_minutes_of_an_empty_envir
     run(str(programs / "dagster"), "job", "execute", *job, folder=project)
     query = "SELECT * FROM visits_by_page ORDER BY page"
     found = run(str(programs / "tideline"), "sql", query, "--format", "csv", folder=project)
-    print("", *told, sep="\n")
+    print("", *lines, sep="\n")
     assert found.replace('"', "").split() == ["page,visits", "home,2", "news,1"]
     # what the environment was given is all that Dagster's own programs need there
     assert "All definitions loaded successfully" in run(str(programs / "dg"), "check", "defs", folder=project)

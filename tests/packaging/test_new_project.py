@@ -60,8 +60,8 @@ class Environment:
             timeout=LONGEST_SECONDS,
             check=False,
         )
-        told = f"{' '.join(command)}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-        assert done.returncode == status, told
+        message = f"{' '.join(command)}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode == status, message
         return done
 
 
@@ -170,15 +170,16 @@ def test_wrong_models_are_told_with_file_line_and_caret_and_stop_no_other(enviro
     query = "CREATE MATERIALIZED VIEW query AS SELECT shop,\n  pric FROM orders;\n"
     reader = "CREATE MATERIALIZED VIEW reader AS SELECT shop FROM query;\n"
     (project / "assets" / "query.sql").write_text("-- Prices.\n" + query + reader)
-    told = environment.finished("dg", "check", "defs", folder=project, status=1).stdout
-    assert "3 models of 6 can't be used" in told
-    assert "header.sql: " in told and "statement.sql: " in told
-    assert "  line 2, column 10:\n    -- tags: no good\n             ^\n" in told, told
+    output = environment.finished("dg", "check", "defs", folder=project, status=1).stdout
+    assert "3 models of 6 can't be used" in output
+    assert "header.sql: " in output and "statement.sql: " in output
+    assert "  line 2, column 10:\n    -- tags: no good\n             ^\n" in output, output
     shown = statement.splitlines()[1]
-    assert f"  line 2, column 31:\n    {shown}\n    {' ' * 30}^\n" in told, told
+    assert f"  line 2, column 31:\n    {shown}\n    {' ' * 30}^\n" in output, output
     assert (
-        "query.sql: there is no column pric\n  line 3, column 3:\n      pric FROM orders;\n      ^\n" in told
-    ), told
+        "query.sql: there is no column pric\n  line 3, column 3:\n      pric FROM orders;\n      ^\n"
+        in output
+    ), output
     listed = environment.run("dg", "list", "defs", folder=project)
     assert all(name in listed for name in ("orders", "sales_by_shop", "header", "statement", "reader"))
     assert "can't be used" in listed

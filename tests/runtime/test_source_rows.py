@@ -130,7 +130,7 @@ def test_a_view_that_is_dropped_while_it_is_built_lets_go_of_what_was_loaded(ses
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("CREATE SOURCE x (auction BIGINT PRIMARY KEY) WITH (connector = 'nexmark', type = 'bid', max_events = '9')", "PRIMARY KEY"),
         (
@@ -157,11 +157,11 @@ def test_a_view_that_is_dropped_while_it_is_built_lets_go_of_what_was_loaded(ses
         ("CREATE MATERIALIZED VIEW v WITH (partition_by = 'channel') AS SELECT channel, count(*) AS n FROM bid GROUP BY channel", "rows of a source are not kept"),
     ],
 )  # fmt: skip
-def test_what_needs_the_rows_is_refused_and_says_why(session: Session, text: str, told: str) -> None:
+def test_what_needs_the_rows_is_refused_and_says_why(session: Session, text: str, message: str) -> None:
     create(session, 100)
     with pytest.raises(SqlError) as refused:
         session.sql(text)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "x" not in session.catalog.relations and "v" not in session.catalog.relations
 
 

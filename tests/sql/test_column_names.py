@@ -27,10 +27,10 @@ def test_the_same_name_is_taken_else_the_one_that_differs_in_case(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [(["id", "id"], "id twice"), (["ID", "Id"], "id as ID and as Id"), (["id", "ID", "id"], "id twice")],
 )
-def test_a_name_that_is_meant_twice_is_told(given: list[str], told: str) -> None:
+def test_a_name_that_is_meant_twice_is_told(given: list[str], message: str) -> None:
     match = match_columns(["id"], given)
     assert match.found == {}
-    assert match.describe_ambiguity() == told
+    assert match.describe_ambiguity() == message

@@ -312,8 +312,8 @@ class Delivery:
             *(reader.require_unmoved(table) for reader in self.readers),
         ]
         entry = encode_sink_state(self.relation.name, state)
-        lapse = Commit(acks=acks, pins=pins, catalog=entry, precondition=require_all(*checks))
-        if commit_once(self._store, lambda: self._store.commit(lapse)) is not None:
+        release = Commit(acks=acks, pins=pins, catalog=entry, precondition=require_all(*checks))
+        if commit_once(self._store, lambda: self._store.commit(release)) is not None:
             self.error = reason
         # else it was changed, or delivered, at the same time: the next failure looks again
 

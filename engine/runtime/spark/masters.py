@@ -35,9 +35,12 @@ STATIC_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
     CLASS_CACHE: str(CLASSES),
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
 }
 """Fair: the tasks of a large job do not all go before those of a small one. Unix domain sockets: over TCP each job of Python
-bodies waits some 40 ms for a delayed acknowledgement.
+bodies waits some 40 ms for a delayed acknowledgement. Debugging: PySpark notes for each function of a column who called it,
+half a millisecond each time. Explain mode: Spark writes the plan of each job as a text, whether anybody looks at it or not.
 """
 LOCAL = re.compile(r"local(\[.*\])?")
 """The masters whose tasks run in the driver's own process; `local-cluster[…]` starts others."""

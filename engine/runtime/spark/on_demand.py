@@ -41,10 +41,6 @@ class SparkOnDemand:
                 )
             return self.started
 
-    def __call__(self) -> SparkSession:
-        """Return the Spark session, as `open` does."""
-        return self.open().session
-
     def connect_with_source(self) -> SparkSession:
         """Return the Spark session with the data source registered in it, for which Spark starts another Python."""
         spark = self.open()

@@ -22,8 +22,9 @@ from engine.runtime.spark.masters import (
     CLASSES_OF_SPARK,
     build_start_settings,
     check_master,
+    is_local,
 )
-from engine.spark_internals import activate, attach, is_in_process, is_stopped
+from engine.spark_internals import activate, attach, is_in_process, is_stopped, remember_classes
 from engine.verification import build_assumption_error, should_verify
 
 if TYPE_CHECKING:
@@ -205,7 +206,12 @@ class EngineSpark:
     def count_parallel_tasks(self) -> int:
         """Return how many tasks run at the same time: of a cluster as many as its executors have cores now."""
         if self.is_in_process:
-            return int(self.session.sparkContext.defaultParallelism)
+            if self._parallelism is not None:
+                return self._parallelism
+            found = int(self.session.sparkContext.defaultParallelism)
+            if is_local(self.session.sparkContext.master or ""):  # its cores stay what they are
+                self._parallelism = found
+            return found
         if self._parallelism is None:
             count = self.session.conf.get(PARALLELISM, None)
             if count is None:  # into so many parts a server takes what nobody has said the parts of
@@ -259,6 +265,8 @@ class EngineSpark:
     def _prepare(self) -> EngineSpark:
         """Give the session SETTINGS and functions where it does not have them."""
         silence_own_calls()
+        if self.is_in_process:
+            remember_classes(self.session)
         settings = {**SETTINGS, **CHANGED_SETTINGS}
         mark = f"{compute_functions_digest()} {sorted(settings.items())}"
         is_marked = self.session.conf.get(PREPARED, None) == mark

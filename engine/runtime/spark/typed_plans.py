@@ -12,9 +12,10 @@ from functools import cache
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
+from engine.operators.arrow.compiler import Item
 from engine.operators.compile import compute_over
 from engine.operators.context import EpochContext
-from engine.operators.flow import as_frame, to_spark_columns
+from engine.operators.flow import as_frame, render_item, to_spark_columns
 from engine.operators.lookups.scan import read_snapshot
 from engine.sql.expression.nodes import (
     Call,
@@ -67,18 +68,20 @@ def _infer_types(node: Node, frames: Sequence[DataFrame], context: EpochContext)
         whole += [call.expression for call in node.calls]
     parts = dict.fromkeys(part for expr in whole for part in _list_parts(expr))
     plain = [part for part in parts if not _has_aggregate(part)]
-    types = _query_types(frame.select, plain)
+    types = _query_types(lambda items: frame.selectExpr(*map(render_item, items)), plain)
     over_groups = [part for part in parts if _has_aggregate(part)]
-    return types | _query_types(frame.groupBy().agg, over_groups) if over_groups else types
+    if not over_groups:
+        return types
+    return types | _query_types(lambda items: frame.groupBy().agg(*to_spark_columns(items)), over_groups)
 
 
-def _query_types(select, parts: Sequence[Expr]) -> Types:  # type: ignore[no-untyped-def]  # a method of Spark's
+def _query_types(select: Callable[[Sequence[Item]], DataFrame], parts: Sequence[Expr]) -> Types:
     """Return the types of expressions that are selected together; one that cannot stand by itself has none."""
     items = [(f"_part_{n}", part) for n, part in enumerate(parts)]
     if not items:
         return {}
     try:
-        fields = select(*to_spark_columns(items)).schema.fields
+        fields = select(items).schema.fields
     except AnalysisException:
         middle = len(parts) // 2
         return _query_types(select, parts[:middle]) | _query_types(select, parts[middle:]) if middle else {}

@@ -27,7 +27,12 @@ def build_ui_settings(environment: Mapping[str, str], port: int = 0) -> dict[str
     """
     if environment.get(VARIABLE) != "1" or environment.get("SPARK_LOCAL_IP", LOOPBACK) != LOOPBACK:
         return {}
-    return {"spark.ui.enabled": "true", "spark.ui.killEnabled": "false", "spark.ui.port": str(port)}
+    return {
+        "spark.ui.enabled": "true",
+        "spark.ui.killEnabled": "false",
+        "spark.ui.port": str(port),
+        "spark.sql.ui.explainMode": "formatted",
+    }
 
 
 def announce_address(spark: SparkSession) -> str | None:

@@ -37,8 +37,8 @@ def main(url: str, what: str, spark: str) -> None:
 def deliver(session: Session) -> None:
     """Deliver the sinks."""
     print("begins", flush=True)
-    told = [f"{report.rows} {report.error}" for report in session.sinks.run(wait_seconds=60)]
-    print("; ".join(told), flush=True)
+    lines = [f"{report.rows} {report.error}" for report in session.sinks.run(wait_seconds=60)]
+    print("; ".join(lines), flush=True)
 
 
 def poll(session: Session) -> None:

@@ -52,9 +52,9 @@ def killed_while(
     number = 0
     for _ in range(KILLS):
         with process(url, what, spark) as child:
-            told: list[str] = []
+            lines: list[str] = []
             assert child.stdout is not None
-            reader = threading.Thread(target=lambda: told.extend(child.stdout), daemon=True)  # noqa: B023
+            reader = threading.Thread(target=lambda: lines.extend(child.stdout), daemon=True)  # noqa: B023
             reader.start()
             ends = time.monotonic() + chance.uniform(0.05, 6.0 if spark else 0.6)
             while time.monotonic() < ends:
@@ -63,7 +63,7 @@ def killed_while(
                 with pytest.raises(subprocess.TimeoutExpired):  # it works until it is killed
                     child.wait(chance.uniform(0, 0.3 if spark else 0.05))
         reader.join(10)
-        busy += bool(told)
+        busy += bool(lines)
     return busy
 
 

@@ -378,26 +378,26 @@ def cells(
                 found |= {world.feature.name: cell} if cell is not None else {}
     left = {name: world for name, world in worlds.items() if name not in found}
     yield from found.values()
-    told = _read(session, left, views)
-    yield from (Cell(way.name, name, wrong=told.get(name, "")) for name in left)
+    answer = _read(session, left, views)
+    yield from (Cell(way.name, name, wrong=answer.get(name, "")) for name in left)
 
 
 def _brought(session: Session, way: Way, world: World, folder: Path, batch: Sequence[Row]) -> Cell | None:
     """Bring a batch to a table and to its model; returns a cell that ends with it."""
-    name, told = world.feature.name, ""
+    name, message = world.feature.name, ""
     before = list(world.rows), world.watermark
     meant = world.take(way, batch)  # which takes nothing of what is told
     try:
         way.bring(session, world.feature, folder, batch)
     except TidelineError as error:
-        told = str(error).splitlines()[0]
-    if bool(told) == meant:
+        message = str(error).splitlines()[0]
+    if bool(message) == meant:
         return None
-    if name in told:  # the statement as such: nothing of it is there
+    if name in message:  # the statement as such: nothing of it is there
         world.rows, world.watermark = before
         wrong = _read(session, {name: world}, False)
-        return Cell(way.name, name, refused=told, wrong=wrong.get(name, ""))
-    return Cell(way.name, name, wrong=told or "what does not fit is taken without a word")
+        return Cell(way.name, name, refused=message, wrong=wrong.get(name, ""))
+    return Cell(way.name, name, wrong=message or "what does not fit is taken without a word")
 
 
 def _read(session: Session, worlds: dict[str, World], views: bool) -> dict[str, str]:

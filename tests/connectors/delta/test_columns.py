@@ -154,12 +154,12 @@ def test_fields_that_are_added_are_left_out_and_wider_values_are_taken_where_the
     )
     report = poll(session)
     assert (report.rows, report.dead_rows) == (3, 2)
-    for told in (*warned, *report.warnings):
+    for warning in (*warned, *report.warnings):
         assert (
-            "new field s.b, which" in told
-            or "is bigint by now" in told
-            or "is double by now" in told
-            or "_dead" in told
+            "new field s.b, which" in warning
+            or "is bigint by now" in warning
+            or "is double by now" in warning
+            or "_dead" in warning
         )
     assert (len(warned), len(report.warnings)) == (2, 5)
     assert held(session) == [(2, 2, 2.5, None), (3, 3, 3.5, {"a": 3}), (5, 5, 5.5, {"a": None})]

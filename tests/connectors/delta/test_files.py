@@ -33,11 +33,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FileSplit, ...] | None]:
     monkeypatch.setattr(key_order, "PACKED_FROM", 0)
     seen: list[tuple[FileSplit, ...] | None] = []
 
-    def told(*given: Any) -> tuple[FileSplit, ...] | None:
+    def record_splits(*given: Any) -> tuple[FileSplit, ...] | None:
         seen.append(plan_splits(*given))
         return seen[-1]
 
-    monkeypatch.setattr(source, "plan_splits", told)
+    monkeypatch.setattr(source, "plan_splits", record_splits)
     return seen
 
 

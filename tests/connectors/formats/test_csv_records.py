@@ -58,7 +58,7 @@ def test_what_is_written_by_the_rules_is_read_as_it_was_written(rows: list[list[
 def test_records_do_not_depend_on_where_blocks_end(text: str, memory: int) -> None:
     data = ("a,b,c\n" + text).encode() * 3
 
-    def told(limits: ReadLimits) -> list[tuple[int, str]]:
+    def read_records(limits: ReadLimits) -> list[tuple[int, str]]:
         batches = list(read_csv(io.BytesIO(data), FileOptions(), limits))
         rows = [each.locate_row(at) for each in batches for at in range(each.rows)]
         return sorted([*rows, *((bad.line, bad.raw) for each in batches for bad in each.bad)])
@@ -67,7 +67,7 @@ def test_records_do_not_depend_on_where_blocks_end(text: str, memory: int) -> No
         block = property(lambda self: memory // 64)  # type: ignore[assignment]
         row = property(lambda self: 1 << 20)  # type: ignore[assignment]
 
-    assert told(Blocks()) == told(ReadLimits())
+    assert read_records(Blocks()) == read_records(ReadLimits())
 
 
 @pytest.mark.parametrize(

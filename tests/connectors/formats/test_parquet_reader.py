@@ -107,10 +107,10 @@ def footer_with(data: bytes, at: int, old: int, new: int) -> bytes:
     """Return a file whose footer has another number in place of the one with this place among all that are alike."""
     (length,) = struct.unpack("<I", data[-8:-4])
     start = len(data) - 8 - length
-    told, held = varint(old), data[start:-8]
-    places = [place for place in range(len(held)) if held.startswith(told, place)]
+    needle, held = varint(old), data[start:-8]
+    places = [place for place in range(len(held)) if held.startswith(needle, place)]
     place = places[at]
-    changed = held[:place] + varint(new) + held[place + len(told) :]
+    changed = held[:place] + varint(new) + held[place + len(needle) :]
     return data[:start] + changed + data[-8:]
 
 

@@ -118,8 +118,8 @@ def test_an_object_that_changes_is_told_once_and_one_that_is_put_again_is_not(
     put(bucket, "a.csv", 1)
     assert landed.poll().epoch is None
     put(bucket, "a.csv", 2)  # as long as before
-    (told,) = landed.poll().warnings
-    assert "changed after it was taken" in told
+    (warning,) = landed.poll().warnings
+    assert "changed after it was taken" in warning
     assert landed.poll().epoch is None
     assert ids(lake) == [1]
 
@@ -352,9 +352,9 @@ def test_a_project_reads_from_buckets_that_it_names(
         open_object_store("s3://tideline")
         lake.sql(text)
     else:
-        with pytest.raises(UnsupportedSql, match=r"TIDELINE_ALLOWED_PATHS|no address") as told:
+        with pytest.raises(UnsupportedSql, match=r"TIDELINE_ALLOWED_PATHS|no address") as caught:
             lake.sql(text)
-        assert told.value.column > 1
+        assert caught.value.column > 1
 
 
 def test_folders_beside_a_bucket_in_the_setting_are_still_allowed(
@@ -375,6 +375,6 @@ def test_what_is_no_place_is_refused_when_the_table_is_made(
     lake: Session, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.delenv("TIDELINE_HOME", raising=False)
-    with pytest.raises(UnsupportedSql, match="path can't be used") as told:
+    with pytest.raises(UnsupportedSql, match="path can't be used") as caught:
         lake.sql(f"CREATE TABLE t (id INT PRIMARY KEY) WITH (connector = 'landing', path = '{path}')")
-    assert "s3://bucket/prefix" in str(told.value)
+    assert "s3://bucket/prefix" in str(caught.value)

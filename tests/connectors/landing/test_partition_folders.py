@@ -190,7 +190,7 @@ def test_a_folder_that_cannot_be_meant_sets_its_files_aside_and_no_other(
     write(folder / path / "a.csv", {"id": [1, 2]})
     write(folder / "n=3" / "a.csv", {"id": [9]})
     source.poll()
-    assert [(line, told) for _, line, told in reasons(lake)] == [(0, reason)]
+    assert [(line, text) for _, line, text in reasons(lake)] == [(0, reason)]
     assert rows(lake) == [{"id": 9, "n": 3}]
 
 
@@ -209,7 +209,7 @@ def test_a_file_whose_columns_are_all_in_its_folders_has_as_many_rows_as_it_says
     write(folder / "n=1" / "a.parquet", {"other": [1, 2]})
     source.poll()
     assert [(row["n"], row["m"]) for row in rows(lake)] == [(1, "a"), (1, "a")]
-    assert [told for *_, told in reasons(lake)] == [
+    assert [text for *_, text in reasons(lake)] == [
         "the file has no column of orders, which has n, m; it has other"
     ]
 

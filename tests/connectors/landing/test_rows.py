@@ -78,19 +78,19 @@ def test_names_are_found_by_one_rule(kind: str, names: list[str], rows: list[Any
 
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "message"),
     [
         (["id", "v", "v"], "v twice"),
         (["ID", "Id", "v"], "id as ID and as Id"),
         (["id", "_OP", "_Op"], "_op as _OP and as _Op"),
     ],
 )
-def test_a_name_that_is_needed_and_stands_twice_is_told(kind: str, names: list[str], told: str) -> None:
+def test_a_name_that_is_needed_and_stands_twice_is_told(kind: str, names: list[str], message: str) -> None:
     data = WRITERS[kind](names, [[1, 1, 1]])
     if kind == "json":
-        assert landed(kind, data) == ([], [f"the object names {told}"])
+        assert landed(kind, data) == ([], [f"the object names {message}"])
         return
-    with pytest.raises(MalformedFile, match=told):
+    with pytest.raises(MalformedFile, match=message):
         landed(kind, data)
 
 
@@ -130,10 +130,10 @@ def test_rows_that_are_written_are_named_by_the_same_rule(tmp_path: Path) -> Non
         assert session.sql("SELECT * FROM t").to_pylist() == [{"id": 1, "v": "a"}]
         twice = pa.table([pa.array([1]), pa.array(["a"]), pa.array(["b"])], names=["id", "v", "V"])
         session.write("t", twice.rename_columns(["id", "v", "w"]).drop_columns("w"))
-        for names, told in (
+        for names, message in (
             (["id", "v", "v"], "v twice"),
             (["id", "V", "v_"], "no column v_"),
             (["ID", "Id", "v"], "id as ID and as Id"),
         ):
-            with pytest.raises(InvalidRow, match=told):
+            with pytest.raises(InvalidRow, match=message):
                 session.write("t", twice.rename_columns(names))

@@ -134,12 +134,16 @@ def test_tasks_give_what_a_poll_by_itself_gives(
         if step:
             for path in sorted(folder.iterdir())[:6]:
                 path.rename(path.with_name(f"later-{path.name}"))
-        told = poll(session, "one", tasks=False)
+        reports = poll(session, "one", tasks=False)
         by_tasks = poll(session, "two", tasks=True)
         assert known(session, "two") == known(session, "one")
-        assert (by_tasks.files, by_tasks.rows, by_tasks.dead_rows) == (told.files, told.rows, told.dead_rows)
-        assert sorted(by_tasks.warnings) == sorted(told.warnings)
-        assert told.files > 3
+        assert (by_tasks.files, by_tasks.rows, by_tasks.dead_rows) == (
+            reports.files,
+            reports.rows,
+            reports.dead_rows,
+        )
+        assert sorted(by_tasks.warnings) == sorted(reports.warnings)
+        assert reports.files > 3
     assert poll(session, "two", tasks=True).epoch is None
 
 
@@ -409,9 +413,9 @@ def test_a_file_counts_up_to_where_it_can_be_read(session: Session, folder: Path
     path.write_bytes(bytes(data))
     for name in ("one", "two"):
         follow(session, folder, name, "id BIGINT PRIMARY KEY, v STRING")
-    told, by_tasks = poll(session, "one", tasks=False), poll(session, "two", tasks=True)
-    assert (told.rows, told.dead_rows) == (broken * count // 4 + 2, 1)
-    assert (by_tasks.rows, by_tasks.dead_rows, by_tasks.warnings) == (told.rows, 1, told.warnings)
+    reports, by_tasks = poll(session, "one", tasks=False), poll(session, "two", tasks=True)
+    assert (reports.rows, reports.dead_rows) == (broken * count // 4 + 2, 1)
+    assert (by_tasks.rows, by_tasks.dead_rows, by_tasks.warnings) == (reports.rows, 1, reports.warnings)
     assert known(session, "two") == known(session, "one")
 
 

@@ -114,7 +114,7 @@ def test_a_table_with_a_key_can_be_fed_too(lake: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "columns", "told"),
+    ("options", "columns", "message"),
     [
         ({}, BID, "never end"),
         ({"max_events": "many"}, BID, "max_events = 'many'"),
@@ -123,11 +123,11 @@ def test_a_table_with_a_key_can_be_fed_too(lake: Session) -> None:
     ],
 )
 def test_a_source_that_cannot_run_is_refused_where_it_is_made(
-    lake: Session, options: dict[str, str], columns: str, told: str
+    lake: Session, options: dict[str, str], columns: str, message: str
 ) -> None:
     with pytest.raises(SqlError) as refused:
         create(lake, columns=columns, **options)
-    assert told in f"{refused.value} {refused.value.hint}"
+    assert message in f"{refused.value} {refused.value.hint}"
     assert not lake.catalog.relations
 
 

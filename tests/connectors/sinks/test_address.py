@@ -44,9 +44,9 @@ def test_a_sink_that_leads_out_of_the_home_is_refused_with_its_place(
         "url = 'file:////etc/out'",
     ]
     for address in addresses:
-        with pytest.raises(SqlError, match=r"may not write there.*TIDELINE_ALLOWED_PATHS") as told:
+        with pytest.raises(SqlError, match=r"may not write there.*TIDELINE_ALLOWED_PATHS") as caught:
             db.sql(sink(address))
-        assert told.value.line == 1 and "s" not in db.catalog.relations
+        assert caught.value.line == 1 and "s" not in db.catalog.relations
     assert not outside.exists()
 
 
@@ -103,9 +103,9 @@ def test_a_sink_of_a_project_writes_into_buckets_that_the_setting_names(
 ) -> None:
     monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", "s3://mine/out")
     text = f"CREATE SINK s FROM t WITH (connector = '{connector}', url = 's3a://mine/outer')"
-    with pytest.raises(SqlError, match=r"may not write there.*TIDELINE_ALLOWED_PATHS") as told:
+    with pytest.raises(SqlError, match=r"may not write there.*TIDELINE_ALLOWED_PATHS") as caught:
         db.sql(text)
-    assert told.value.column > 1
+    assert caught.value.column > 1
 
 
 @pytest.mark.s3
@@ -151,7 +151,7 @@ def test_a_folder_that_may_not_be_written_is_told_when_the_sink_is_created(
         with Session((top / "store").as_uri()) as session:
             session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
             before = session.store.refresh().number
-            with without_rights(), pytest.raises(SqlError, match=r"closed can't be written by") as told:
+            with without_rights(), pytest.raises(SqlError, match=r"closed can't be written by") as caught:
                 session.sql(f"CREATE SINK s FROM t WITH (connector = '{connector}', path = '{top / place}')")
-            assert told.value.sql[told.value.column - 1 :].startswith("path")
+            assert caught.value.sql[caught.value.column - 1 :].startswith("path")
             assert session.store.refresh().number == before and not list((top / "closed").iterdir())

@@ -41,12 +41,12 @@ def test_what_the_engine_refuses_is_told_and_what_only_the_store_knows_is_not(
         stored = session.catalog.relations
     models = load_models(folder)
     assert all(model.error is None for model in models)
-    told = find_refused_models(models, stored)
-    assert told.keys() == {"wrong", "checked", "nothing", "miscopied"}, told
-    assert "there is no column m" in told["miscopied"] and not (tmp_path / "x").exists()
-    assert "m.sql: there is no column m\n  line 3, column 45:" in told["wrong"]
-    assert "\n  line 5, column 11:\n    -- check: z > 0\n              ^" in told["checked"]
-    assert "nobody" in told["nothing"] and "line 7" in told["nothing"]
+    errors = find_refused_models(models, stored)
+    assert errors.keys() == {"wrong", "checked", "nothing", "miscopied"}, errors
+    assert "there is no column m" in errors["miscopied"] and not (tmp_path / "x").exists()
+    assert "m.sql: there is no column m\n  line 3, column 45:" in errors["wrong"]
+    assert "\n  line 5, column 11:\n    -- check: z > 0\n              ^" in errors["checked"]
+    assert "nobody" in errors["nothing"] and "line 7" in errors["nothing"]
     assert not (tmp_path / "landing").exists()
     with Session(url, spark) as session:
         assert session.catalog.relations.keys() == stored.keys()

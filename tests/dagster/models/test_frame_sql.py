@@ -303,9 +303,9 @@ REFUSED: tuple[tuple[Made, str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("function", "told"), REFUSED)
-def test_what_no_view_is_made_of_is_refused_with_what_to_do(function: Made, told: str) -> None:
-    with pytest.raises(SqlError, match=told) as error:
+@pytest.mark.parametrize(("function", "message"), REFUSED)
+def test_what_no_view_is_made_of_is_refused_with_what_to_do(function: Made, message: str) -> None:
+    with pytest.raises(SqlError, match=message) as error:
         materialized_view()(function).build_statement()
     assert error.value.hint
 
@@ -329,7 +329,7 @@ def kept_alone(item: DataFrame, label: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (other_side, "the column g of a frame from before"),
         (merged, "the column g of a frame from before"),
@@ -337,8 +337,8 @@ def kept_alone(item: DataFrame, label: DataFrame) -> DataFrame:
         (kept_alone, "a column of another frame"),
     ],
 )
-def test_a_column_that_is_another_side_s_after_a_join_is_refused(function: Made, told: str) -> None:
-    with pytest.raises(SqlError, match=told) as error:
+def test_a_column_that_is_another_side_s_after_a_join_is_refused(function: Made, message: str) -> None:
+    with pytest.raises(SqlError, match=message) as error:
         materialized_view()(function).build_statement()
     assert error.value.hint
 

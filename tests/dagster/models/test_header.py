@@ -181,11 +181,11 @@ def test_models_keep_name_kind_and_inputs_under_a_wrong_header(tmp_path: Path) -
         "CREATE MATERIALIZED VIEW a AS SELECT 'x;\ncreate view b as SELECT 1 AS n;\n"
     )
     models = {model.name: model for model in load_models(tmp_path)}
-    told = {
+    found = {
         name: (model.kind, model.reads, (model.error or "").partition("\n")[0])
         for name, model in models.items()
     }
-    assert told == {
+    assert found == {
         "a": ("materialized view", (), "open.sql: a string is not closed"),
         "b": ("view", (), "open.sql: a string is not closed"),
         "t": ("table", (), "two.sql: there is no owner of a model"),
@@ -215,11 +215,11 @@ def test_a_code_server_loads_what_is_well_and_a_check_of_definitions_fails(
     loaded = build_definitions(settings)
     assert {dg.AssetKey("t"), dg.AssetKey("v")} <= asset_keys(loaded)
     monkeypatch.setenv(VALIDATING, "1")
-    with pytest.raises(dg.DagsterInvalidDefinitionError) as told:
+    with pytest.raises(dg.DagsterInvalidDefinitionError) as caught:
         build_definitions(settings)
-    assert "one model of 2 can't be used" in str(told.value)
+    assert "one model of 2 can't be used" in str(caught.value)
     assert 'v.sql: "no good" is no tag\n  line 1, column 10:\n    -- tags: no good\n             ^' in str(
-        told.value
+        caught.value
     )
     (tmp_path / "v.sql").write_text(VIEW)
     assert dg.AssetKey("v") in asset_keys(build_definitions(settings))

@@ -42,7 +42,7 @@ def test_a_function_is_a_model_as_a_file_of_sql_would_be(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("@materialized_view()\ndef v(): return 3\n", r"v\(\) returns int, not the text of a query"),
         ("@materialized_view()\ndef v(): return 1 / 0\n", r"v\(\) raises ZeroDivisionError"),
@@ -51,14 +51,14 @@ def test_a_function_is_a_model_as_a_file_of_sql_would_be(tmp_path: Path) -> None
         ("def broken(:\n", "line 2: SyntaxError"),
     ],
 )
-def test_what_is_wrong_is_told_on_its_own_model(text: str, told: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_on_its_own_model(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "good.sql").write_text("CREATE TABLE good (id INT PRIMARY KEY)")
     (tmp_path / "views.py").write_text(HEAD + text)
     models = {model.name: model for model in load_models(tmp_path)}
     assert models.pop("good").error is None
     (model,) = models.values()
     assert model.error is not None
-    assert re.search(told, model.error)
+    assert re.search(message, model.error)
 
 
 def test_a_frame_of_the_parameters_is_a_model_that_reads_them(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_where_columns_are_others_all_that_reads_it_comes_back_in_the_same_commi
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ("SELECT id, nosuch FROM t", "nosuch"),
         ("SELECT id, a::text AS a FROM m", "m would read itself"),
@@ -121,11 +121,11 @@ def test_where_columns_are_others_all_that_reads_it_comes_back_in_the_same_commi
         ("SELECT id, b FROM t", "mine, which somebody has made over it by hand, could not follow it"),
     ],
 )
-def test_what_is_refused_changes_nothing(session: Session, tmp_path: Path, query: str, told: str) -> None:
+def test_what_is_refused_changes_nothing(session: Session, tmp_path: Path, query: str, message: str) -> None:
     made(session, tmp_path)
     before = session.store.refresh()
     found = sync(session, view(query))
-    assert told in found.errors["m"] and "m stays as it was" in found.errors["m"]
+    assert message in found.errors["m"] and "m stays as it was" in found.errors["m"]
     assert (found.changed, found.dropped) == ((), ())
     assert session.store.refresh().number == before.number
     assert not sync(session, view("SELECT id, a FROM t")).errors

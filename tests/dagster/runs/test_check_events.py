@@ -106,14 +106,14 @@ def test_columns_say_which_columns_they_come_from_once_the_store_knows_them(
     assert project.run().success
     specs = {spec.key.to_user_string(): spec for spec in definitions().resolve_all_asset_specs()}
 
-    def told(name: str) -> dict[str, list[tuple[str, str]]]:
+    def collect_lineage(name: str) -> dict[str, list[tuple[str, str]]]:
         found = specs[name].metadata[COLUMN_LINEAGE].deps_by_column
         return {k: [(d.asset_key.to_user_string(), d.column_name) for d in deps] for k, deps in found.items()}
 
-    assert told("totals") == {"shop": [("orders", "shop")], "total": [("orders", "price")]}
-    assert told("plain")["twice"] == [("orders", "price")]
-    assert told("ranked")["place"] == [("orders", "shop")]
-    assert told("ranked")["both"] == [("orders", "price"), ("totals", "total")]
+    assert collect_lineage("totals") == {"shop": [("orders", "shop")], "total": [("orders", "price")]}
+    assert collect_lineage("plain")["twice"] == [("orders", "price")]
+    assert collect_lineage("ranked")["place"] == [("orders", "shop")]
+    assert collect_lineage("ranked")["both"] == [("orders", "price"), ("totals", "total")]
     assert COLUMN_LINEAGE not in specs["orders"].metadata
 
 

@@ -43,11 +43,13 @@ def test_numbers_are_metadata_that_the_ui_plots(project: Project) -> None:
     project.run()
     project.land("2.csv", "id,shop,price\n2,b,50\nx,y,z\n")
     result = project.run()
-    told = {e.asset_key.to_user_string(): e for e in result.get_asset_materialization_events() if e.asset_key}
-    totals = told["totals"].materialization.metadata
+    events = {
+        e.asset_key.to_user_string(): e for e in result.get_asset_materialization_events() if e.asset_key
+    }
+    totals = events["totals"].materialization.metadata
     assert (totals["updated"].value, totals["inserted"].value, totals["rows_out"].value) == (1, 0, 1)
     assert {"seconds_total", "lag_seconds", "state_bytes", "rows_in", "driver_bytes"} <= set(totals)
-    orders = told["orders"].materialization.metadata
+    orders = events["orders"].materialization.metadata
     assert (orders["files"].value, orders["rows_in"].value, orders["dead_rows"].value) == (1, 1, 1)
     assert orders["driver_bytes"].value > 0
 
@@ -57,11 +59,11 @@ def test_provenance_is_pinned_to_the_versions_that_were_read(project: Project) -
     project.run()
     project.land("2.csv", "id,shop,price\n2,b,6\n")  # totals changes, large does not
     project.run()
-    told = fetch_reported_tags(project.instance, ("orders", "totals", "large"), Naming())
+    tags = fetch_reported_tags(project.instance, ("orders", "totals", "large"), Naming())
     totals = materialized(project.instance, "totals")[0]
     large = materialized(project.instance, "large")[0]
-    assert totals["dagster/input_data_version/orders"] == get_reported_version(told, "orders")
-    assert large["dagster/input_data_version/totals"] == get_reported_version(told, "totals")
+    assert totals["dagster/input_data_version/orders"] == get_reported_version(tags, "orders")
+    assert large["dagster/input_data_version/totals"] == get_reported_version(tags, "totals")
 
 
 def test_a_broken_model_fails_the_run_after_the_others_have_committed(project: Project) -> None:

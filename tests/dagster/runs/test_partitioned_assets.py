@@ -65,8 +65,8 @@ def checked(project: Project) -> list[tuple[bool, list[str]]]:
     """What the check of the view's quarantine has found, oldest first: whether it passed, and the partitions it names."""
     check = dg.AssetCheckKey(KEY, CHECK)
     found = project.instance.event_log_storage.get_asset_check_execution_history(check, limit=10)
-    told = [record.event.dagster_event.event_specific_data for record in reversed(found)]  # type: ignore[union-attr]
-    return [(e.passed, sorted(e.metadata)) for e in told if isinstance(e, dg.AssetCheckEvaluation)]
+    events = [record.event.dagster_event.event_specific_data for record in reversed(found)]  # type: ignore[union-attr]
+    return [(e.passed, sorted(e.metadata)) for e in events if isinstance(e, dg.AssetCheckEvaluation)]
 
 
 def test_a_run_tells_of_every_new_partition_and_then_of_those_that_change(cut: Project) -> None:
@@ -134,8 +134,8 @@ def test_a_partition_that_cannot_be_computed_for_what_is_below_it_fails_with_the
     sums = dg.AssetKey("sums")
     done = [materialize(project, "a", sums) for _ in range(3)]
     failure = next(event for event in done[-1].all_events if event.event_type_value == "STEP_FAILURE")
-    told = str(failure.step_failure_data.user_failure_data)  # type: ignore[union-attr]
-    assert "nothing was computed: it waits for parts" in told and "DIVIDE_BY_ZERO" in told
+    message = str(failure.step_failure_data.user_failure_data)  # type: ignore[union-attr]
+    assert "nothing was computed: it waits for parts" in message and "DIVIDE_BY_ZERO" in message
     project.session.sql("UPDATE orders SET price = 20")
     assert project.run().success
     assert materialize(project, "a", sums).success

@@ -32,11 +32,11 @@ def test_warnings_of_the_engine_and_an_early_end_are_told_in_the_log_of_the_run(
             with pytest.raises(error):
                 job.execute_in_process(instance=instance)
         (run,) = instance.get_runs()
-        told = [
+        messages = [
             record.event_log_entry.user_message
             for record in instance.get_records_for_run(run.run_id).records
             if not record.event_log_entry.is_dagster_event
         ]
     page = "Spark shows what it does at its page"
-    assert told == ["no answer from the bucket", page, *([CANCELLED_TEXT] if error is not None else [])]
+    assert messages == ["no answer from the bucket", page, *([CANCELLED_TEXT] if error is not None else [])]
     assert not logging.getLogger("engine").handlers

@@ -22,9 +22,9 @@ def current(project: Project) -> Project:
 
 def test_current_views_are_fresh(current: Project) -> None:
     assert current.maintain(FRESHNESS, {"max_lag_seconds": 0.001}).success
-    told = current.told("tideline_freshness")
-    assert (told["views"], told["views_lagging"], told["views_late_or_stuck"]) == (2, 0, 0)
-    assert told["oldest_lag_seconds"] == 0 and "lags" not in told
+    report = current.told("tideline_freshness")
+    assert (report["views"], report["views_lagging"], report["views_late_or_stuck"]) == (2, 0, 0)
+    assert report["oldest_lag_seconds"] == 0 and "lags" not in report
 
 
 def test_a_view_that_lags_too_far_is_named_with_its_reason_and_the_numbers_are_told_all_the_same(
@@ -37,9 +37,9 @@ def test_a_view_that_lags_too_far_is_named_with_its_reason_and_the_numbers_are_t
     assert not result.success
     text = failure(result)
     assert "totals: lags by" in text and "the next run does it" in text and "large: lags by" in text
-    told = current.told("tideline_freshness")
-    assert (told["views_lagging"], told["views_late_or_stuck"]) == (2, 2)
-    assert told["oldest_lag_seconds"] >= 0 and "| totals |" in told["lags"]
+    report = current.told("tideline_freshness")
+    assert (report["views_lagging"], report["views_late_or_stuck"]) == (2, 2)
+    assert report["oldest_lag_seconds"] >= 0 and "| totals |" in report["lags"]
     assert current.told("tideline_overview")["views_lagging"] == 2
     current.session.flush()
     assert current.maintain(FRESHNESS, {"max_lag_seconds": 0.001}).success
@@ -82,17 +82,17 @@ def test_what_fails_is_stuck_after_a_while_and_in_the_overview_at_once(current: 
 
 def test_the_overview_tells_where_each_domain_stands_and_what_its_last_epochs_took(current: Project) -> None:
     current.maintain(FRESHNESS)
-    told = current.told("tideline_overview")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in told["domains"].splitlines()]
+    report = current.told("tideline_overview")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in report["domains"].splitlines()]
     header, totals, large = rows[0], rows[2], rows[3]
     assert totals[:3] == ["totals", "orders", "current"] and large[:3] == ["large", "totals", "current"]
     by_name = dict(zip(header, totals, strict=True))
     assert by_name["lag in s"] == "0.0" and by_name["epochs"] == "1" and float(by_name["seconds"]) > 0
     assert int(by_name["rows in"]) == current.told("totals")["rows_in"] == 2
     tables = current.session.store.refresh().tables.values()
-    assert told["files"] == sum(table.file_count for table in tables)
-    assert told["state_bytes"] == sum(table.size_bytes for table in tables) > 0
-    assert told["log_bytes"] > 0 and told["oldest_lag_seconds"] == 0
+    assert report["files"] == sum(table.file_count for table in tables)
+    assert report["state_bytes"] == sum(table.size_bytes for table in tables) > 0
+    assert report["log_bytes"] > 0 and report["oldest_lag_seconds"] == 0
 
 
 def test_lags_are_in_order_and_a_store_without_views_has_none(project: Project) -> None:

@@ -34,9 +34,9 @@ def test_compaction_merges_tables_and_keeps_their_rows(written: Project) -> None
     assert written.maintain(COMPACTION, {"sublevels": 2, "full": True}).success
     assert written.session.store.refresh().tables["orders"].file_count == 1
     assert {name: written.contents(name) for name in before} == before
-    told = written.told("tideline_compaction")
-    assert told["tables_compacted"] >= 2 and told["runs_merged"] >= 6 and told["tables_failed"] == 0
-    assert told["files"] == sum(t.file_count for t in written.session.store.version.tables.values())
+    report = written.told("tideline_compaction")
+    assert report["tables_compacted"] >= 2 and report["runs_merged"] >= 6 and report["tables_failed"] == 0
+    assert report["files"] == sum(t.file_count for t in written.session.store.version.tables.values())
     written.maintain(COMPACTION, {"sublevels": 2, "full": True})
     assert written.told("tideline_compaction")["tables_compacted"] == 0
 
@@ -64,8 +64,8 @@ def test_a_table_that_cannot_be_compacted_is_named_and_keeps_no_other_from_it(
     once = build_compaction(retries=0)
     result = written.maintain(COMPACTION, {"sublevels": 2, "full": True}, once)
     assert not result.success and failure(result) == "orders: no room"
-    told = written.told("tideline_compaction")
-    assert told["tables_failed"] == 1 and told["tables_compacted"] >= 1
+    report = written.told("tideline_compaction")
+    assert report["tables_failed"] == 1 and report["tables_compacted"] >= 1
     assert written.session.store.refresh().tables["totals"].file_count == 1
 
 
@@ -136,19 +136,19 @@ def test_logs_are_let_go_up_to_what_consumers_have_and_the_longest_holder_is_nam
     store.commit(Commit(acks={"orders": {"a slow consumer": first}}))
     store.compact("orders")
     assert written.maintain("log_truncation").success
-    told = written.told("tideline_log_truncation")
-    assert told["epochs_released"] == 0
-    assert told["oldest_holder"].startswith("consumer a slow consumer holds back orders since 20")
-    assert told["oldest_holder_seconds"] > 0 and told["holders"] == 1
-    assert "| a slow consumer | consumer | orders |" in told["held_back"]
+    report = written.told("tideline_log_truncation")
+    assert report["epochs_released"] == 0
+    assert report["oldest_holder"].startswith("consumer a slow consumer holds back orders since 20")
+    assert report["oldest_holder_seconds"] > 0 and report["holders"] == 1
+    assert "| a slow consumer | consumer | orders |" in report["held_back"]
     log = store.refresh().tables["orders"].log
     store.commit(Commit(acks={"orders": {"a slow consumer": None}}))
     assert written.maintain("log_truncation").success
-    told = written.told("tideline_log_truncation")
-    assert (told["tables_truncated"], told["epochs_released"]) == (1, len(log))
-    assert told["rows_released"] == sum(entry.rows for entry in log) > 0
-    assert told["bytes_released"] > 0 and told["oldest_holder_seconds"] == 0 and told["holders"] == 0
-    assert "| orders |" in told["released"]
+    report = written.told("tideline_log_truncation")
+    assert (report["tables_truncated"], report["epochs_released"]) == (1, len(log))
+    assert report["rows_released"] == sum(entry.rows for entry in log) > 0
+    assert report["bytes_released"] > 0 and report["oldest_holder_seconds"] == 0 and report["holders"] == 0
+    assert "| orders |" in report["released"]
     assert len(written.contents("orders")) == 4
 
 
@@ -164,10 +164,10 @@ def test_garbage_is_counted_or_deleted_and_what_is_kept_is_told_by_what_keeps_it
     kept = written.told("tideline_garbage_collection")
     assert kept["objects_deleted"] == 0 and kept["objects_held_by_grace"] >= counted["objects_garbage"]
     assert written.maintain("garbage_collection", {"grace_seconds": 0.0}).success
-    told = written.told("tideline_garbage_collection")
-    assert told["objects_deleted"] >= counted["objects_garbage"] and told["bytes_deleted"] > 0
-    assert told["objects_held_by_grace"] == 0
-    assert told["objects_kept"] == told["objects_held_by_live"] + told["objects_held_by_history"]
+    report = written.told("tideline_garbage_collection")
+    assert report["objects_deleted"] >= counted["objects_garbage"] and report["bytes_deleted"] > 0
+    assert report["objects_held_by_grace"] == 0
+    assert report["objects_kept"] == report["objects_held_by_live"] + report["objects_held_by_history"]
     assert len(written.contents("orders")) == 4
 
 
@@ -177,11 +177,12 @@ def test_pins_that_are_over_go_and_others_are_told_with_owner_and_age(written: P
     long = store.pin("orders", seconds=DAY, owner="the night's report")
     assert written.maintain("expired_pins").success
     assert set(store.refresh().tables["orders"].pins) == {long.name}
-    told = written.told("tideline_expired_pins")
-    assert (told["pins_ended"], told["pins_alive"], told["claims_ended"]) == (1, 1, 0)
-    assert told["oldest_pin_seconds"] > 0
+    report = written.told("tideline_expired_pins")
+    assert (report["pins_ended"], report["pins_alive"], report["claims_ended"]) == (1, 1, 0)
+    assert report["oldest_pin_seconds"] > 0
     assert (
-        "| orders | the night's report |" in told["pins"] and "| the night's report | 1 |" in told["owners"]
+        "| orders | the night's report |" in report["pins"]
+        and "| the night's report | 1 |" in report["owners"]
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,21 @@ def test_no_object_lies_outside_of_the_folder(tmp_path: Path, path: str) -> None
         with pytest.raises(StorageError, match="outside of that folder"):
             ask()
     assert not outside.exists()
+
+
+@pytest.mark.parametrize("way", ["put", "put_if_absent"])
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    objects, synced = LocalObjectStore(tmp_path / "store"), list[tuple[bool, bool]]()
+    objects.put("of/before", b"")
+    named = tmp_path / "store" / "of" / "name"
+
+    def note(descriptor: int) -> None:
+        is_folder = os.path.samestat(os.fstat(descriptor), os.stat(named.parent))
+        assert is_folder or os.fstat(descriptor).st_size == 4, "it is synced before all of it is written"
+        synced.append((is_folder, named.exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    getattr(objects, way)("of/name", b"rows")
+    assert synced == [(False, False), (True, True)]

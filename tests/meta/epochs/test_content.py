@@ -84,6 +84,6 @@ def test_an_epoch_between_two_labels_is_told_and_not_rounded(store: Hummock) -> 
     second = put(store, "t", 2)
     third = put(store, "t", 3)
     commit_view(store, "a", third, [2, 3])
-    told = rf"no content at epoch .*\({second}\); it has up to epoch .*\({second - 1}\) and from epoch .*\({third}\) on"
-    with pytest.raises(EpochFailed, match=told):
+    message = rf"no content at epoch .*\({second}\); it has up to epoch .*\({second - 1}\) and from epoch .*\({third}\) on"
+    with pytest.raises(EpochFailed, match=message):
         choose_epochs(store.version, STORED, ("a",), str(second))

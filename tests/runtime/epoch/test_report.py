@@ -14,7 +14,7 @@ LEFT_ALONE = ViewReport("v", 1, 1, skipped=True, waits_for="it is tried again la
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         (DONE, NOTHING, DONE),
         (DONE, FAILED, FAILED),
@@ -26,6 +26,6 @@ LEFT_ALONE = ViewReport("v", 1, 1, skipped=True, waits_for="it is tried again la
     ],
 )
 def test_of_two_runs_the_one_is_told_that_says_how_a_view_stands(
-    before: ViewReport, after: ViewReport, told: ViewReport
+    before: ViewReport, after: ViewReport, expected: ViewReport
 ) -> None:
-    assert FlushReport((before,)).merge(FlushReport((after,))) == FlushReport((told,))
+    assert FlushReport((before,)).merge(FlushReport((after,))) == FlushReport((expected,))

@@ -110,5 +110,5 @@ def test_rows_with_times_of_far_years_are_checked_and_told(kind: pa.DataType) ->
     wrong = pdr.DataFrameSchema(
         {"at": pdr.Column(nullable=False, checks=pdr.Check(lambda one: False, element_wise=True))}
     )
-    count, told = _find_broken_rows(wrong, rows)
-    assert count >= 2 and "column at" in " ".join(told) and "10183" in " ".join(told)
+    count, report = _find_broken_rows(wrong, rows)
+    assert count >= 2 and "column at" in " ".join(report) and "10183" in " ".join(report)

@@ -35,8 +35,8 @@ TWICE = "SELECT count(*) FROM (SELECT {0} FROM v WHERE {1} GROUP BY {0} HAVING c
 
 
 def create(name: str, checks: str, query: str, options: str = "") -> str:
-    told = checks.replace("'", "''")
-    return f"CREATE MATERIALIZED VIEW {name} WITH (checks = '{told}'{options}) AS {query}"
+    literal = checks.replace("'", "''")
+    return f"CREATE MATERIALIZED VIEW {name} WITH (checks = '{literal}'{options}) AS {query}"
 
 
 def sales(session: Session) -> None:
@@ -329,7 +329,7 @@ def test_rows_without_a_key_are_told_by_their_columns_and_can_be_read(session: S
 
 
 @pytest.mark.parametrize(
-    ("check", "told"),
+    ("check", "message"),
     [
         ("dear: total < 100 warn", r'check dear of v.*"passed" before; asked again it is "1 row: shop = .a.'),
         ("unique(n) warn", r'check unique_n of v.*"1 row: n = 1" before; asked again it is "passed"'),
@@ -337,7 +337,7 @@ def test_rows_without_a_key_are_told_by_their_columns_and_can_be_read(session: S
     ],
 )
 def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
-    session: Session, monkeypatch: pytest.MonkeyPatch, check: str, told: str
+    session: Session, monkeypatch: pytest.MonkeyPatch, check: str, message: str
 ) -> None:
     sales(session)
     session.sql(create("v", check, GROUPED))
@@ -350,7 +350,7 @@ def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
     with monkeypatch.context() as patch:
         patch.setattr(domain_run, "StagedEpoch", forgetful)
         error = session.flush()["v"].error or ""
-    assert CHECK_UNCHANGED.name in error and re.search(told, error), error
+    assert CHECK_UNCHANGED.name in error and re.search(message, error), error
     before = session.store.version.tables["v"].committed_epoch
     assert session.flush()["v"].error is None
     assert session.store.version.tables["v"].committed_epoch > before

@@ -19,8 +19,8 @@ DAYS = ["2024-01-01", "2024-01-02", "2024-01-03", None]
 
 
 def create(checks: str, cut: str, query: str = PLAIN, options: str = "") -> str:
-    told = checks.replace("'", "''")
-    return f"CREATE MATERIALIZED VIEW v WITH (checks = '{told}', {cut}{options}) AS {query}"
+    literal = checks.replace("'", "''")
+    return f"CREATE MATERIALIZED VIEW v WITH (checks = '{literal}', {cut}{options}) AS {query}"
 
 
 def sales(session: Session) -> None:

@@ -20,16 +20,16 @@ def test_a_row_that_fails_in_another_partition_while_one_is_computed_again_is_th
     session.sql("UPDATE t SET a = 0 WHERE id = 1")
     assert list(session.flush()["v"].quarantined) == ["1"]
     session.sql("UPDATE t SET a = 10 WHERE id = 1")
-    again, meanwhile = PartitionRun._recompute, ["UPDATE t SET a = 0 WHERE id = 2"]
+    again, statements = PartitionRun._recompute, ["UPDATE t SET a = 0 WHERE id = 2"]
 
     def with_news(*given):  # type: ignore[no-untyped-def]
-        if meanwhile:
-            session.sql(meanwhile.pop())
+        if statements:
+            session.sql(statements.pop())
         return again(*given)
 
     monkeypatch.setattr(PartitionRun, "_recompute", with_news)
     report = session.flush()["v"]
-    assert report.error is None and not meanwhile
+    assert report.error is None and not statements
     session.sql("INSERT INTO t VALUES (4, 3, 20)")
     report = session.flush()["v"]
     assert report.error is None and list(report.quarantined) == ["2"]

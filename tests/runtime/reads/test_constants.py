@@ -59,6 +59,6 @@ def test_everything_else_is_left_to_spark(text: str) -> None:
 
 def test_a_session_answers_constants_without_a_spark(tmp_path: Path) -> None:
     with Session((tmp_path / "store").as_uri(), "spark://127.0.0.1:1") as session:
-        told = session.sql("SELECT 1 AS one")
-        assert told is not None and told.to_pylist() == [{"one": 1}]
+        answer = session.sql("SELECT 1 AS one")
+        assert answer is not None and answer.to_pylist() == [{"one": 1}]
         assert session.on_demand.started is None

@@ -53,7 +53,7 @@ def test_relations_are_told_with_schema_and_kind(alone: Session) -> None:
 
 
 def test_columns_are_told_with_their_types_and_no_hidden_ones(alone: Session) -> None:
-    told = _told(
+    rows = _told(
         alone,
         "information_schema.columns",
         "table_name",
@@ -62,7 +62,7 @@ def test_columns_are_told_with_their_types_and_no_hidden_ones(alone: Session) ->
         "data_type",
         "is_nullable",
     )
-    assert told == [
+    assert rows == [
         ("bag", "a", 1, "bigint", "YES"),
         ("t", "id", 1, "integer", "NO"),
         ("t", "name", 2, "character varying", "NO"),

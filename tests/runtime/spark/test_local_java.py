@@ -39,10 +39,10 @@ def test_a_second_start_maps_the_classes_of_the_first(jars: Path, monkeypatch: p
     assert "SharedArchiveFile" not in build_driver_settings()["spark.driver.defaultJavaOptions"]
     assert record_archive(("-c", START))
     assert "-XX:SharedArchiveFile=" in build_driver_settings()["spark.driver.defaultJavaOptions"]
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", MAPPED], capture_output=True, text=True, check=True, timeout=300
     )
-    assert told.stdout.splitlines() == [str(find_archive_path())]  # and no warning of Java's
+    assert output.stdout.splitlines() == [str(find_archive_path())]  # and no warning of Java's
     assert record_archive(("-c", "raise SystemExit(1)"))  # it is there: nothing runs
     assert [path for path in jars.iterdir() if not path.is_symlink()] == [find_archive_path()]
 

@@ -137,6 +137,6 @@ def test_what_a_cluster_said_is_told_in_one_line() -> None:
     error = RuntimeError(
         "An error occurred\n: org.apache.SparkException: Not the same version\n\tat a.b(c:1)"
     )
-    told = str(build_start_error(ELSEWHERE, error))
-    assert told.startswith(f"Spark was not started at {ELSEWHERE} (") and "Not the same version" in told
-    assert "\n" not in told
+    message = str(build_start_error(ELSEWHERE, error))
+    assert message.startswith(f"Spark was not started at {ELSEWHERE} (") and "Not the same version" in message
+    assert "\n" not in message

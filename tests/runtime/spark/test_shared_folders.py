@@ -52,8 +52,8 @@ def test_tasks_that_may_not_write_are_told_apart(
 ) -> None:
     apart_from_here(monkeypatch)
     seen = shared_folders.FolderFindings("w1", sees=True, writes=False)
-    told = [shared_folders.encode_findings(seen).column(0)[0].as_py()]
-    monkeypatch.setattr(shared_folders, "collect_task_answers", lambda *_: told)
+    answers = [shared_folders.encode_findings(seen).column(0)[0].as_py()]
+    monkeypatch.setattr(shared_folders, "collect_task_answers", lambda *_: answers)
     (tmp_path / "there").write_text("x")
     assert find_visibility_fault(spark, tmp_path, "there") is None
     fault = find_sharing_fault(spark, tmp_path)

@@ -27,8 +27,12 @@ with Session(sys.argv[1], "local[1]") as session:
 def test_a_local_spark_shows_its_page_on_loopback_where_it_is_asked_to(tmp_path: Path, asked: str) -> None:
     own = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
     own |= {VARIABLE: asked, "TIDELINE_DRIVER_MEMORY": "1g"}
-    told = printed(LOCAL, (tmp_path / "store").as_uri(), environment=own).split()
-    assert told == ["None"] if asked == "0" else told[0].startswith("http://127.0.0.1:") and told[1] == "200"
+    output = printed(LOCAL, (tmp_path / "store").as_uri(), environment=own).split()
+    assert (
+        output == ["None"]
+        if asked == "0"
+        else output[0].startswith("http://127.0.0.1:") and output[1] == "200"
+    )
 
 
 def test_it_is_not_shown_where_spark_would_listen_to_other_machines() -> None:

@@ -153,9 +153,9 @@ def test_a_changelog_says_that_a_row_whose_time_changes_goes_and_comes(lake: Ses
         lake.sql("FLUSH")
     lake.sql("DELETE FROM t WHERE k = 1")
     lake.sql("FLUSH")
-    told = lake.sql("SELECT k, ts, v, changelog_op FROM c ORDER BY at")
-    assert told is not None
-    assert [tuple(row.values()) for row in told.to_pylist()] == [
+    answer = lake.sql("SELECT k, ts, v, changelog_op FROM c ORDER BY at")
+    assert answer is not None
+    assert [tuple(row.values()) for row in answer.to_pylist()] == [
         (3, 16, "a", 1),
         (3, 16, "a", 4),
         (3, 16, "b", 3),

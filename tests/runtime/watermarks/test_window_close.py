@@ -194,13 +194,13 @@ def test_rows_of_a_temporal_join_close_with_their_left_side(lake: Session) -> No
     lake.sql("UPDATE dim SET name = 'c'")
     _insert(lake, (2, "12:45"))
     lake.sql("FLUSH")
-    told = lake.sql("SELECT id, name FROM v ORDER BY id")
-    assert told is not None and told.to_pylist() == [{"id": 1, "name": "a"}, {"id": 3, "name": None}]
+    answer = lake.sql("SELECT id, name FROM v ORDER BY id")
+    assert answer is not None and answer.to_pylist() == [{"id": 1, "name": "a"}, {"id": 3, "name": None}]
 
 
-@pytest.mark.parametrize("meanwhile", [False, True])
+@pytest.mark.parametrize("follow_up", [False, True])
 def test_a_view_that_is_built_in_steps_holds_what_is_closed(
-    lake: Session, monkeypatch: pytest.MonkeyPatch, meanwhile: bool
+    lake: Session, monkeypatch: pytest.MonkeyPatch, follow_up: bool
 ) -> None:
     _table(lake)
     minutes = [(n, f"{10 + n // 60:02}:{n % 60:02}") for n in range(300)]
@@ -210,12 +210,12 @@ def test_a_view_that_is_built_in_steps_holds_what_is_closed(
         monkeypatch.setattr(f"{module}.SMALL_CHANGE_ROWS", 40)
     lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE", build=False)
     lake.sql("CREATE MATERIALIZED VIEW v AS SELECT id, ts FROM t EMIT ON WINDOW CLOSE", build=False)
-    if meanwhile:
+    if follow_up:
         lake.flush(background_seconds=0)
         _insert(lake, (300, "14:59"), (301, "15:45"))
     lake.flush().raise_for_errors()
-    assert _numbers(lake, "SELECT n FROM hours") == ([60, 60, 60, 60, 61] if meanwhile else [60] * 4)
-    assert len(_numbers(lake, "SELECT id FROM v")) == (301 if meanwhile else 269)
+    assert _numbers(lake, "SELECT n FROM hours") == ([60, 60, 60, 60, 61] if follow_up else [60] * 4)
+    assert len(_numbers(lake, "SELECT id FROM v")) == (301 if follow_up else 269)
 
 
 def test_a_lost_commit_of_the_view_is_made_again(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,10 +337,10 @@ def test_a_query_that_never_closes_is_refused_with_place_and_remedy(
     _table(lake)
     lake.sql("CREATE TABLE plain (id INT PRIMARY KEY, ts TIMESTAMP)")
     text = f"CREATE MATERIALIZED VIEW v AS {query}\nEMIT ON WINDOW CLOSE"
-    with pytest.raises(UnsupportedSql) as told:
+    with pytest.raises(UnsupportedSql) as caught:
         lake.sql(text)
-    assert message in told.value.message and hint in told.value.hint
-    assert (told.value.line, told.value.column) == (2, 1)
+    assert message in caught.value.message and hint in caught.value.hint
+    assert (caught.value.line, caught.value.column) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -438,6 +438,6 @@ def test_windows_of_years_that_python_has_not_close_as_others_do(lake: Session) 
         lake.sql(f"INSERT INTO t VALUES (1, {ts})")
         lake.flush().raise_for_errors()
     assert _numbers(lake, "SELECT n FROM v") == [1, 1]
-    told = lake.sql("SHOW WATERMARKS")
-    assert told is not None and "+10000-02-08 23:30:00" in told.column(2).to_pylist()
+    answer = lake.sql("SHOW WATERMARKS")
+    assert answer is not None and "+10000-02-08 23:30:00" in answer.column(2).to_pylist()
     lake.status()

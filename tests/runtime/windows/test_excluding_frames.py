@@ -210,11 +210,11 @@ def test_rows_that_cut_peers_in_two_follow_the_key(
 def test_rows_around_a_row_without_itself_cost_what_changes(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, x BIGINT)")
     around = "PARTITION BY g ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW"
-    told = session.sql(
+    answer = session.sql(
         f"EXPLAIN INCREMENTAL SELECT id, g, sum(x) OVER ({around}) AS c, max(x) OVER ({around}) AS m FROM t"
     )
-    assert told is not None
-    assert "rows up to 2 from a change are computed again" in " ".join(told.column(0).to_pylist())
+    assert answer is not None
+    assert "rows up to 2 from a change are computed again" in " ".join(answer.column(0).to_pylist())
 
 
 def test_sums_of_the_widest_decimals_lose_no_digit(session: Session) -> None:

@@ -70,12 +70,12 @@ def test_views_equal_duckdb_after_random_changes(session: Session, seed: int, st
 def test_a_plan_says_how_far_calls_look(session: Session) -> None:
     session.sql("CREATE TABLE m (id INT PRIMARY KEY, k INT, t INT, x INT, d DOUBLE)")
 
-    def told(call: str) -> str:
+    def explain(call: str) -> str:
         found = session.sql(f"EXPLAIN INCREMENTAL SELECT id, k, {call} AS c FROM m")
         assert found is not None
         return " ".join(found.column(0).to_pylist())
 
-    near = told("sum(x) OVER (PARTITION BY k ORDER BY t ROWS BETWEEN 5 PRECEDING AND 1 FOLLOWING)")
+    near = explain("sum(x) OVER (PARTITION BY k ORDER BY t ROWS BETWEEN 5 PRECEDING AND 1 FOLLOWING)")
     assert "rows up to 5 from a change are computed again" in near
     for far in (
         "sum(x) OVER (PARTITION BY k ORDER BY t)",
@@ -84,7 +84,7 @@ def test_a_plan_says_how_far_calls_look(session: Session) -> None:
         "lag(x) OVER (PARTITION BY k ORDER BY d)",
         "rank() OVER (PARTITION BY k ORDER BY t)",
     ):
-        assert "touched partitions are computed again" in told(far)
+        assert "touched partitions are computed again" in explain(far)
 
 
 def test_a_view_that_is_cut_into_partitions_leaves_the_poisoned_one_behind(session: Session) -> None:

@@ -202,12 +202,12 @@ def _values(found: Compared, given: str, wanted: str, column: pa.Array[Any], the
     bits = _bits(done.values), _bits(theirs.combine_chunks().slice(0, len(column)).cast(to_arrow(wanted)))
     for at, (mine, other) in enumerate(zip(*bits, strict=True)):
         found.values += 1
-        told = f"{as_values(column.slice(at, 1))[0]!r}: {mine!r}, Spark {other!r}"
+        message = f"{as_values(column.slice(at, 1))[0]!r}: {mine!r}, Spark {other!r}"
         if at in done.faults:
             if other is not None and str(other).count("None") <= str(as_values(column)[at]).count("None"):
-                found.differs(given, wanted, "exact", told)
+                found.differs(given, wanted, "exact", message)
         elif mine != other:
-            found.differs(given, wanted, "value", told)
+            found.differs(given, wanted, "value", message)
 
 
 def _bits(values: pa.Array[Any]) -> list[Any]:

@@ -47,7 +47,7 @@ def test_parts_are_read_by_their_types(text: str, found: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"l": ["1.50", "x"]}', '.l[]: "x" is no DECIMAL(10,2)'),
         ('{"l": [1.555]}', '.l[]: "1.555" is no DECIMAL(10,2)'),
@@ -71,11 +71,11 @@ def test_parts_are_read_by_their_types(text: str, found: Any) -> None:
         ('{"i": {"1": true, "1": true}}', '.i.key: "1" occurs twice in one map'),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_path(text: str, told: str) -> None:
+def test_what_does_not_fit_is_told_with_its_path(text: str, message: str) -> None:
     converted = convert_to_type(pa.array(['{"a": 1}', text, None, '{"a": 2}']), KIND)
-    assert list(converted.faults) == converted.bad.tolist() == ([1] if told else [])
-    if told:
-        assert converted.faults[1].describe("v").startswith(f"column v{told}")
+    assert list(converted.faults) == converted.bad.tolist() == ([1] if message else [])
+    if message:
+        assert converted.faults[1].describe("v").startswith(f"column v{message}")
         values = [None if value is None else value["a"] for value in converted.values.to_pylist()]
         assert values == [1, None, None, 2]
 

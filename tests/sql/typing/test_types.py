@@ -124,12 +124,12 @@ def test_the_types_that_are_told_are_those_of_spark(spark: SparkSession) -> None
     columns = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in COLUMNS.items())
     items = ", ".join(f"typeof({text})" for text in EXPRESSIONS)
     (row,) = spark.sql(f"SELECT {items} FROM (SELECT {columns}) GROUP BY ALL").collect()
-    told = {text: kind for text in EXPRESSIONS if (kind := _told(text)) is not None}
-    assert len(told) > 60
+    kinds = {text: kind for text in EXPRESSIONS if (kind := _told(text)) is not None}
+    assert len(kinds) > 60
     wrong = {
-        text: (told[text], kind)
+        text: (kinds[text], kind)
         for text, kind in zip(EXPRESSIONS, row, strict=True)
-        if told.get(text, kind) != kind
+        if kinds.get(text, kind) != kind
     }
     assert wrong == {}
 

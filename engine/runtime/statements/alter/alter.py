@@ -1,31 +1,27 @@
-"""ALTER and COMMENT ON: what a relation is called, its columns, options and comments; one commit each."""
+"""ALTER and COMMENT ON: what a relation is called, its columns, options, checks and comments; one commit each."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import re
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
-import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
-from engine.hummock import Commit, Hummock, TableVersion, Version
-from engine.hummock.manifests.alter import apply_alter
+from engine.hummock import Commit, Version
 from engine.hummock.manifests.preconditions import require_all
-from engine.hummock.rows.column_defaults import with_default
 from engine.hummock.transact import commit_with_retry
 from engine.meta.catalog.stored_catalog import (
+    RELATIONS,
     StoredCatalog,
     encode_entries,
     load_catalog,
     require_same_catalog,
 )
+from engine.meta.domains.creation import CONSUMING_SNAPSHOT, list_creations
 from engine.meta.domains.domain import find_domain_name, list_domains
+from engine.meta.domains.failures import forget_failure
 from engine.meta.domains.mutation import (
     PARALLELISM,
     RATE_LIMIT,
@@ -35,25 +31,28 @@ from engine.meta.domains.mutation import (
     require_same_queue,
 )
 from engine.meta.domains.placement import RETENTION, find_misplaced_tables
+from engine.meta.status.check_results import forget_check_results
 from engine.runtime.epoch.mutation_run import ASK, request_mutation
-from engine.runtime.reads.spark_read import run_spark_sql
-from engine.runtime.relations import list_readers, locate_name, resolve_relation
+from engine.runtime.relations import locate_name, resolve_relation
 from engine.runtime.statement_context import StatementContext
-from engine.runtime.statements.alter.checks import change_checks
-from engine.runtime.statements.alter.column import alter_column
-from engine.runtime.statements.alter.column_users import list_column_users
-from engine.runtime.statements.alter.delta_copy import rename_copy_column
-from engine.runtime.statements.alter.fed_columns import refuse_unfed
+from engine.runtime.statements.alter.columns import (
+    add_column,
+    alter_column,
+    build_name_error,
+    drop_column,
+    find_column,
+    list_column_names,
+    rename_column,
+    replace_column,
+)
 from engine.runtime.statements.alter.rename import rename_relation, swap_relations
+from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.schema import check_schema
-from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.runtime.statements.drop import build_removal
+from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
-from engine.sql.expression.spark_sql import quote
-from engine.sql.incremental.access_paths import index_name
-from engine.sql.incremental.fragments import IncrementalPlan, build_index_fragment
-from engine.sql.statements.ddl.create_text import render_create_table
-from engine.sql.statements.ddl.defaults import compute_local_default
-from engine.sql.statements.dml.literal_rows import NotLiteral
+from engine.sql.checks import list_companions
+from engine.sql.statements.options.option_text import with_option
 from engine.sql.statements.options.view_options import CHANGEABLE, check_option, merge_options
 from engine.sql.statements.statement_types import (
     AddColumn,
@@ -68,11 +67,6 @@ from engine.sql.statements.statement_types import (
     Steer,
     SwapWith,
 )
-from engine.sql.typing.text_lengths import fit_texts, validate_length
-from engine.sql.typing.types import to_arrow
-
-Relations = dict[str, Relation | None]
-Plans = dict[str, IncrementalPlan | None]
 
 
 def run_alter(statement: Alter, context: StatementContext) -> str:
@@ -97,26 +91,25 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
         case NoMeaning(why):
             return why
         case AlterColumn(name):
-            found = _find_column(relation, name, statement.sql)
-            computed = partial(_compute_default, spark=context.spark, sql=statement.sql)
-            commit = alter_column(store, stored, relation, found, statement, computed)
+            found = find_column(relation, name, statement.sql)
+            commit = alter_column(stored, relation, found, statement, context)
         case RenameTo(name):
             check_schema(stored.catalog, name, statement.sql)
             commit = rename_relation(version, stored, relation, name, statement)
         case SwapWith(name):
             commit = swap_relations(version, stored, relation, name, statement)
         case RenameColumn(old, new):
-            commit = _rename_column(version, stored, relation, old, new, statement)
+            commit = rename_column(version, stored, relation, old, new, statement)
         case AddColumn(column, if_not_exists):
-            if if_not_exists and column.name.lower() in _list_names(relation):
+            if if_not_exists and column.name.lower() in list_column_names(relation):
                 return ""
-            commit = _add_column(stored, relation, column, statement, context)
+            commit = add_column(stored, relation, column, statement, context)
         case DropColumn(name, if_exists):
-            if if_exists and name.lower() not in _list_names(relation):
+            if if_exists and name.lower() not in list_column_names(relation):
                 return ""
-            commit = _drop_column(store, stored, relation, name, statement)
+            commit = drop_column(stored, relation, name, statement, context)
         case SetOptions(options) if CHECKS in options:
-            commit = change_checks(version, stored, relation, options, statement, context)
+            commit = _change_checks(version, stored, relation, options, statement, context)
         case SetOptions(options):
             commit = _set_options(version, stored, relation, options, statement, store.clock())
         case Steer(mutation):
@@ -143,186 +136,13 @@ def execute_comment(statement: Comment, context: StatementContext) -> None:
     if statement.column is None:
         changed = msgspec.structs.replace(relation, comment=statement.text)
     else:
-        column = _find_column(relation, statement.column, statement.sql)
-        changed = _replace_column(relation, column, msgspec.structs.replace(column, comment=statement.text))
+        column = find_column(relation, statement.column, statement.sql)
+        changed = replace_column(relation, column, msgspec.structs.replace(column, comment=statement.text))
     store.commit(
         Commit(
             catalog=encode_entries({relation.name: changed}, {}), precondition=require_same_catalog(version)
         )
     )
-
-
-def _rename_column(
-    version: Version, stored: StoredCatalog, relation: Relation, old: str, new: str, statement: Alter
-) -> Commit:
-    if relation.kind not in ("table", "view", "materialized view"):
-        raise _build_error(f"a {relation.kind} has no columns to rename", relation.name, statement.sql, "")
-    column = _find_column(relation, old, statement.sql)
-    if new.lower() in _list_names(relation):
-        raise _build_error(
-            f"{relation.name} has a column {new} already", new, statement.sql, "choose another name"
-        )
-    _refuse_readers(stored, relation, f"RENAME COLUMN {old}", statement)
-    if relation.checks:
-        hint = "drop the view, and create it again with the new name"
-        raise _build_error(
-            f"RENAME COLUMN {old}: checks of {relation.name} name its columns", old, statement.sql, hint
-        )
-    _refuse_connector(relation, statement)
-    renamed = msgspec.structs.replace(column, name=new, stored=column.storage_name)
-    if relation.kind == "view":
-        columns = tuple(RelationColumn(new, "") if c.name == old else c for c in relation.columns)
-        changed = msgspec.structs.replace(relation, columns=columns, renamed=True)
-    else:
-        changed = _replace_column(relation, column, renamed)
-        texts = (_rename_in_relation(c, old, new) for c in changed.columns)
-        changed = _rewrite_statement(msgspec.structs.replace(changed, columns=tuple(texts)))
-    relations: Relations = {relation.name: changed}
-    for name, other in stored.catalog.relations.items():  # shared and named indexes show the columns too
-        if other.kind == "index" and relation.name in (*other.depends_on, other.options.get("on")):
-            columns = tuple(_rename_index_column(c, renamed) for c in other.columns)
-            relations[name] = msgspec.structs.replace(other, columns=columns)
-    copy = rename_copy_column(version, stored, relation, column, renamed, statement)
-    return dataclasses.replace(copy, catalog=encode_entries(relations, {}) | dict(copy.catalog))
-
-
-def _rename_index_column(column: RelationColumn, renamed: RelationColumn) -> RelationColumn:
-    return renamed if column.storage_name == renamed.storage_name else column
-
-
-def _rename_in_relation(column: RelationColumn, old: str, new: str) -> RelationColumn:
-    if column.generated is None:
-        return column
-    return msgspec.structs.replace(column, generated=column.generated.replace(quote(old), quote(new)))
-
-
-def _add_column(
-    stored: StoredCatalog,
-    relation: Relation,
-    column: RelationColumn,
-    statement: Alter,
-    context: StatementContext,
-) -> Commit:
-    store = context.store
-    if column.name.lower() in _list_names(relation):
-        message = f"{relation.name} has a column {column.name} already"
-        raise _build_error(message, column.name, statement.sql, "choose another name")
-    refuse_unfed(
-        stored,
-        msgspec.structs.replace(relation, columns=(*relation.columns, column)),
-        column,
-        lambda message, hint: _build_error(message, column.name, statement.sql, hint),
-    )
-    table = store.version.tables[relation.name]
-    value = _compute_default(column, context.spark, statement.sql)
-    if column.length is not None and value.is_valid:
-        found = fit_texts(pa.array([value.as_py()], pa.string()), column)
-        if len(found.long):
-            message = f"the DEFAULT does not fit: {validate_length(value.as_py(), column)}"
-            raise _build_error(message, column.name, statement.sql, "write a shorter text")
-        value = found.fitted[0]
-    if not column.nullable and not value.is_valid and _has_rows(store, table):
-        hint = "give it a DEFAULT, or take NOT NULL out"
-        message = f"column {column.name} would be null in the rows that {relation.name} has"
-        raise _build_error(message, column.name, statement.sql, hint)
-    used_names = {*table.schema.names, *table.table.options.dropped}
-    n = 1
-    while (source := column.storage_name if n == 1 else f"{column.storage_name}__{n}") in used_names:
-        n += 1
-    if source != column.storage_name:
-        _refuse_connector(relation, statement)
-        column = msgspec.structs.replace(column, stored=source)
-    field = pa.field(source, to_arrow(column.type))
-    field = with_default(field, value) if value.is_valid else field
-    visible = [c for c in relation.columns if not c.hidden]
-    hidden = [c for c in relation.columns if c.hidden]
-    changed = msgspec.structs.replace(relation, columns=(*visible, column, *hidden))
-    return _alter_with_indexes(store, stored, _rewrite_statement(changed), add=[field])
-
-
-def _has_rows(store: Hummock, table: TableVersion) -> bool:
-    key = list(table.primary_key)
-    return table.row_count > 0 and any(part.num_rows for part in store.iter(table.name, columns=key))
-
-
-def _compute_default(column: RelationColumn, spark: Callable[[], SparkSession], sql: str) -> pa.Scalar[Any]:
-    kind = to_arrow(column.type)
-    if column.default is None:
-        return pa.scalar(None, kind)
-    try:
-        return pa.scalar(compute_local_default(column, datetime.datetime.now(datetime.UTC)), kind)
-    except (NotLiteral, pa.ArrowInvalid, pa.ArrowTypeError):
-        text = f"SELECT CAST({column.default} AS {column.type}) AS v"
-        return run_spark_sql(spark(), text, sql).column("v").cast(kind)[0]
-
-
-def _drop_column(
-    store: Hummock, stored: StoredCatalog, relation: Relation, name: str, statement: Alter
-) -> Commit:
-    if relation.kind != "table":
-        hint = "DROP it, and CREATE it without the column"
-        raise _build_error(f"columns of a {relation.kind} are those of its query", name, statement.sql, hint)
-    column = _find_column(relation, name, statement.sql)
-    for columns, message in (
-        (relation.primary_key, f"{name} is part of the primary key of {relation.name}"),
-        (relation.version_columns, f"rows of {relation.name} are ordered by their version in {name}"),
-        ((relation.watermark.column,) if relation.watermark else (), f"{name} carries the watermark"),
-    ):
-        if column.storage_name in columns:
-            raise _build_error(message, name, statement.sql, "make a new table and INSERT … SELECT")
-    if len([c for c in relation.columns if not c.hidden]) == 1:
-        raise _build_error(
-            f"{name} is the only column of {relation.name}", name, statement.sql, "DROP the table"
-        )
-    used = list_column_users(stored, relation, column)
-    if used:
-        hint = "drop those first"
-        raise _build_error(
-            f"column {name} of {relation.name} is read by {', '.join(used)}", name, statement.sql, hint
-        )
-    remaining = tuple(c for c in relation.columns if c.name != name)
-    changed = msgspec.structs.replace(relation, columns=remaining)
-    return _alter_with_indexes(store, stored, _rewrite_statement(changed), drop=[column.storage_name])
-
-
-def _alter_with_indexes(
-    store: Hummock,
-    stored: StoredCatalog,
-    relation: Relation,
-    *,
-    add: Sequence[pa.Field[Any]] = (),
-    drop: Sequence[str] = (),
-) -> Commit:
-    """Return the commit that gives a table and its indexes other columns."""
-    tables = store.version.tables
-    changed = {relation.name: apply_alter(tables[relation.name].table, add, drop)}
-    relations: Relations = {relation.name: relation}
-    plans: Plans = {}
-    catalog = Catalog({**stored.catalog.relations, relation.name: relation})
-    for name, other in stored.catalog.relations.items():
-        if other.kind != "index" or other.sql or other.depends_on != (relation.name,):
-            continue
-        by = next(
-            columns
-            for columns in _list_index_columns(stored, relation.name)
-            if index_name(relation.name, columns) == name
-        )
-        fragment = build_index_fragment(relation.name, by, catalog)
-        plans[name] = IncrementalPlan(name, (fragment,))
-        relations[name] = msgspec.structs.replace(other, columns=relation.columns)
-        if name in tables:
-            changed[name] = apply_alter(tables[name].table, add, drop)
-    return Commit(alter=changed, catalog=encode_entries(relations, plans))
-
-
-def _list_index_columns(stored: StoredCatalog, table: str) -> list[tuple[str, ...]]:
-    """Return the columns by which a table is indexed."""
-    found = []
-    for name, plan in stored.plans.items():
-        relation = stored.catalog.relations[name]
-        if relation.kind == "index" and relation.depends_on == (table,):
-            found.append(plan.fragments[-1].distribution_key)
-    return found
 
 
 def _set_options(
@@ -336,14 +156,16 @@ def _set_options(
     """Return the commit that notes new options; what a running domain has to take up is queued in it as mutations."""
     if relation.kind != "materialized view":
         hint = "options of a materialized view can be changed"
-        raise _build_error(f"{relation.name} is a {relation.kind}", relation.name, statement.sql, hint)
+        raise build_name_error(f"{relation.name} is a {relation.kind}", relation.name, statement.sql, hint)
     for name, value in options.items():
         found = re.search(rf"\b{re.escape(name)}\b", statement.sql, re.IGNORECASE)
         start = found.start() if found else 0
         check_option(name, value, start, statement.sql)
         if name not in CHANGEABLE:
             hint = f"DROP the view and CREATE it with the option; {', '.join(CHANGEABLE)} can be changed"
-            raise _build_error(f"option {name} is fixed when the view is created", name, statement.sql, hint)
+            raise build_name_error(
+                f"option {name} is fixed when the view is created", name, statement.sql, hint
+            )
     merged = merge_options(relation.options, options, statement.sql)
     changed = msgspec.structs.replace(relation, options=merged)
     domain = find_domain_name(stored, relation.name)
@@ -371,47 +193,41 @@ def _parse_number(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _list_names(relation: Relation) -> set[str]:
-    return {column.name.lower() for column in relation.columns}
+def _change_checks(
+    version: Version,
+    stored: StoredCatalog,
+    relation: Relation,
+    options: dict[str, str],
+    statement: Alter,
+    context: StatementContext,
+) -> Commit:
+    """Return the commit that gives a view other checks, asked over all of its rows by the next run; `default` takes them away."""
+    line, column = locate_name(CHECKS, statement.sql)
 
+    def build_error(message: str, hint: str) -> SqlError:
+        return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
 
-def _find_column(relation: Relation, name: str, sql: str) -> RelationColumn:
-    for column in relation.columns:
-        if column.name == name and not column.hidden:
-            return column
-    known = ", ".join(column.name for column in relation.columns if not column.hidden)
-    raise _build_error(f"{relation.name} has no column {name}", name, sql, f"its columns are {known}")
-
-
-def _replace_column(relation: Relation, old: RelationColumn, new: RelationColumn) -> Relation:
-    columns = tuple(new if column.name == old.name else column for column in relation.columns)
-    return msgspec.structs.replace(relation, columns=columns)
-
-
-def _rewrite_statement(relation: Relation) -> Relation:
-    """Return a table with the statement that would make it as it is now; views keep theirs."""
-    if relation.kind != "table":
-        return relation
-    return msgspec.structs.replace(relation, sql=render_create_table(relation), dialect="spark")
-
-
-def _refuse_readers(stored: StoredCatalog, relation: Relation, what: str, statement: Alter) -> None:
-    found = list_readers(stored, relation.name)
-    if found:
-        message = f"{what}: {relation.name} is read by {', '.join(found)}, whose text names it"
-        raise _build_error(
-            message, relation.name, statement.sql, "drop those first, and create them again with the new name"
-        )
-
-
-def _refuse_connector(relation: Relation, statement: Alter) -> None:
-    if "connector" in relation.options:
-        message = f"the columns of {relation.name} are named by its {relation.options['connector']} source"
-        raise _build_error(
-            message, relation.name, statement.sql, "rename the column in a view over the table"
-        )
-
-
-def _build_error(message: str, name: str, sql: str, hint: str) -> SqlError:
-    line, column = locate_name(name, sql)
-    return SqlError(message, sql=sql, line=line, column=column, hint=hint)
+    if relation.kind != "materialized view":
+        raise build_error(f"{relation.name} is a {relation.kind}", "a materialized view can have checks")
+    if len(options) > 1:
+        raise build_error("checks are set by themselves", "set the other options by a statement of their own")
+    made = list_creations(version).get(find_domain_name(stored, relation.name))
+    if made is not None and relation.name in made.tables and made.state == CONSUMING_SNAPSHOT:
+        raise build_error(f"{relation.name} is still being created", "run FLUSH first")
+    text = None if options[CHECKS].lower() == "default" else options[CHECKS]
+    others = {name: value for name, value in relation.options.items() if name != CHECKS}
+    if text is not None:
+        check_option(CHECKS, text, 0, statement.sql)
+        others[CHECKS] = text
+    bare = msgspec.structs.replace(relation, options=others, checks=())
+    gone = build_removal(version, stored, set(list_companions(relation.checks)))
+    left = {n: r for n, r in stored.catalog.relations.items() if RELATIONS.key(n) not in gone.catalog}
+    view = msgspec.structs.replace(bare, sql=statement.sql)
+    planned = plan_checks(view, stored.plans[relation.name], Catalog(left), context)
+    sql = with_option(relation.sql, relation.dialect, CHECKS, text)
+    changed = msgspec.structs.replace(bare, sql=sql, checks=planned.checks)
+    notes = forget_check_results(version, [relation.name]) | forget_failure(
+        version, find_domain_name(stored, relation.name)
+    )
+    added = encode_entries({**planned.relations, relation.name: changed}, dict(planned.plans))
+    return dataclasses.replace(gone, catalog={**gone.catalog, **notes, **added})

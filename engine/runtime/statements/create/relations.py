@@ -30,6 +30,12 @@ from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.full_view import check_columns, name_columns, plan_full
+from engine.runtime.statements.create.restrictions import (
+    check_backfill_order,
+    check_join_sides,
+    check_replaceable,
+    check_source_reads,
+)
 from engine.runtime.statements.create.schema import check_schema
 from engine.runtime.statements.create.shared_index import build_shared_index
 from engine.runtime.statements.create.source_columns import build_source_relation
@@ -45,10 +51,6 @@ from engine.runtime.statements.create.window_close import (
     find_carried_watermarks,
     restrict_to_closed,
 )
-from engine.runtime.statements.restrictions.backfill_order import check_backfill_order
-from engine.runtime.statements.restrictions.replaceable_views import check_replaceable
-from engine.runtime.statements.restrictions.source_reads import check_source_reads
-from engine.runtime.statements.restrictions.temporal_joins import check_join_sides
 from engine.runtime.writes.watermarks import LATE_ROWS
 from engine.sql.batch.ad_hoc import query_tables, query_views
 from engine.sql.batch.full_refresh import OFFER, is_deterministic

@@ -35,9 +35,9 @@ from engine.runtime.statements.create.relations import (
     list_inlined_texts,
     plan_view,
 )
+from engine.runtime.statements.create.restrictions import check_join_sides
 from engine.runtime.statements.create.shared_index import build_shared_index
 from engine.runtime.statements.drop import build_removal, drop_unused
-from engine.runtime.statements.restrictions.temporal_joins import check_join_sides
 from engine.sql.batch.ad_hoc import query_tables
 from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.incremental.access_paths import index_name

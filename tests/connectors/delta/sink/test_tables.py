@@ -65,8 +65,8 @@ def test_columns_that_come_and_versions_that_are_written_over_or_restored_are_th
 )
 def test_what_delta_rs_does_not_do_is_told(tmp_path: Path, spark: SparkSession, text: str) -> None:
     there = DeltaTable(spark, tmp_path / "delta").make()
-    with pytest.raises(LookupError, match="needs Spark: use SparkDeltaTable") as told:
+    with pytest.raises(LookupError, match="needs Spark: use SparkDeltaTable") as caught:
         there.sql(text)
-    assert text.format("there") in str(told.value)
+    assert text.format("there") in str(caught.value)
     with pytest.raises(LookupError, match="type VARIANT"):
         DeltaTable(spark, tmp_path / "other").make("id BIGINT, x VARIANT")

@@ -33,8 +33,8 @@ def layout(table: Path) -> tuple[list[str], list[str]]:
             partitioned = action["metaData"]["partitionColumns"]
         domain = action.get("domainMetadata", {})
         if domain.get("domain") == "delta.clustering":
-            told = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
-            clustered = [".".join(path) for path in told]
+            paths = [] if domain["removed"] else json.loads(domain["configuration"])["clusteringColumns"]
+            clustered = [".".join(path) for path in paths]
     return partitioned, clustered
 
 

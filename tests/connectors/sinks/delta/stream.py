@@ -47,9 +47,9 @@ def create(session: Session, folder: str) -> None:
                 session.sql(statement)
                 break
             except (Conflict, SqlError) as error:
-                told = error
+                failure = error
         else:
-            raise told
+            raise failure
 
 
 def run(store: str, folder: str, who: int, batches: int, spark: str) -> None:

@@ -9,8 +9,8 @@ from engine.sql.statements.options.check_list import MOST_CHECKS, locate_in_stat
 
 
 def statement(text: str) -> str:
-    told = text.replace("'", "''")
-    return f"CREATE MATERIALIZED VIEW v\nWITH (checks = '{told}') AS SELECT 1 AS a"
+    literal = text.replace("'", "''")
+    return f"CREATE MATERIALIZED VIEW v\nWITH (checks = '{literal}') AS SELECT 1 AS a"
 
 
 def test_each_kind_is_read_with_its_name_severity_and_place() -> None:

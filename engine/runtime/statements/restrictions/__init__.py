@@ -1,1 +1,0 @@
-"""What a statement must not do, as another relation relies on it."""
