@@ -102,6 +102,12 @@ KEPT_FRAME = Assumption(
     "`Prepared.fits` and `runs_again`",
     "computing the epoch by a new frame as well, and comparing what both have written",
 )
+COMPUTED_AHEAD = Assumption(
+    "computed ahead",
+    "a fragment that was computed before its domain's turn has read the same rows as it would read then",
+    "`identify_reads`, which compares files, and epochs where rows hide",
+    "computing the epoch by a new frame as well, and comparing what both have written",
+)
 EMPTY = Assumption(
     "empty over nothing",
     "a plan of certain operators gives no row while its tables hold none, so its first content needs no run",

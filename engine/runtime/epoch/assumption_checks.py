@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.assumptions import APPEND_ONLY, CLOSED, KEPT_FRAME, LET_GO, NOT_NULL, OLD_ROWS
+from engine.assumptions import APPEND_ONLY, CLOSED, COMPUTED_AHEAD, KEPT_FRAME, LET_GO, NOT_NULL, OLD_ROWS
 from engine.hummock import Reader, SstInfo, Table
 from engine.hummock.reads.look_ahead import build_loader
 from engine.hummock.reads.merge import list_newest_first, merge_parts
@@ -95,6 +95,15 @@ def check_retained_frame(
     difference = _find_difference(reader, task, retained, anew)
     if difference is not None:
         raise build_assumption_error(KEPT_FRAME, f"{difference} by a new frame")
+
+
+def check_computed_ahead(
+    reader: Reader, task: FragmentTask, ahead: Sequence[NetChange], anew: Sequence[NetChange]
+) -> None:
+    """Check `COMPUTED_AHEAD` of an epoch that a shared task has computed, and that was computed `anew` at its turn."""
+    difference = _find_difference(reader, task, ahead, anew)
+    if difference is not None:
+        raise build_assumption_error(COMPUTED_AHEAD, f"{difference} at the domain's turn")
 
 
 def check_released_rows(

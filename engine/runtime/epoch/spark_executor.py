@@ -24,6 +24,7 @@ from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes, write_change, write_rows
 from engine.operators.skew import describe_skew
 from engine.runtime.epoch.assumption_checks import (
+    check_computed_ahead,
     check_released_rows,
     check_retained_frame,
     include_hidden_rows,
@@ -146,7 +147,7 @@ class SparkExecutor:
         if shared is not None:
             if should_verify():
                 with self._recompute(task) as anew:
-                    check_retained_frame(self._store.reader, task, shared.changes, anew)
+                    check_computed_ahead(self._store.reader, task, shared.changes, anew)
             return TaskResult(shared.changes, {"shared": shared.seconds})
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
             return TaskResult((), {"plan": time.perf_counter() - started})
