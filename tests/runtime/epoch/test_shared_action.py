@@ -7,10 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from engine.assumptions import COMPUTED_AHEAD
 from engine.hummock.version import Generation, LogEntry, SstInfo, Table, TableOptions, TableVersion
 from engine.operators.shared_task import identify_reads
 from engine.runtime.epoch.report import FlushReport
-from engine.runtime.epoch.shared_action import SharedActions
+from engine.runtime.epoch.shared_action import SharedActions, SharedResult
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
@@ -130,6 +131,26 @@ def test_a_result_of_other_rows_is_computed_anew(session: Session, monkeypatch: 
         if path not in kept and session.store.objects.head(path) is not None
     ]
     assert not left
+
+
+def test_a_result_of_an_earlier_epoch_breaks_a_claim(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    run, kept = SharedActions.run, dict[str, SharedResult]()
+
+    def mistake(actions: SharedActions, spark, planned):  # type: ignore[no-untyped-def]
+        computed = run(actions, spark, planned)
+        kept.update({name: one for name, one in actions._results.items() if name not in kept})
+        actions._results.update(kept)
+        return computed
+
+    monkeypatch.setattr(SharedActions, "run", mistake)
+    step(session, 2)
+    monkeypatch.setattr(SharedResult, "fits", lambda result, task: True)
+    session.write("bid", bids(3), mode="upsert")
+    report = session.flush()
+    assert COMPUTED_AHEAD.name in str(report["sums"].error)
 
 
 def version(options: TableOptions = TableOptions()) -> TableVersion:
