@@ -96,7 +96,7 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/runtime/reads/local_read.py": ("scalar.as_py()",),
     "engine/runtime/rows.py": ("pc.min(found.long).as_py()",),
     "engine/runtime/spark/probe.py": ("frame.collect()",),
-    "engine/runtime/statements/alter/alter.py": ("value.as_py()",),
+    "engine/runtime/statements/alter/columns.py": ("value.as_py()",),
     "engine/runtime/writes/late_rows.py": (
         "rows.selectExpr(f'max({number})', f'count_if({late})').collect()",
     ),
