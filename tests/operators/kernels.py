@@ -90,7 +90,7 @@ MOST = 1 + max(len(values) for _, values in EDGES.values())
 ROWS = MOST * MOST
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _WORDS = (Literal("0"), Literal("3"), Literal("63"), Literal("MONTH", "string"))
-_NUMBERS = (
+_NUMBERS: tuple[Expr, ...] = (
     *(
         Literal("0"),
         Literal("100"),

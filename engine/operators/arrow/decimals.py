@@ -147,12 +147,13 @@ def _read_units(array: pa.Array[Any], known: np.ndarray) -> np.ndarray:
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.int64)
-    words = np.frombuffer(data, np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    words = np.frombuffer(memoryview(data), np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
     low, high = np.where(known, words[::2], 0), np.where(known, words[1::2], 0)
     if (high == low >> 63).all():
         return low
     upper, lower = high.astype(object), low.view(np.uint64).astype(object)
-    return upper * _WORD + lower
+    units: np.ndarray = upper * _WORD + lower
+    return units
 
 
 def _build_decimals(units: np.ndarray, known: np.ndarray, kind: DecimalType) -> pa.Array[Any]:
@@ -198,11 +199,13 @@ def _divide_half_up(units: np.ndarray, by: np.ndarray) -> np.ndarray:
     whole = above // below
     rest = above - whole * below
     whole = whole + (rest >= below - rest)
-    return np.where((units < 0) != (by < 0), -whole, whole)
+    found: np.ndarray = np.where((units < 0) != (by < 0), -whole, whole)
+    return found
 
 
-def _rescale(units: np.ndarray, scale: int, to: int) -> np.ndarray:
-    """Return numbers of one scale as those of another one, rounded half up."""
+def _rescale(to: int, value: Units) -> np.ndarray:
+    """Return numbers as those of another scale, rounded half up."""
+    units, scale = value
     if to >= scale:
         return _raise_power(units, to - scale)
     power = 10 ** (scale - to)
@@ -214,7 +217,7 @@ def _add(scale: int, left: Units, right: Units) -> np.ndarray:
     wide = max(left[1], right[1])
     one, other = _raise_power(left[0], wide - left[1]), _raise_power(right[0], wide - right[1])
     one, other = _fit(_measure(one) + _measure(other), one, other)
-    return _rescale(one + other, wide, scale)
+    return _rescale(scale, (one + other, wide))
 
 
 def _subtract(scale: int, left: Units, right: Units) -> np.ndarray:
@@ -224,7 +227,7 @@ def _subtract(scale: int, left: Units, right: Units) -> np.ndarray:
 
 def _multiply(scale: int, left: Units, right: Units) -> np.ndarray:
     one, other = _fit(_measure(left[0]) * _measure(right[0]), left[0], right[0])
-    return _rescale(one * other, left[1] + right[1], scale)
+    return _rescale(scale, (one * other, left[1] + right[1]))
 
 
 def _divide(scale: int, left: Units, right: Units) -> np.ndarray:
@@ -244,12 +247,12 @@ def _take_remainder(scale: int, left: Units, right: Units) -> np.ndarray:
 
 def _negate(scale: int, value: Units) -> np.ndarray:
     (units,) = _fit(_measure(value[0]), value[0])
-    return _rescale(-units, value[1], scale)
+    return -units
 
 
 def _take_absolute(scale: int, value: Units) -> np.ndarray:
     (units,) = _fit(_measure(value[0]), value[0])
-    return _rescale(abs(units), value[1], scale)
+    return abs(units)
 
 
 def _round_down(scale: int, value: Units) -> np.ndarray:
@@ -298,8 +301,8 @@ _KERNELS: dict[str, Callable[..., np.ndarray]] = {
     "decimal_abs": _take_absolute,
     "decimal_floor": _round_down,
     "decimal_ceil": _round_up,
-    "decimal_round": lambda scale, value: _rescale(*value, scale),
-    "decimal_widen": lambda scale, value: _rescale(*value, scale),
+    "decimal_round": _rescale,
+    "decimal_widen": _rescale,
 }
 """Functions by name, from the scale of the result and operands to its unscaled numbers."""
 _LEAVING: dict[str, Callable[[Units, np.ndarray], pa.Array[Any]]] = {
