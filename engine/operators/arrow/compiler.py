@@ -37,6 +37,7 @@ from engine.operators.arrow.decimal_values import (
     negate_decimal,
     parse_decimal_type,
     read_decimal_text,
+    read_scaled_units,
     read_whole_literal,
     unify_decimals,
 )
@@ -53,11 +54,15 @@ from engine.sql.expression.nodes import (
     Column,
     Comparison,
     Expr,
+    Field,
     IsNull,
+    Lambda,
     Literal,
     Not,
     Or,
+    Subscript,
     Unary,
+    Variable,
     measure_depth,
 )
 from engine.sql.expression.substitute import MOST_LEVELS
@@ -113,6 +118,8 @@ class Compiler:
         self._ambiguous = len({name.lower() for name in self.kinds}) != len(schema.fields)
         self._utc = utc
         self._folds: list[Fold] | None = None
+        self._bound: dict[str, dict[str, Value]] = {}
+        self._names = itertools.count()
 
     def compile_value(self, expr: Expr) -> Value | None:
         """Return an expression's value, or None if Spark has to compute it."""
@@ -156,6 +163,8 @@ class Compiler:
                 return self._compile_column(expr.name)
             case Literal():
                 return _build_constant(expr)
+            case Variable() | Field(value=Variable()) | Subscript():
+                return self._compile_bound(expr)
             case And() | Or():
                 return self._compile_connective(expr)
             case Not():
@@ -213,6 +222,62 @@ class Compiler:
             case Comparison():
                 return self._compile_comparison(expr)
         raise _NotCompilable
+
+    def _compile_bound(self, expr: Expr) -> Value:
+        found = self._compile_fields(expr)
+        if "" not in found:
+            raise _NotCompilable
+        return found[""]
+
+    def _compile_fields(self, expr: Expr) -> dict[str, Value]:
+        """Return the values of a struct's fields by name; of anything else the value itself, without a name.
+
+        A lambda over an array of one item gives it a name: it is computed once, as a column of its own.
+        """
+        match expr:
+            case Variable(name=name) if name in self._bound:
+                return self._bound[name]
+            case Field(value=Variable(name=name), name=field) if field in self._bound.get(name, ()):
+                return {"": self._bound[name][field]}
+            case Subscript(
+                value=Call(
+                    function="transform",
+                    arguments=(
+                        Call(function="array", arguments=(value,)),
+                        Lambda(parameters=(name,), body=body),
+                    ),
+                ),
+                index=Literal(text="0", kind="number"),
+            ):
+                return self._bind(name, self._compile_fields(value), body)
+            case Call(function="named_struct", arguments=parts):
+                names = [part.text for part in parts[::2] if isinstance(part, Literal) and part.text]
+                if len(set(names)) * 2 == len(parts):
+                    return dict(zip(names, map(self._compile_expr, parts[1::2]), strict=True))
+            case Variable() | Field() | Subscript():
+                pass
+            case _:
+                return {"": self._compile_expr(expr)}
+        raise _NotCompilable
+
+    def _bind(self, name: str, given: Mapping[str, Value], body: Expr) -> dict[str, Value]:
+        """Return `body` over the values that `given` names by the fields of `name`."""
+        columns = {field: f"{name}\0{next(self._names)}" for field in given}
+        outer = self._bound
+        self._bound = {
+            **outer,
+            name: {field: Value(given[field].kind, "column", name=columns[field]) for field in given},
+        }
+        try:
+            found = self._compile_fields(body)
+        finally:
+            self._bound = outer
+        for field, column in columns.items():
+            found = {
+                key: Value(value.kind, "bind", (given[field], value), name=column)
+                for key, value in found.items()
+            }
+        return found
 
     def _compile_arithmetic(self, expr: Arithmetic) -> Value:
         """Return operands computed from left to right; those that are constants have other digits beside decimals."""
@@ -311,6 +376,9 @@ class Compiler:
 
     def _compile_cast(self, expr: Cast) -> Value:
         decimal = parse_decimal_type(expr.to)
+        units = None if decimal is None else read_scaled_units(expr.value, decimal.scale)
+        if decimal is not None and units is not None and not expr.attempt:
+            return _scale_units(self._compile_expr(units), decimal)
         if expr.value == NULL and (decimal is not None or expr.to.lower() in _KINDS):
             return Value(decimal or _KINDS[expr.to.lower()], "constant")
         inner, kind = self._compile_expr(expr.value), _CASTS.get(expr.to.lower())
@@ -332,11 +400,12 @@ class Compiler:
         if self._folds is None or expr.distinct or expr.order or len(expr.arguments) > 1:
             raise _NotCompilable
         folds, self._folds = self._folds, None  # no fold within a fold
+        bound, self._bound = self._bound, {}
         try:
             where = None if expr.where is None else self._compile_truth(expr.where)
             function, value = self._resolve_fold(expr)
         finally:
-            self._folds = folds
+            self._folds, self._bound = folds, bound
         if where is not None:
             value = Value(value.kind, "if", (where, value, Value(value.kind, "constant")))
         folds.append(Fold(f"_fold_{len(folds)}", function, value))
@@ -415,6 +484,13 @@ def _cast_decimal(value: Value, kind: DataType | None, attempt: bool = False) ->
     if found is None or (attempt and found.function in FAILING):
         raise _NotCompilable
     return found
+
+
+def _scale_units(value: Value, kind: DecimalType) -> Value:
+    """Return a whole number as a decimal with so many units of its last digit."""
+    if not isinstance(value.kind, DecimalType) or value.kind.scale:
+        raise _NotCompilable
+    return Value(kind, "decimal_scale", (value,))
 
 
 def _build_binary(function: str, left: Value, right: Value) -> Value:

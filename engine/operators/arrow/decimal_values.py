@@ -17,7 +17,7 @@ from engine.operators.arrow.decimals import (
     holds_all_digits,
 )
 from engine.operators.arrow.expressions import Value
-from engine.sql.expression.nodes import Expr, Literal, Unary
+from engine.sql.expression.nodes import Call, Cast, Expr, Literal, Unary
 from engine.sql.typing.types import decimal_digits
 
 _WORTH_DIGITS = ("number", "bigint", "smallint")
@@ -107,8 +107,18 @@ def read_decimal_text(text: str, kind: DecimalType) -> Value | None:
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int) or -exponent > kind.scale:
         return None
+    if exponent > 0 and number.adjusted() < kind.precision:
+        number = Decimal(int(number))
     fits = number.adjusted() < kind.precision - kind.scale
     return Value(kind, "constant", constant=number) if fits or not number else None
+
+
+def read_scaled_units(expr: Expr, scale: int) -> Expr | None:
+    """Return the whole number of which a text is the digits with the exponent `-scale`, None if it is another text."""
+    match expr:
+        case Call(function="concat", arguments=(Cast(value=units, to=to), Literal(text=text, kind="string"))):
+            return units if to.lower() == "string" and text == f"E-{scale}" else None
+    return None
 
 
 def unify_decimals(*values: Value) -> tuple[Value, ...] | None:

@@ -302,6 +302,7 @@ _KERNELS: dict[str, Callable[..., np.ndarray]] = {
     "decimal_floor": _round_down,
     "decimal_ceil": _round_up,
     "decimal_round": _rescale,
+    "decimal_scale": lambda scale, value: value[0],
     "decimal_widen": _rescale,
 }
 """Functions by name, from the scale of the result and operands to its unscaled numbers."""

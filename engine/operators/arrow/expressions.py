@@ -70,6 +70,7 @@ class Inexact(ArithmeticError):
 class Value:
     """A typed expression: a column by name, a constant, or a function (of `_OWN` or pyarrow's) of other values.
 
+    "bind" is its second argument over the rows with its first as a further column of that name.
     The arguments of "if" are any number of tests, each before its value, and the value where none holds: a task's body goes
     to it pickled, which ends at some hundred levels.
     """
@@ -86,6 +87,9 @@ class Value:
             return batch.column(self.name)
         if self.function == "constant":
             return repeat_value(pa.scalar(self.constant, find_arrow_type(self.kind)), batch.num_rows)
+        if self.function == "bind":
+            given, body = self.arguments
+            return body.evaluate(batch.append_column(self.name, given.evaluate(batch)))
         if self.function == "if" and any(argument.may_fail for argument in self.arguments[1:]):
             return _choose_branch(self.arguments, batch)
         operands = [argument.evaluate(batch) for argument in self.arguments]

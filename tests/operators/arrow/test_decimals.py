@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, localcontext
 from fractions import Fraction
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.types import DataType, DecimalType, LongType
 
 from engine.operators.arrow.compiler import Compiler
 from engine.operators.arrow.expressions import MARK, Inexact, Value
 from engine.operators.lookups.scan import derive_spark_schema
+from engine.sql.expression.limbs import build_decimal_average, build_decimal_sum, split_decimal
+from engine.sql.expression.nodes import Column, Expr
 from engine.sql.expression.parser import parse_expression
 
 CORNERS = ((1, 0), (5, 2), (9, 9), (18, 6), (38, 0), (38, 18), (38, 38))
@@ -225,6 +229,51 @@ def test_sums_of_groups_are_exact(kind: tuple[int, int], split: bool) -> None:
 def test_a_sum_that_might_leave_its_type_is_left_to_spark() -> None:
     with pytest.raises(Inexact, match=MARK):
         group_sums((38, 0), [Decimal(10**38 - 1)] * 6, split=False)
+
+
+def sum_limbs(kind: tuple[int, int], values: list[Decimal], result: Callable[[Expr, Expr], Expr]) -> Decimal:
+    """Return a sum, or what is made of it, by way of its two limbs."""
+    scale = kind[1]
+    limbs = split_decimal(Column("a"), scale)
+    parts = [compile_tree(part, {"a": kind}) for part in (limbs.high, limbs.low)]
+    rows = pa.record_batch({"a": pa.array(values, pa.decimal128(*kind))})
+    with localcontext(EXACT):
+        high, low = (sum(part.evaluate(rows).to_pylist()) for part in parts)
+        assert sum(values).scaleb(scale) == high * 10**19 + low
+    whole = pa.decimal128(38, 0)
+    sums = pa.record_batch(
+        {"h": pa.array([high], whole), "l": pa.array([low], whole), "n": pa.array([len(values)])}
+    )
+    value = compile_tree(result(Column("h"), Column("l")), {"h": (38, 0), "l": (38, 0)})
+    found: Decimal = value.evaluate(sums).to_pylist()[0]
+    return found
+
+
+def compile_tree(expr: Expr, kinds: dict[str, tuple[int, int]]) -> Value:
+    schema = pa.schema([*((name, pa.decimal128(*kind)) for name, kind in kinds.items()), ("n", pa.int64())])
+    value = Compiler(derive_spark_schema(schema), lambda: True).compile_value(expr)
+    assert value is not None and len(cloudpickle.dumps(value)) > 100
+    return value
+
+
+@pytest.mark.parametrize("kind", [(38, 0), (38, 18), (38, 38), (28, 10), (30, 25)])
+def test_sums_and_averages_in_two_limbs_are_exact(kind: tuple[int, int]) -> None:
+    chance = random.Random(7)
+    precision, scale = kind
+    for digits in (1, 7, 20, precision - 1):
+        with localcontext(EXACT):
+            values = [
+                Decimal(chance.randrange(-(10**digits), 10**digits) // 8).scaleb(-scale) for _ in range(7)
+            ]
+            total = sum(values)
+            assert sum_limbs(kind, values, lambda high, low: build_decimal_sum(high, low, scale)) == total
+            kind_of_mean = DecimalType(min(38, precision + 4), min(38, scale + 4))
+            wanted = expect(Fraction(total) / 7, kind_of_mean)
+            with pytest.raises(Inexact) if wanted is OverflowError else nullcontext():
+                found = sum_limbs(
+                    kind, values, lambda high, low: build_decimal_average(high, low, Column("n"), *kind)
+                )
+                assert found == wanted
 
 
 def test_a_mean_of_whole_units_is_rounded_half_up() -> None:
