@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from engine.arrow import to_mask
+from engine.hummock.rows.row_hash import split_decimals
 
 MOST_DIGITS = 38
 _LEAST_SCALE = 6
@@ -144,11 +145,8 @@ def _read_units(array: pa.Array[Any], known: np.ndarray) -> np.ndarray:
     if not pa.types.is_decimal(array.type):
         numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         return np.where(known, numbers, 0)
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros(len(array), np.int64)
-    words = np.frombuffer(memoryview(data), np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
-    low, high = np.where(known, words[::2], 0), np.where(known, words[1::2], 0)
+    words = split_decimals(array)
+    low, high = np.where(known, words[:, 0], 0), np.where(known, words[:, 1], 0)
     if (high == low >> 63).all():
         return low
     upper, lower = high.astype(object), low.view(np.uint64).astype(object)
