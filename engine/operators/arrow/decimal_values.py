@@ -7,6 +7,7 @@ from decimal import Decimal
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType
 
 from engine.operators.arrow.decimals import (
+    NEGATED_DIGITS,
     OPERATORS,
     derive_common_type,
     derive_floor_type,
@@ -70,7 +71,7 @@ def build_decimal_arithmetic(
 
 def negate_decimal(value: Value) -> Value:
     """Return a decimal with the other sign."""
-    if isinstance(value.constant, Decimal):
+    if isinstance(value.constant, Decimal) and len(value.constant.as_tuple().digits) <= NEGATED_DIGITS:
         return Value(value.kind, "constant", constant=value.constant.copy_negate())
     return Value(value.kind, "decimal_negate", (value,))
 

@@ -29,6 +29,7 @@ MOST_DIGITS = 38
 _LEAST_SCALE = 6
 """So many digits of a fraction are kept before digits of the whole part are lost, if the type has them."""
 _SUM_DIGITS = 10
+NEGATED_DIGITS = 34
 _SMALL = 2**63
 _EXACT = 2**53
 """Whole numbers up to this, and powers of ten up to it, are floating numbers as they are."""
@@ -244,13 +245,19 @@ def _take_remainder(scale: int, left: Units, right: Units) -> np.ndarray:
 
 
 def _negate(scale: int, value: Units) -> np.ndarray:
-    (units,) = _fit(_measure(value[0]), value[0])
-    return -units
+    return -_refuse_rounded(value[0])
 
 
 def _take_absolute(scale: int, value: Units) -> np.ndarray:
-    (units,) = _fit(_measure(value[0]), value[0])
-    return abs(units)
+    return abs(_refuse_rounded(value[0]))
+
+
+def _refuse_rounded(units: np.ndarray) -> np.ndarray:
+    """Return numbers whose sign Spark can turn; of others it loses digits: Scala's negation rounds to so many."""
+    largest = _measure(units)
+    if largest >= 10**NEGATED_DIGITS:
+        raise OverflowError("a decimal that Spark rounds where it turns the sign")
+    return _fit(largest, units)[0]
 
 
 def _round_down(scale: int, value: Units) -> np.ndarray:
@@ -309,7 +316,7 @@ _LEAVING: dict[str, Callable[[Units, np.ndarray], pa.Array[Any]]] = {
     "decimal_to_bigint": _to_bigint,
 }
 DECIMAL_FUNCTIONS = frozenset((*_KERNELS, *_LEAVING))
-FAILING = DECIMAL_FUNCTIONS - {"decimal_negate", "decimal_abs", "decimal_widen", "decimal_to_double"}
+FAILING = DECIMAL_FUNCTIONS - {"decimal_widen", "decimal_to_double"}
 """Those that have no value for some operands."""
 OPERATORS = {
     "+": "decimal_add",

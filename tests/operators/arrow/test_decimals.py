@@ -161,7 +161,11 @@ def test_functions_of_one_decimal(kind: tuple[int, int]) -> None:
         value = compile_over(text, (kind,))
         assert value is not None and value.kind == DecimalType(*kind)
         for (given,), found in zip(rows, evaluate(value, (kind,), rows), strict=True):
-            assert found == expect(None if given is None else whole(Fraction(given)), value.kind)
+            rounds = (
+                given is not None and len(given.as_tuple().digits) > 34
+            )  # Spark does, where it turns signs
+            exact = None if given is None else whole(Fraction(given))
+            assert found == (OverflowError if rounds else expect(exact, value.kind))
 
 
 @pytest.mark.parametrize("kind", CORNERS)
