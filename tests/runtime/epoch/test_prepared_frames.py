@@ -159,11 +159,15 @@ def test_small_epochs_over_decimals_are_computed_without_spark(
         "lines": """SELECT p.id, p.price * p.quantity AS net, coalesce(p.price, 0) - v.mean AS above, p.price >= 1.5 AS dear
             FROM product p JOIN prices v ON v.vendor = p.vendor""",
         "sales": "SELECT dear, sum(net) AS net, count(*) AS n FROM lines GROUP BY dear",
+        "weights": "SELECT price, sum(weight) AS total, avg(weight) AS mean FROM product GROUP BY price",
     }
     session.sql(
-        "CREATE TABLE product (id INT PRIMARY KEY, vendor STRING, price DECIMAL(10, 2), quantity INT)"
+        """CREATE TABLE product (id INT PRIMARY KEY, vendor STRING, price DECIMAL(10, 2), quantity INT,
+            weight DECIMAL(38, 18))"""
     )
-    session.sql("INSERT INTO product VALUES (1, 'a', 1.05, 3), (2, 'a', NULL, 1), (3, 'b', -7.25, 2)")
+    session.sql(
+        "INSERT INTO product VALUES (1, 'a', 1.05, 3, 1.5), (2, 'a', NULL, 1, 2), (3, 'b', -7.25, 2, NULL)"
+    )
     for name, query in views.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     session.flush().raise_for_errors()
@@ -176,7 +180,8 @@ def test_small_epochs_over_decimals_are_computed_without_spark(
 
     monkeypatch.setattr(prepared_frames.PreparedFrames, "give", noted)
     for n in (4, 5):
-        session.sql(f"INSERT INTO product VALUES ({n}, 'a', {n}.11, {n}), ({n + 10}, 'c', 99999999.99, 1)")
+        rows = f"({n}, 'a', {n}.11, {n}, 0.000000000000000001), ({n + 10}, 'c', 99999999.99, 1, {n}.7)"
+        session.sql(f"INSERT INTO product VALUES {rows}, ({n + 20}, 'c', 1.05, 1, -0.{n})")
         session.flush().raise_for_errors()
         for name, query in views.items():
             assert_equal(content(session, name), session.sql(query), name)
