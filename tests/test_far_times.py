@@ -75,6 +75,10 @@ OF_NUMBERS_AND_TEXTS = {
         "log.column('_op').to_pylist()",
     ),
     "engine/operators/skew.py": ("pc.max(counted.column('hash_count')).as_py()",),
+    "engine/operators/shared_task.py": (
+        "report.column('ssts')[0].as_py()",
+        "result.to_pylist()",
+    ),
     "engine/runtime/epoch/assumption_checks.py": (
         "pc.min(to_int64(rows.column(expiry.column).combine_chunks())).as_py()",
     ),

@@ -148,7 +148,7 @@ def test_an_index_is_built_of_rows_that_are_read_once_and_move_packed(
 
     def noted(task, **given):  # type: ignore[no-untyped-def]
         made = build(task, **given)
-        plans.append(made.frame._jdf.queryExecution().executedPlan().toString())
+        plans.append(made.flow.frame._jdf.queryExecution().executedPlan().toString())
         return made
 
     runner._build_action = noted  # type: ignore[attr-defined]
