@@ -144,8 +144,10 @@ class OrderedRows:
         self, function: str, values: pa.Array[Any], count: np.ndarray, frames: tuple[np.ndarray, np.ndarray]
     ) -> pa.Array[Any]:
         """Return sums of decimals, or their quotients by the counts, which are rounded half up."""
-        kind = (infer_sum_type if function == "sum" else infer_mean_type)(values.type)
-        more = 10 ** (kind.scale - values.type.scale)
+        assert isinstance(values.type, pa.Decimal128Type)
+        given = DecimalType(values.type.precision, values.type.scale)
+        kind = infer_sum_type(given) if function == "sum" else infer_mean_type(given)
+        more = 10 ** (kind.scale - given.scale)
         numbers = read_unscaled(values)[self.order]
         _refuse_large(numbers, *frames, _EXACT_IN_LONG // more)
         total = _sum_frames(numbers, *frames)
@@ -224,12 +226,12 @@ class OrderedRows:
         return values.take(to_positions(row_of[best][self._back], absent))
 
 
-def infer_sum_type(kind: pa.DataType) -> DecimalType:
+def infer_sum_type(kind: DecimalType) -> DecimalType:
     """Return the type that Spark gives a sum of decimals."""
     return DecimalType(min(kind.precision + 10, 38), kind.scale)
 
 
-def infer_mean_type(kind: pa.DataType) -> DecimalType:
+def infer_mean_type(kind: DecimalType) -> DecimalType:
     """Return the type that Spark gives an average of decimals."""
     return DecimalType(min(kind.precision + 4, 38), min(kind.scale + 4, 38))
 

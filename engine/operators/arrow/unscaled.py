@@ -24,7 +24,8 @@ def read_unscaled(column: pa.Array[Any]) -> np.ndarray:
     buffer = column.buffers()[1]
     if buffer is None or not len(column):
         return np.zeros(len(column), dtype=np.int64)
-    halves = np.frombuffer(buffer, dtype=np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
+    halves = np.frombuffer(memoryview(buffer), dtype=np.int64).reshape(-1, 2)
+    halves = halves[column.offset : column.offset + len(column)]
     known = column.is_valid().to_numpy(zero_copy_only=False)
     low = np.where(known, halves[:, 0], 0)
     if (known & (halves[:, 1] != low >> 63)).any():
