@@ -271,8 +271,9 @@ class Flow:
     def compile_groups(
         self, keys: Sequence[Item], calls: Sequence[Item]
     ) -> tuple[GroupBy, StructType] | None:
-        """Return the body that does that, and the schema of what it gives."""
-        return None if self.exact else self.compiler.compile_groups(keys, calls)
+        """Return the body that does that, and the schema of what it gives; of all rows as one group only one task's."""
+        spread = not keys and (self.groups or not self.single)
+        return None if self.exact or spread else self.compiler.compile_groups(keys, calls)
 
 
 Rows = DataFrame | Flow

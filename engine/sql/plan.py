@@ -325,7 +325,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
     """The rows whose number `at` compares with the least of `bounds` by `operator`; none while one of them is not known.
-    Before it is lowered, it may be `against` the column of this name in the one row of a plan.
+    Before it is lowered, it may be `against` the column of this name in the one row of a plan, after some `steps`.
     One that `closes` has watermarks for bounds: below them no row changes any more, so that none is ever taken back.
     """
 
@@ -335,6 +335,7 @@ class DynamicFilter(msgspec.Struct, frozen=True, tag=True):
     operator: Literal["<", "<=", ">", ">="] = "<"
     closes: bool = False
     against: Node | None = None
+    steps: tuple[MonotoneStep, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ class Compiler:
     def compile_groups(
         self, keys: Sequence[Item], calls: Sequence[Item]
     ) -> tuple[GroupBy, StructType] | None:
-        """Return the body that groups by `keys` and computes `calls`, and the schema of its rows."""
+        """Return the body that groups by `keys` (without any: all rows) and computes `calls`, and the schema of its rows."""
         by = [(name, self.compile_value(expr)) for name, expr in keys]
         if any(value is None or not is_compared(value.kind) for _, value in by):
             return None
@@ -147,7 +147,7 @@ class Compiler:
         results = [(name, self.compile_value(expr)) for name, expr in calls]
         folds, self._folds = self._folds, None
         named = [(name, value) for name, value in (*by, *results) if value is not None]
-        if not folds or not keys or len(named) < len(keys) + len(calls):
+        if not folds or len(named) < len(keys) + len(calls):
             return None
         body = GroupBy(tuple(named[: len(keys)]), tuple(folds), tuple(named[len(keys) :]))
         return body, StructType([StructField(name, value.kind) for name, value in named])

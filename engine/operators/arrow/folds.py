@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DataType, DecimalType, LongType, StructField, StructType
 
-from engine.arrow import group_batches
+from engine.arrow import group_batches, make_nulls
 from engine.operators.arrow.decimals import measure_largest
 from engine.operators.arrow.expressions import Inexact, Value, find_arrow_type
+from engine.spark_internals import derive_arrow_type
 
 _LARGEST = float(2**63 - 2**12)
 FOLDED_ROWS = 65_536
@@ -33,7 +34,10 @@ class Fold:
 
 @dataclass(frozen=True)
 class GroupBy:
-    """A body: one row a group of all batches of a task: the keys, and expressions over the group's folds."""
+    """A body: one row a group of all batches of a task: the keys, and expressions over the group's folds.
+
+    Without keys all rows are one group, also none.
+    """
 
     keys: tuple[tuple[str, Value], ...]
     folds: tuple[Fold, ...]
@@ -41,6 +45,8 @@ class GroupBy:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered = [_evaluate(self._values, batch) for batch in batches if batch.num_rows]
+        if not gathered and not self.keys:
+            gathered = [_make_no_rows(self._values)]
         if not gathered:
             return
         for batch in _fold_groups(pa.Table.from_batches(gathered), self.keys, self.folds).to_batches():
@@ -99,6 +105,12 @@ class FoldAhead:
 def _evaluate(values: Sequence[tuple[str, Value]], batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return named values of each row."""
     arrays = [value.evaluate(batch) for _, value in values]
+    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in values])
+
+
+def _make_no_rows(values: Sequence[tuple[str, Value]]) -> pa.RecordBatch:
+    """Return a batch without rows of the types of named values."""
+    arrays = [make_nulls(0, derive_arrow_type(value.kind)) for _, value in values]
     return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in values])
 
 

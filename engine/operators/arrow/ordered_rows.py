@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import DecimalType
 
 from engine.arrow import to_positions
 from engine.hummock.rows.ordering import argsort_stable, as_numbers, pack_codes
 from engine.operators.arrow.expressions import Inexact
+from engine.operators.arrow.unscaled import read_unscaled, write_unscaled
 from engine.sql.window_calls import SortKey
 
 _EXACT_IN_DOUBLE, _EXACT_IN_LONG = 2**53, 2**63 - 2**12
@@ -38,24 +40,32 @@ class Sorting:
 class FrameBounds:
     """The rows of a frame: from `start` to `end` rows behind the current one (negative: before it); None: those of the partition.
 
-    Without `by_rows` the current row is all rows that are level with it, and 0 is the only distance.
+    Without `by_rows` the current row is all rows that are level with it, and other distances are those of the order's one column,
+    in the unit of its type.
     """
 
     start: int | None = None
     end: int | None = None
     by_rows: bool = False
 
+    @property
+    def by_value(self) -> bool:
+        """Whether it ends at a distance in the order's unit."""
+        return not self.by_rows and any(end not in (None, 0) for end in (self.start, self.end))
+
 
 @dataclass(frozen=True)
 class OrderedRows:
     """Rows by partition and order: `order` are their places in what was given; the others hold one number a row, in that order.
 
-    A partition and the rows that are level go from a first row to the one after the last.
+    A partition and the rows that are level go from a first row to the one after the last. `by` is the order's first column, as it
+    was given, and whether it descends.
     """
 
     order: np.ndarray
     partition: tuple[np.ndarray, np.ndarray]
     peers: tuple[np.ndarray, np.ndarray]
+    by: tuple[pa.Array[Any], bool] | None = None
 
     @staticmethod
     def of(rows: pa.RecordBatch, partition: tuple[str, ...], sorting: Sorting) -> OrderedRows:
@@ -65,9 +75,9 @@ class OrderedRows:
         rest = [code for key in sorting.last for code in _encode_order(rows.column(key.column), key)]
         order = _sort_codes([*groups, *levels], rest)
         begins = _mark_changes(groups, order)
-        return OrderedRows(
-            order, _compute_spans(begins), _compute_spans(begins | _mark_changes(levels, order))
-        )
+        peers = _compute_spans(begins | _mark_changes(levels, order))
+        by = (rows.column(sorting.by[0].column), sorting.by[0].descending) if sorting.by else None
+        return OrderedRows(order, _compute_spans(begins), peers, by)
 
     @cached_property
     def _back(self) -> np.ndarray:
@@ -121,6 +131,8 @@ class OrderedRows:
             return self._as_given(count)
         if function in ("min", "max"):
             return self._compute_extremes(values, (low, high), bounds, greatest=function == "max")
+        if pa.types.is_decimal(values.type):
+            return self._aggregate_decimals(function, values, count, (low, high))
         numbers = values.cast(pa.int64()).fill_null(0).to_numpy()[self.order]
         _refuse_large(numbers, low, high, _EXACT_IN_LONG if function == "sum" else _EXACT_IN_DOUBLE)
         total = _sum_frames(numbers, low, high)
@@ -128,15 +140,62 @@ class OrderedRows:
             return self._as_given(total, count == 0)
         return self._as_given(total / np.maximum(count, 1), count == 0)
 
+    def _aggregate_decimals(
+        self, function: str, values: pa.Array[Any], count: np.ndarray, frames: tuple[np.ndarray, np.ndarray]
+    ) -> pa.Array[Any]:
+        """Return sums of decimals, or their quotients by the counts, which are rounded half up."""
+        assert isinstance(values.type, pa.Decimal128Type)
+        given = DecimalType(values.type.precision, values.type.scale)
+        kind = infer_sum_type(given) if function == "sum" else infer_mean_type(given)
+        more = 10 ** (kind.scale - given.scale)
+        numbers = read_unscaled(values)[self.order]
+        _refuse_large(numbers, *frames, _EXACT_IN_LONG // more)
+        total = _sum_frames(numbers, *frames)
+        if function == "avg":
+            whole, rest = np.divmod(np.abs(total) * more, np.maximum(count, 1))
+            total = np.sign(total) * (whole + (2 * rest >= np.maximum(count, 1)))
+        return write_unscaled(total[self._back], kind, (count == 0)[self._back])
+
     def _compute_frames(self, bounds: FrameBounds) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first row of each frame and the one after the last."""
+        """Return the first row of each frame and the one after the last. Raises Inexact."""
         (first, last), places = self.partition, np.arange(len(self.order))
         low, high = first, last
-        if bounds.start is not None:
-            low = np.clip(places + bounds.start, first, last) if bounds.by_rows else self.peers[0]
-        if bounds.end is not None:
-            high = np.clip(places + bounds.end + 1, first, last) if bounds.by_rows else self.peers[1]
+        if bounds.start is not None and bounds.by_rows:
+            low = np.clip(places + bounds.start, first, last)
+        elif bounds.start is not None:
+            low = self._search_order(bounds.start, after=False) if bounds.start else self.peers[0]
+        if bounds.end is not None and bounds.by_rows:
+            high = np.clip(places + bounds.end + 1, first, last)
+        elif bounds.end is not None:
+            high = self._search_order(bounds.end, after=True) if bounds.end else self.peers[1]
         return low, np.maximum(low, high)
+
+    def _search_order(self, distance: int, *, after: bool) -> np.ndarray:
+        """Return of each row the first one of its partition that is not before what lies so far away (`after`: is behind).
+
+        A row whose order is null has just those that are level with it around itself.
+        """
+        assert self.by is not None
+        column, descending = self.by
+        known = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)[self.order])
+        numbers = _read_order(column)[self.order][known]
+        numbers = -numbers if descending else numbers
+        if max(abs(int(numbers.min(initial=0))), abs(int(numbers.max(initial=0)))) + abs(
+            distance
+        ) > _find_limit(column.type):
+            raise Inexact("a distance that leaves the type of its order")
+        partition = self.partition[0][known]
+        sides = np.repeat([1, 2 if after else 0], len(known))
+        merged = np.lexsort(
+            (sides, np.concatenate([numbers, numbers + distance]), np.concatenate([partition, partition]))
+        )
+        rows = merged < len(known)
+        before = np.empty(len(known), dtype=np.int64)
+        before[merged[~rows] - len(known)] = np.cumsum(rows)[~rows]
+        found = self.peers[1 if after else 0].copy()
+        # of a partition the rows with a value follow each other, so their places are as far apart as their numbers
+        found[known] = known + before - np.arange(len(known)) if len(known) else known
+        return found
 
     def _compute_extremes(
         self,
@@ -167,6 +226,30 @@ class OrderedRows:
         return values.take(to_positions(row_of[best][self._back], absent))
 
 
+def infer_sum_type(kind: DecimalType) -> DecimalType:
+    """Return the type that Spark gives a sum of decimals."""
+    return DecimalType(min(kind.precision + 10, 38), kind.scale)
+
+
+def infer_mean_type(kind: DecimalType) -> DecimalType:
+    """Return the type that Spark gives an average of decimals."""
+    return DecimalType(min(kind.precision + 4, 38), min(kind.scale + 4, 38))
+
+
+def _read_order(column: pa.Array[Any]) -> np.ndarray:
+    """Return the numbers of an order whose distances are known, 0 for null."""
+    if pa.types.is_decimal(column.type):
+        return read_unscaled(column)
+    width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+    numbers: np.ndarray = column.cast(width).fill_null(0).to_numpy().astype(np.int64)
+    return numbers
+
+
+def _find_limit(kind: pa.DataType) -> int:
+    """Return how far from zero the numbers of a type go."""
+    return 2**31 - 1 if pa.types.is_date32(kind) else 2**63 - 1
+
+
 def _encode_order(column: pa.Array[Any], key: SortKey) -> list[np.ndarray]:
     """Return numbers that rise as a column does in an order, nulls in their place; two numbers a row where that is cheaper."""
     numbers = as_numbers(column)
@@ -180,12 +263,22 @@ def _rank_values(column: pa.Array[Any], *, descending: bool) -> np.ndarray:
     """Return the dense rank of each value from 1 on, 0 for a null."""
     known = column.is_valid().to_numpy(zero_copy_only=False)
     values = column.drop_null()
+    if pa.types.is_floating(values.type):
+        values = _encode_floats(values)
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     found = pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
     ranks = np.zeros(len(column), dtype=np.int64)
     ranks[known] = int(found.max(initial=0)) + 1 - found if descending else found
     return ranks
+
+
+def _encode_floats(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Return whole numbers in the order of floating point: both zeros are one, and NaN is the greatest."""
+    numbers = values.cast(pa.float64()).to_numpy() + 0.0
+    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
+    made: pa.Array[Any] = pa.array(np.where(bits < 0, bits ^ (2**63 - 1), bits))
+    return made
 
 
 def _sort_codes(codes: list[np.ndarray], last: list[np.ndarray]) -> np.ndarray:

@@ -1,33 +1,47 @@
 """Calls over windows of whole partitions that stand in one task, computed on Arrow to the bits that Spark would give.
 
-A small subset on purpose: numbers of rows, lag and lead, the values at the ends of frames, and aggregates of whole numbers over
-frames that are counted in rows or end at peers. What is outside of it is left to Spark; what cannot be computed exactly on the
-values at hand (`arrow_values.Inexact`), or would take too much memory, makes Spark compute the epoch.
+A small subset on purpose: numbers of rows, lag and lead, the values at the ends of frames, and aggregates of whole numbers and
+decimals over frames that are counted in rows, end at peers, or end some days away in an order of dates or times. What is outside
+of it is left to Spark; what cannot be computed exactly on the values at hand (`arrow_values.Inexact`), or would take too much
+memory, makes Spark compute the epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import (
     ByteType,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     ShortType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from engine.operators.arrow.compiler import Compiler, is_compared
 from engine.operators.arrow.expressions import Inexact, Value
-from engine.operators.arrow.ordered_rows import FrameBounds, OrderedRows, Sorting
+from engine.operators.arrow.ordered_rows import (
+    FrameBounds,
+    OrderedRows,
+    Sorting,
+    infer_mean_type,
+    infer_sum_type,
+)
 from engine.operators.flow import Flow
-from engine.sql.expression.nodes import NULL, Call, Column, Expr, Literal
+from engine.sql.expression.nodes import NULL, Call, Cast, Column, Expr, Interval, Literal
+from engine.sql.typing.intervals import parse_interval
 from engine.sql.window_calls import Frame, FrameEnd, SortKey, WindowCall
 
 MOST_ROWS = 4_000_000
@@ -35,6 +49,7 @@ MOST_BYTES = 1 << 29
 """Of more rows, or more bytes, in one task Spark computes the windows, which can spill them to disk."""
 MOST_LOOKED_AT = 64
 """Extremes of frames between two limits are found by looking at each row: of longer ones they are left to Spark."""
+_DIGITS_IN_DOUBLE, _MOST_SCALE = 11, 16
 _NUMBERS = ("row_number", "rank", "dense_rank")
 _WHOLE_NUMBERS = (ByteType(), ShortType(), IntegerType(), LongType())
 
@@ -116,12 +131,17 @@ def compute_windows(
     return rows.then(ComputeWindows(tuple(partition), known), StructType(fields))
 
 
+def _can_order_by(kind: DataType | None) -> bool:
+    """Tell whether rows can be put in order by a type; floats that are the same may differ in their bits."""
+    return is_compared(kind) or isinstance(kind, DoubleType | FloatType)
+
+
 def compile_call(call: WindowCall, key: tuple[str, ...], compiler: Compiler) -> ArrowCall | None:
     """Return a call over rows of a key as Arrow computes it, or None if Spark has to."""
     kinds = compiler.kinds
     expr = call.call
     plain = isinstance(expr, Call) and not (expr.ignore_nulls or expr.distinct or expr.order or expr.where)
-    if not plain or not all(is_compared(kinds.get(one.column)) for one in call.order):
+    if not plain or not all(_can_order_by(kinds.get(one.column)) for one in call.order):
         return None
     assert isinstance(expr, Call)
     named = {one.column for one in call.order}
@@ -132,10 +152,12 @@ def compile_call(call: WindowCall, key: tuple[str, ...], compiler: Compiler) -> 
     value = _compile_argument(expr, compiler)
     if expr.function in ("lag", "lead"):
         return _compile_neighbour(call.name, expr, sorting, value)
-    bounds = None if call.frame is None else _read_bounds(call.frame)
+    bounds = None if call.frame is None else _read_bounds(call.frame, call.order, compiler)
     if bounds is None:
         return None
     if expr.function in ("min", "max") and _count_rows_between(bounds) > MOST_LOOKED_AT:
+        return None
+    if expr.function in ("min", "max") and bounds.by_value and None not in (bounds.start, bounds.end):
         return None
     kind = _resolve_kind(expr, value, by_rows=bounds.by_rows)
     return None if kind is None else ArrowCall(call.name, expr.function, sorting, kind, value, bounds)
@@ -172,9 +194,9 @@ def _resolve_kind(expr: Call, value: Value | None, *, by_rows: bool) -> DataType
         case "count", _:
             return LongType()
         case "sum", _:
-            return LongType() if value.kind in _WHOLE_NUMBERS else None
+            return _infer_sum_kind(value.kind)
         case "avg", _:
-            return DoubleType() if value.kind in _WHOLE_NUMBERS else None
+            return _infer_mean_kind(value.kind)
         case "min" | "max", _:
             return value.kind if is_compared(value.kind) else None
         case "first_value" | "last_value", _:
@@ -182,16 +204,57 @@ def _resolve_kind(expr: Call, value: Value | None, *, by_rows: bool) -> DataType
     return None
 
 
-def _read_bounds(frame: Frame) -> FrameBounds | None:
+def _infer_sum_kind(kind: DataType) -> DataType | None:
+    if isinstance(kind, DecimalType):
+        return infer_sum_type(kind)
+    return LongType() if kind in _WHOLE_NUMBERS else None
+
+
+def _infer_mean_kind(kind: DataType) -> DataType | None:
+    """Return the type of an average. Of few digits Spark takes it by DOUBLE, of many after the point it is rounded twice."""
+    if isinstance(kind, DecimalType):
+        exact = kind.precision > _DIGITS_IN_DOUBLE and kind.scale <= _MOST_SCALE
+        return infer_mean_type(kind) if exact else None
+    return DoubleType() if kind in _WHOLE_NUMBERS else None
+
+
+def _read_bounds(frame: Frame, order: tuple[SortKey, ...], compiler: Compiler) -> FrameBounds | None:
     if frame.is_whole:
         return FrameBounds(by_rows=True)
-    ends = [_read_end(end, far) for end, far in ((frame.start, "preceding"), (frame.end, "following"))]
+    by_rows = frame.unit == "rows"
+    read = _read_int if by_rows else _choose_distance(order, compiler)
+    ends = [_read_end(end, far, read) for end, far in ((frame.start, "preceding"), (frame.end, "following"))]
     if any(end == "other" for end in ends):
         return None
     start, end = (None if isinstance(one, str) else one for one in ends)
-    if frame.unit != "rows" and any(one is not None and one != 0 for one in (start, end)):
-        return None  # a distance in values, or in groups of peers
-    return FrameBounds(start, end, by_rows=frame.unit == "rows")
+    bounds = FrameBounds(start, end, by_rows=by_rows)
+    return None if frame.unit == "groups" and bounds.by_value else bounds
+
+
+def _choose_distance(order: tuple[SortKey, ...], compiler: Compiler) -> Callable[[Expr], int | None]:
+    """Return what reads a distance in the unit of an order of one column."""
+    kind = compiler.kinds[order[0].column] if len(order) == 1 else None
+    match kind:
+        case DateType():
+            return _read_int
+        case TimestampNTZType():
+            return _read_span
+        case TimestampType() if compiler.compile_value(Cast(Column(order[0].column), "date")) is not None:
+            return _read_span  # days of 24 hours: the session's time zone is UTC
+    return lambda _: None
+
+
+def _read_span(expr: Expr) -> int | None:
+    """Return the microseconds of an interval of days or less that one number and its unit say."""
+    if not (
+        isinstance(expr, Cast) and expr.to == "interval day to second" and isinstance(expr.value, Interval)
+    ):
+        return None
+    amount, unit = expr.value.amount, expr.value.unit
+    if not isinstance(amount, Literal) or not amount.text.isdigit() or not unit.isalpha():
+        return None
+    span = parse_interval(f"{amount.text} {unit}")
+    return None if span is None else span // timedelta(microseconds=1)
 
 
 def _count_rows_between(bounds: FrameBounds) -> int:
@@ -199,16 +262,16 @@ def _count_rows_between(bounds: FrameBounds) -> int:
     return 0 if bounds.start is None or bounds.end is None else bounds.end - bounds.start + 1
 
 
-def _read_end(end: FrameEnd, far: str) -> int | str:
-    """Return how many rows behind the row a frame ends, `open` if it ends with the partition, `other` if nothing here."""
+def _read_end(end: FrameEnd, far: str, read: Callable[[Expr], int | None]) -> int | str:
+    """Return how far behind the row a frame ends, `open` if it ends with the partition, `other` if nothing here."""
     if end.side == "current row":
         return 0
     if end.offset is None:
         return "open" if end.side == far else "other"
-    rows = _read_int(end.offset)
-    if rows is None:
+    distance = read(end.offset)
+    if distance is None:
         return "other"
-    return rows if end.side == "following" else -rows
+    return distance if end.side == "following" else -distance
 
 
 def _read_int(expr: Expr) -> int | None:

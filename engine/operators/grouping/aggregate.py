@@ -141,7 +141,7 @@ def _fold_in_place(
     """
     node, folds = _find_aggregate(top), _list_folds(partials)
     if is_global(node):
-        return _group_calls(node, change, folds), False
+        return _fold_all(node, change, folds, context), False
     if context.is_small:
         return _group_together(change, list(node.keys), folds, context), False
     stored = context.tables[table].table
@@ -159,6 +159,14 @@ def _fold_in_place(
         append_columns(change, *keyed), [names[name] for name in places], context, place
     )
     return group_rows(spread, by, folds, exact=context.exact, place=place), True
+
+
+def _fold_all(node: Aggregate, change: Rows, folds: list[Item], context: EpochContext) -> Rows:
+    """Return the folds of all rows, also of none, as the one row that they are."""
+    one = Flow.of(change, exact=context.exact).group((), folds) if context.is_small else None
+    if one is None:
+        return _group_calls(node, change, folds)
+    return compute(one, [*node.keys, *as_columns([name for name, _ in folds])])
 
 
 def _find_aggregate(top: Project) -> Aggregate:

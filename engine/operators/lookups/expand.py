@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
-
 from engine.operators.context import At, EpochContext, select
-from engine.operators.flow import Rows, as_frame, compute, duplicate_sides, keep
+from engine.operators.flow import Rows, compute, duplicate_sides, keep
+from engine.operators.lookups.lines import keep_first_hit, keep_hits, number_lines
 from engine.operators.lookups.lookup import End, Probe, lookup
-from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr, Not
-from engine.sql.expression.spark_sql import quote
-from engine.sql.expression.template import call, fill_template
+from engine.sql.expression.nodes import And, Column, Comparison, Expr, Not
+from engine.sql.expression.template import fill_template
 from engine.sql.incremental.access_paths import choose_lookup_sides, find_access_path, trace_through_project
 from engine.sql.plan import Filter, Join, Node, Project, Scan, list_children
 
@@ -102,28 +100,14 @@ def attach_left(frame: Rows, node: Join, context: EpochContext, *, at: At, guard
     plain = isinstance(node.right, Scan) and node.residual is None
     line = context.fresh("line")
     if not plain:
-        frame = add_line_number(frame, line)
+        frame = number_lines(frame, line, context)
     outer = [c for c in frame.columns if c != line]
     joined, hit = expand(node.right, frame, Probe(node.on, at, guard, node.null_safe), context)
     if node.residual is not None:
         joined, hit = narrow(joined, hit, node.residual, context)
-    if plain:
-        return select(joined, [*outer, *node.right.columns])
-    rank = context.fresh("rank")
-    ranked = rank_hits(joined, line, hit, rank).where(f"{quote(hit)} OR {quote(rank)} = 1")
-    nulled = [(c, call("if", Column(hit), Column(c), NULL)) for c in node.right.columns]
-    return select(ranked, outer, *nulled)
-
-
-def add_line_number(rows: Rows, line: str) -> DataFrame:
-    """Return each row with a number of its own as the column `line`."""
-    return as_frame(rows).selectExpr("*", f"monotonically_increasing_id() AS {quote(line)}")
-
-
-def rank_hits(rows: Rows, line: str, hit: str, rank: str) -> DataFrame:
-    """Return each row with its number among those of its line as the column `rank`, hits first."""
-    window = f"row_number() OVER (PARTITION BY {quote(line)} ORDER BY {quote(hit)} DESC) AS {quote(rank)}"
-    return as_frame(rows).selectExpr("*", window)
+    if not plain:
+        joined = keep_hits(joined, line, hit, node.right.columns, context)
+    return select(joined, [*outer, *node.right.columns])
 
 
 def _list_columns(node: Node) -> set[str]:
@@ -134,19 +118,19 @@ def attach_mark(
     frame: Rows, node: Join, context: EpochContext, *, at: At, guard: str | None = None
 ) -> tuple[Rows, str]:
     """Add a column that says whether a row, which holds the left side's columns, has a match; and return its name."""
-    line, rank = context.fresh("line"), context.fresh("rank")
+    line = context.fresh("line")
     outer = list(frame.columns)
     unique = set(node.right.key) <= {column for _, column in node.on}
     alone = node.residual is None and _has_first_rows(node.right, tuple(b for _, b in node.on), context)
     several = not unique and not alone
     if several:
-        frame = add_line_number(frame, line)
+        frame = number_lines(frame, line, context)
     end: End | None = "first" if alone and not unique else None
     joined, hit = expand(node.right, frame, Probe(node.on, at, guard, node.null_safe, end), context)
     if node.residual is not None:
         joined, hit = narrow(joined, hit, node.residual, context)
     if several:
-        joined = rank_hits(select(joined, [*outer, hit, line]), line, hit, rank).where(f"{quote(rank)} = 1")
+        joined = keep_first_hit(select(joined, [*outer, hit, line]), line, hit, context)
     return select(joined, [*outer, hit]), hit
 
 

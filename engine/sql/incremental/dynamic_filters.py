@@ -2,7 +2,8 @@
 
 `WHERE x > (SELECT max(y) FROM t2)` is bound as a join of every pair, which an epoch that moves the maximum would try again with
 all rows. Where x and y are whole numbers, dates or timestamps, and nothing else is read of that row, rows are kept in the order
-of x instead, and the epoch reads those that the bound passes.
+of x instead, and the epoch reads those that the bound passes. It may lie a constant time away: `(SELECT max(y) FROM t2) -
+INTERVAL 1 DAY`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from engine.sql.expression.clock import split_predicate
 from engine.sql.expression.nodes import Column, Comparison, Expr
 from engine.sql.expression.template import join_conditions
 from engine.sql.incremental.states.lookup_states import Analyzer
-from engine.sql.incremental.watermarks.monotone_expressions import find_unit
+from engine.sql.incremental.watermarks.monotone_expressions import RisingValue, Unit, find_unit, match_rising
 from engine.sql.incremental.watermarks.window_close import cast_to_number
 from engine.sql.plan import Aggregate, DynamicFilter, Filter, Join, Node, Project, UnionAll, Unnest
 from engine.sql.rewrites.binding.free_columns import list_call_expressions
@@ -27,11 +28,12 @@ Operator = Literal["<", "<=", ">", ">="]
 
 
 class _BoundComparison(NamedTuple):
-    """A comparison: what is compared of the rows, how, and with which column of the one row; `rest` are other conditions."""
+    """A comparison: what is compared of the rows, how, and with what of the one row's `column`; `rest` are other conditions."""
 
     value: Expr
     operator: Operator
     column: str
+    bound: Expr
     rest: tuple[Expr, ...]
 
 
@@ -97,15 +99,26 @@ def _build_filter(join: Join, above: tuple[Expr, ...], needed: Set[str], analyze
     source = replace_with_dynamic_filters(join.left, mine, analyzer)
     source = source if rest is None else Filter(source, rest)
     unit = find_unit(analyzer.infer_types(Project(source, ((AT, compared.value),)))[AT])
-    if unit is None or unit != find_unit(analyzer.infer_types(join.right)[compared.column]):
+    bound = _match_bound(compared, find_unit(analyzer.infer_types(join.right)[compared.column]))
+    if unit is None or bound is None or unit != bound.unit:
         return None
     carried = tuple((name, Column(name)) for name in source.columns)
     valued = Project(source, (*carried, (AT, compared.value)))
     at = f"{AT}:{compared.column}"
     fed = Project(valued, (*carried, (at, cast_to_number(AT, unit))))
-    return DynamicFilter(
-        fed, at, (), compared.operator, against=Project(join.right, ((at, Column(compared.column)),))
-    )
+    row = Project(join.right, ((at, Column(compared.column)),))
+    return DynamicFilter(fed, at, (), compared.operator, against=row, steps=bound.steps)
+
+
+def _match_bound(compared: _BoundComparison, unit: Unit | None) -> RisingValue | None:
+    """Return how the bound follows the column of the one row: as it is, or a constant time away."""
+    if unit is None:
+        return None
+    if compared.bound.column is not None or unit == "ones":  # a sum of numbers, or a cast, may leave its type
+        return RisingValue(compared.column, unit) if compared.bound.column is not None else None
+    found = match_rising(compared.bound, {compared.column: unit})
+    known = found is not None and found.unit == unit and all(step.kind == "shift" for step in found.steps)
+    return found if known else None
 
 
 def _match_comparison(parts: tuple[Expr, ...], mine: Set[str], theirs: Set[str]) -> _BoundComparison | None:
@@ -114,14 +127,15 @@ def _match_comparison(parts: tuple[Expr, ...], mine: Set[str], theirs: Set[str])
     if len(across) != 1 or not isinstance(across[0], Comparison):
         return None
     left, right, operator = across[0].left, across[0].right, across[0].operator
-    if left.column in theirs:
+    if left.columns and set(left.columns) <= theirs:
         left, right, operator = right, left, _TURNED.get(operator, "")
-    if right.column not in theirs or not set(left.columns) <= mine or not left.columns:
+    columns = set(right.columns)
+    if len(columns) != 1 or not columns <= theirs or not set(left.columns) <= mine or not left.columns:
         return None
     for known in ("<", "<=", ">", ">="):
         if operator == known:
             return _BoundComparison(
-                left, known, right.columns[0], tuple(part for part in parts if part is not across[0])
+                left, known, right.columns[0], right, tuple(part for part in parts if part is not across[0])
             )
     return None
 

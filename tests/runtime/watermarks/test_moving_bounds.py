@@ -22,6 +22,12 @@ VIEWS = {
     "grouped": "SELECT g, count(*) AS n, max(x) AS m FROM a WHERE x < (SELECT max(y) FROM b WHERE y < 9) GROUP BY g",
     "joined": "SELECT a.id, c.id AS other FROM a JOIN a AS c ON a.g = c.g WHERE a.x > (SELECT min(y) FROM b)",
     "days": "SELECT id FROM a WHERE d >= (SELECT max(d) FROM a WHERE g = 0)",
+    "recent": "SELECT id, g FROM a WHERE d > (SELECT max(d) FROM a WHERE g < 2) - 3",
+    "newest": (
+        "SELECT g, count(*) AS n FROM a WHERE g IS NOT NULL "
+        "AND d::TIMESTAMP >= (SELECT max(d::TIMESTAMP) FROM a WHERE g = 0) - INTERVAL '2 days' GROUP BY g"
+    ),
+    "ahead": "SELECT id FROM a WHERE (SELECT min(d) FROM a WHERE g = 1) + 2 > d",
     "counted": "SELECT id FROM a WHERE w > (SELECT count(*) FROM b)",
     "shown": "SELECT a.id, m.m FROM a, (SELECT max(y) AS m FROM b) AS m WHERE a.x > m.m",
     "wide": "SELECT id FROM a WHERE f > (SELECT avg(y) FROM b)",
@@ -68,7 +74,9 @@ def _step(session: Session, chance: random.Random) -> None:
 LONG = [pytest.param(seed, 25, tuple(VIEWS), marks=pytest.mark.oracle) for seed in range(2, 5)]
 
 
-@pytest.mark.parametrize(("seed", "steps", "names"), [(1, 4, ("above", "big", "grouped", "shown")), *LONG])
+@pytest.mark.parametrize(
+    ("seed", "steps", "names"), [(1, 4, ("above", "big", "grouped", "newest", "ahead", "shown")), *LONG]
+)
 def test_views_equal_duckdb_after_random_steps(
     lake: Session, seed: int, steps: int, names: tuple[str, ...]
 ) -> None:

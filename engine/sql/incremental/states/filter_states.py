@@ -36,7 +36,8 @@ def build_filter_state(
     `row` has the one row that the filter is against, if it is against a plan.
     """
     if row is not None:
-        node = msgspec.structs.replace(node, bounds=(_find_row_bound(row, node.at),), against=None)
+        bound = msgspec.structs.replace(_find_row_bound(row, node.at), steps=node.steps)
+        node = msgspec.structs.replace(node, bounds=(bound,), against=None, steps=())
     names = sanitize_names(source.columns, RESERVED)
     part = (TIME_PART, compute_part(source.key))
     plan = Project(source, (part, *((names[column], Column(column)) for column in source.columns)))

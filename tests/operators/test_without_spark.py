@@ -1,0 +1,123 @@
+"""What one task computes of small epochs by itself: its views are equal to DuckDB's, and their kept frames need no Spark."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from engine.operators.lookups.lines import KeepHits, NumberLines
+from engine.runtime.epoch.spark_executor import SparkExecutor
+from engine.session import Session
+from tests.oracle.batch import assert_views_equal_duckdb
+
+TABLES = ("near", "far")
+VIEWS = {
+    "united": "SELECT id, k, x, d, t FROM near UNION ALL SELECT id, k, x, d, t FROM far WHERE k > 1",
+    "united_thrice": "SELECT id AS i, t FROM near UNION ALL SELECT id AS i, t FROM far UNION ALL SELECT n AS i, t FROM near",
+    "united_once": "SELECT k, t FROM near UNION SELECT k, t FROM far",
+    "parts_of_sums": "SELECT k, count(DISTINCT n) AS v, count(*) AS c, sum(n) AS s FROM near GROUP BY k",
+    "whole": "SELECT count(*) AS c, sum(n) AS s, max(n) AS high, min(id) AS low FROM near",
+    "whole_of_none": "SELECT count(n) AS c, sum(n) AS s, max(n) AS high FROM near WHERE k > 90",
+    "left_if": "SELECT a.id, b.id AS other, b.x, b.d, b.t FROM near a LEFT JOIN far b ON a.k = b.k AND a.n > b.n",
+    "left_some": (
+        "SELECT a.id, b.other, b.d, b.one FROM near a LEFT JOIN "
+        "(SELECT id AS other, k, d, 1 AS one FROM far WHERE n > 2) b ON a.k = b.k"
+    ),
+    "exists_if": "SELECT id, x FROM near a WHERE EXISTS (SELECT 1 FROM far b WHERE b.k = a.k AND b.n > a.n)",
+    "not_exists_if": "SELECT id, d FROM near a WHERE NOT EXISTS (SELECT 1 FROM far b WHERE b.k = a.k AND b.n > a.n)",
+    "over_days": (
+        "SELECT id, sum(d) OVER (PARTITION BY k ORDER BY seen NULLS FIRST RANGE BETWEEN INTERVAL 2 DAYS PRECEDING AND CURRENT ROW) AS s, "
+        "count(*) OVER (PARTITION BY k ORDER BY seen NULLS FIRST RANGE UNBOUNDED PRECEDING) AS c, "
+        "lag(d, 1) OVER (PARTITION BY k ORDER BY seen NULLS FIRST, id) AS before FROM near"
+    ),
+    "first_two": (
+        "SELECT k, id, x FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY x DESC NULLS LAST, id) AS r FROM near) AS q "
+        "WHERE r <= 2"
+    ),
+    "recent": "SELECT id, k FROM near WHERE seen > (SELECT max(seen) FROM near WHERE k > 1) - INTERVAL 2 DAYS",
+}
+WIDENED = {"widened": "SELECT id, n AS m FROM near UNION ALL SELECT id, small AS m FROM far"}
+
+
+def rows(chance: random.Random, ids: list[int]) -> pa.Table:
+    numbers = [None, -0.0, 0.0, 1.5, float("nan"), float("inf")]
+    amounts = [None, Decimal("1.50"), Decimal("-2.25"), Decimal("0.00")]
+    times = [None, *(datetime(2024, 2, 25) + timedelta(hours=17 * n) for n in range(6))]
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "k": pa.array([chance.choice([None, 1, 2, 3]) for _ in ids], pa.int64()),
+            "n": pa.array([chance.choice([None, *range(6)]) for _ in ids], pa.int64()),
+            "small": pa.array([chance.choice([None, 1, 2]) for _ in ids], pa.int32()),
+            "x": pa.array([chance.choice(numbers) for _ in ids], pa.float64()),
+            "d": pa.array([chance.choice(amounts) for _ in ids], pa.decimal128(10, 2)),
+            "seen": pa.array([chance.choice(times) for _ in ids], pa.timestamp("us")),
+            "t": pa.array([chance.choice([None, "a", "ä", ""]) for _ in ids], pa.string()),
+        }
+    )
+
+
+def change(session: Session, chance: random.Random, tables: tuple[str, ...]) -> None:
+    """Put new rows, change some, and delete others."""
+    for table in tables:
+        session.write(table, rows(chance, chance.sample(range(40), 6)), mode="upsert")
+        session.sql(f"DELETE FROM {table} WHERE id IN ({chance.randrange(40)}, {chance.randrange(40)})")
+    session.flush().raise_for_errors()
+
+
+def list_by_spark(session: Session) -> set[str]:
+    """Return the tables of which a kept frame needs Spark."""
+    executor = session._runner.executor
+    assert isinstance(executor, SparkExecutor)
+    frames = list(executor._prepared._frames.values())
+    assert frames
+    return {frame.table.name for frame in frames if frame.body is None}
+
+
+def test_a_small_epoch_of_unions_whole_folds_and_outer_joins_needs_no_spark(session: Session) -> None:
+    chance = random.Random(7)
+    for table in TABLES:
+        session.sql(
+            f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, k BIGINT, n BIGINT, small INT, x DOUBLE, d DECIMAL(10, 2), seen TIMESTAMP_NTZ, t STRING)"
+        )
+        session.write(table, rows(chance, list(range(0, 40, 2))))
+    views = VIEWS | WIDENED
+    for name, query in views.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
+    session.flush().raise_for_errors()
+    for epoch, changed in enumerate([TABLES, ("near",), ("far",), TABLES]):
+        change(session, chance, changed)
+        assert_views_equal_duckdb(session, TABLES, views, f"epoch {epoch}")
+    by_spark = {name for name in list_by_spark(session) if not name.startswith("_state_recent")}
+    assert by_spark == set(WIDENED)  # the state of a moving bound has its parts by a hash
+    session.sql("DELETE FROM near")
+    session.flush().raise_for_errors()
+    assert_views_equal_duckdb(session, TABLES, views, "of nothing")
+
+
+LINES = [0, 0, 1, 2, 2, 1, 0, 3, 2, 3]
+HITS = [False, True, False, False, False, True, True, False, False, None]
+
+
+@pytest.mark.parametrize("cut", [1, 3, 10])
+@pytest.mark.parametrize("once", [False, True])
+def test_a_line_keeps_its_hits_or_one_row(cut: int, once: bool) -> None:
+    table = pa.table({"line": pa.array(LINES, pa.int64()), "hit": HITS, "at": range(len(LINES))})
+    body = KeepHits("line", "hit", ("at",), once=once)
+    found = [row for batch in body(iter(table.to_batches(max_chunksize=cut))) for row in batch.to_pylist()]
+    hits = [row["at"] for row in found if row["hit"]]
+    assert hits == ([1, 5] if once else [1, 5, 6])
+    assert [(row["line"], row["at"]) for row in found if not row["hit"]] == [(2, None), (3, None)]
+
+
+def test_lines_are_numbered_over_all_batches() -> None:
+    table = pa.table({"a": ["x", "y", "z"]})
+    found = [
+        batch.to_pydict()["line"] for batch in NumberLines("line")(iter(table.to_batches(max_chunksize=2)))
+    ]
+    assert found == [[0, 1], [2]]
+    assert list(KeepHits("line", "hit")(iter([]))) == []
