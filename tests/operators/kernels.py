@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from functools import cache
 from typing import Any
 
@@ -68,6 +68,18 @@ def _ends(bits: int) -> tuple[int, int]:
     return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
+_CORNERS = ((1, 0), (5, 2), (10, 2), (9, 9), (18, 6), (38, 0), (38, 18), (38, 38))
+"""Precisions and scales of decimals."""
+
+
+def _decimals(precision: int, scale: int) -> tuple[Decimal, ...]:
+    """Return the ends of a type, zero, its least unit, and numbers about a tie of rounding."""
+    most, half = 10**precision - 1, 5 * 10 ** max(0, scale - 1)
+    units = (most, -most, 0, 1, -half, half - 1 if half > 5 else 7, most // 3)
+    with localcontext(Context(prec=100)):
+        return tuple(Decimal(unit).scaleb(-scale) for unit in units)
+
+
 EDGES: dict[str, tuple[pa.DataType, tuple[Any, ...]]] = {
     "tinyint": (pa.int8(), (*_ends(8), 0, 1, -1, 7)),
     "smallint": (pa.int16(), (*_ends(16), 0, 1, -1, 7)),
@@ -81,8 +93,7 @@ EDGES: dict[str, tuple[pa.DataType, tuple[Any, ...]]] = {
     "double": (pa.float64(), (*_FLOATS, 5e-324, 1.7976931348623157e308, 1e16, 0.1)),
     "float": (pa.float32(), (*_FLOATS, 1e-45, 3.4e38)),
     "binary": (pa.binary(), (b"", b"\x00", b"\xff", b"a")),
-    "decimal(38,0)": (pa.decimal128(38, 0), (Decimal(10**38 - 1), Decimal(1 - 10**38), Decimal(0), Decimal(7))),
-    "decimal(10,2)": (pa.decimal128(10, 2), (Decimal("99999999.99"), Decimal("-99999999.99"), Decimal("0.01"))),
+    **{f"decimal({p},{s})": (pa.decimal128(p, s), _decimals(p, s)) for p, s in _CORNERS},
 }  # fmt: skip
 """By Spark's name of a type: Arrow's, and its edge values, times as numbers; null is another one of each."""
 MOST = 1 + max(len(values) for _, values in EDGES.values())
@@ -120,6 +131,23 @@ _CONSTANT_TEXTS = {
     "double": ("1.5", "-0", "0.1", "123456789012345678901234567890"),
     "boolean": ("true", "false"),
 }
+_NUMBERS: tuple[Expr, ...] = (
+    *(
+        Literal("0"),
+        Literal("100"),
+        Literal("7", "bigint"),
+        Literal("12", "smallint"),
+        Literal("7", "tinyint"),
+    ),
+    *(
+        Literal("1.5"),
+        Literal("0.00"),
+        Unary("-", Literal("3")),
+        Unary("-", Literal("0.7")),
+        Literal("9223372036854775808"),
+    ),
+)
+"""Constants, which have beside decimals the digits that are written."""
 _OPERATORS = ("+", "-", "*", "/", "%", "DIV", "||", "&", "|", "^", "<<", ">>", ">>>")
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
@@ -191,6 +219,13 @@ def _expressions() -> Iterator[tuple[str, Expr]]:
         for other in EDGES
         if one == other or {one, other} <= {*_WHOLE, "double"}
     ]
+    decimals = [kind for kind in EDGES if kind.startswith("decimal")]
+    mixed = [
+        (one, other)
+        for one in EDGES
+        for other in EDGES
+        if one != other and {one, other} & {*decimals} and {one, other} <= {*decimals, *_WHOLE, "double"}
+    ]
     for kind in EDGES:
         yield "column", a[kind]
         yield "is null", IsNull(a[kind])
@@ -201,13 +236,25 @@ def _expressions() -> Iterator[tuple[str, Expr]]:
             yield f"unary {sign}", Unary(sign, a[kind])
         for to, attempt in itertools.product(EDGES, (False, True)):
             yield f"cast to {to}", Cast(a[kind], to, attempt)
-    for one, other in pairs:
+    for one, other in (*pairs, *mixed):
         for operator in _OPERATORS:
             yield operator, Arithmetic(operator, (a[one], b[other]))
         for operator in _COMPARISONS:
             yield operator, Comparison(operator, a[one], b[other])
     yield from _predicates(a, b, c)
     yield from _calls_with_words(a, b, c)
+    for one, other in mixed:
+        yield "case", Case(((a["boolean"], a[one]),), b[other])
+        for name in ("coalesce", "greatest", "least", "nullif"):
+            yield name, Call(name, (a[one], b[other]))
+    for kind, word in itertools.product(decimals, _NUMBERS):
+        for operator in _OPERATORS:
+            yield f"{operator} constant", Arithmetic(operator, (a[kind], word))
+            yield f"constant {operator}", Arithmetic(operator, (word, a[kind]))
+        yield from (
+            (f"{operator} constant", Comparison(operator, a[kind], word)) for operator in _COMPARISONS
+        )
+        yield "coalesce constant", Call("coalesce", (a[kind], word))
     yield "and", And((a["boolean"], b["boolean"], c["boolean"]))
     yield "or", Or((a["boolean"], b["boolean"], c["boolean"]))
     named = [

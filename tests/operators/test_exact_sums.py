@@ -164,6 +164,17 @@ def test_an_average_is_rounded_once_and_half_away_from_zero(session: Session) ->
     assert found[3] == (Decimal("-0.0313"), Decimal("-3.13e-32"))
 
 
+def test_an_average_of_short_decimals_is_rounded_alike_in_a_view_and_a_query(session: Session) -> None:
+    session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, d DECIMAL(5, 2))")
+    prices = [Decimal("15.49")] * 319 + [Decimal("15.75")]
+    session.write(
+        "t", pa.table({"id": range(320), "g": [1] * 320, "d": pa.array(prices, pa.decimal128(5, 2))})
+    )
+    query = view_and_batch(session, "avg(d) AS a")
+    (row,) = assert_current(session, query)
+    assert row["a"] == Decimal("15.490813")  # of 15.4908125; by floating point it were 15.490812
+
+
 def test_a_sum_that_fits_again_is_right_again(session: Session) -> None:
     most = "9" * 38
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, d DECIMAL(38, 0))")

@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
     DataType,
     DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -29,7 +30,22 @@ from pyspark.sql.types import (
 
 from engine.operators.arrow import numbers, texts, time_texts, times
 from engine.operators.arrow.casts import compile_cast
-from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_members
+from engine.operators.arrow.decimal_values import (
+    build_decimal_arithmetic,
+    build_decimal_constant,
+    cast_from_decimal,
+    cast_to_decimal,
+    compile_decimal_call,
+    is_decimal,
+    negate_decimal,
+    parse_decimal_type,
+    read_decimal_text,
+    read_scaled_units,
+    read_whole_literal,
+    unify_decimals,
+)
+from engine.operators.arrow.decimals import FAILING, derive_sum_type
+from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_arrow_type, find_members
 from engine.operators.arrow.folds import Fold, GroupBy
 from engine.operators.arrow.spellings import rewrite_spelling
 from engine.sql.expression.nodes import (
@@ -42,14 +58,18 @@ from engine.sql.expression.nodes import (
     Column,
     Comparison,
     Expr,
+    Field,
     In,
     Interval,
     IsNull,
+    Lambda,
     Like,
     Literal,
     Not,
     Or,
+    Subscript,
     Unary,
+    Variable,
     Word,
     measure_depth,
 )
@@ -60,8 +80,7 @@ Item = tuple[str, Expr]
 
 _WIDTH: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
 _KINDS = {kind.simpleString(): kind for kind in ARROW_TYPES}
-COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
-"""Types of which Arrow knows which values are the same, and which comes first, as Spark does: NaN and -0.0 are others to it."""
+_COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
 _DATE_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
 _TIME_PARTS = {"hour": "hour", "minute": "minute"}
 _COMPARISONS = {
@@ -76,8 +95,17 @@ _COMPARISONS = {
 _ARITHMETIC = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
 _BITWISE = {"&": "bit_wise_and", "|": "bit_wise_or", "^": "bit_wise_xor"}
 _FUNCTIONS = {**numbers.FUNCTIONS, **texts.FUNCTIONS, **times.FUNCTIONS, **time_texts.FUNCTIONS}
+_OF_DECIMALS = ("abs", "round", "floor", "ceil", "ceiling")
 _VARIADIC = ("coalesce", "greatest", "least")
 _FOLDS = ("sum", "max", "min", "count", "count_if")
+
+
+def is_compared(kind: DataType | None) -> bool:
+    """Tell whether Arrow knows which values of a type are the same, and which comes first, as Spark does.
+
+    NaN and -0.0 are others to it.
+    """
+    return kind in _COMPARED or isinstance(kind, DecimalType)
 
 
 class _NotCompilable(Exception):
@@ -92,6 +120,8 @@ class Compiler:
         self._ambiguous = len({name.lower() for name in self.kinds}) != len(schema.fields)
         self._utc = utc
         self._folds: list[Fold] | None = None
+        self._bound: dict[str, dict[str, Value]] = {}
+        self._names = itertools.count()
 
     def compile_value(self, expr: Expr) -> Value | None:
         """Return an expression's value, or None if Spark has to compute it."""
@@ -113,7 +143,7 @@ class Compiler:
     ) -> tuple[GroupBy, StructType] | None:
         """Return the body that groups by `keys` and computes `calls`, and the schema of its rows."""
         by = [(name, self.compile_value(expr)) for name, expr in keys]
-        if any(value is None or value.kind not in COMPARED for _, value in by):
+        if any(value is None or not is_compared(value.kind) for _, value in by):
             return None
         self._folds = []
         results = [(name, self.compile_value(expr)) for name, expr in calls]
@@ -135,6 +165,8 @@ class Compiler:
                 return self._compile_column(expr.name)
             case Literal():
                 return _build_constant(expr)
+            case Variable() | Field(value=Variable()) | Subscript():
+                return self._compile_bound(expr)
             case And() | Or():
                 return self._compile_connective(expr)
             case Not():
@@ -165,10 +197,9 @@ class Compiler:
             case Arithmetic() if len(expr.operands) > MOST_LEVELS and expr.operator != "||":
                 raise _NotCompilable
             case Arithmetic() if expr.operator != "||":
-                first = self._compile_expr(expr.operands[0])
-                return reduce(
-                    lambda left, right: self._compute(expr.operator, left, right), expr.operands[1:], first
-                )
+                return self._compile_arithmetic(expr)
+            case Call(arguments=(argument, *rest)) if expr.function in _OF_DECIMALS:
+                return self._compile_decimal_call(expr.function, argument, tuple(rest))
             case Arithmetic(operator="||") | Call(function="concat", arguments=(_, *_)):
                 return self._compile_concat(expr.operands if isinstance(expr, Arithmetic) else expr.arguments)
             case Call(function="make_date", arguments=(_, _, _)):
@@ -207,8 +238,8 @@ class Compiler:
             raise _NotCompilable
         return self._compile_expr(other)
 
-    def _compute(self, operator: str, left: Value, operand: Expr) -> Value:
-        """Return two operands computed to one."""
+    def _compute(self, operator: str, left: Value, operand: Expr, literal: int | None) -> Value:
+        """Return two operands computed to one; constants, as `literal` says of the first, have other digits beside decimals."""
         if isinstance(left.kind, times.TIMES):
             if operator not in ("+", "-"):
                 raise _NotCompilable
@@ -216,21 +247,7 @@ class Compiler:
             self._cast_to_day(left)
             return _require(times.compile_time_sum(operator, left, length))
         right = self._compile_any_number(operand)
-        if operator == "/":
-            return Value(DoubleType(), "divide", (_as_double(left), _as_double(right)))
-        if not {left.kind, right.kind} <= {*_WIDTH, DoubleType()}:
-            raise _NotCompilable
-        if operator in _ARITHMETIC:
-            return _build_binary(_ARITHMETIC[operator], left, right)
-        if operator == "%":
-            return numbers.compile_remainder(*_unify_types(left, right))
-        if DoubleType() in (left.kind, right.kind):
-            raise _NotCompilable
-        if operator == "DIV":
-            return numbers.compile_whole_quotient(left, right)
-        if operator not in _BITWISE:
-            raise _NotCompilable
-        return _build_binary(_BITWISE[operator], left, right)
+        return _build_arithmetic(operator, left, right, (literal, read_whole_literal(operand)))
 
     def _compile_function(self, expr: Call) -> Value:
         """Return the value of a function of the tables that the modules of its kind have."""
@@ -246,12 +263,12 @@ class Compiler:
         """Return whether a value is among others: null if none is the same and one of them is null."""
         known = [self._compile_expr(option) for option in expr.options if option != NULL]
         value, *options = _unify_types(self._compile_expr(expr.value), *known)
-        if value.kind not in COMPARED or not expr.options:
+        if not is_compared(value.kind) or not expr.options:
             raise _NotCompilable
         if all(option.function == "constant" for option in options):
             members = tuple(option.constant for option in options)
             members = (*members, None) if len(known) < len(expr.options) else members
-            kernel = Kernel(find_members, (members, ARROW_TYPES[value.kind]))
+            kernel = Kernel(find_members, (members, find_arrow_type(value.kind)))
             return Value(BooleanType(), "in", (value,), kernel=kernel)
         same = [Value(BooleanType(), "equal", (value, option)) for option in options]
         return Value(BooleanType(), "or", (*same, *([_UNKNOWN] if len(known) < len(expr.options) else [])))
@@ -259,6 +276,78 @@ class Compiler:
     def _require_utc(self) -> None:
         if not self._utc():
             raise _NotCompilable
+
+    def _compile_bound(self, expr: Expr) -> Value:
+        found = self._compile_fields(expr)
+        if "" not in found:
+            raise _NotCompilable
+        return found[""]
+
+    def _compile_fields(self, expr: Expr) -> dict[str, Value]:
+        """Return the values of a struct's fields by name; of anything else the value itself, without a name.
+
+        A lambda over an array of one item gives it a name: it is computed once, as a column of its own.
+        """
+        match expr:
+            case Variable(name=name) if name in self._bound:
+                return self._bound[name]
+            case Field(value=Variable(name=name), name=field) if field in self._bound.get(name, ()):
+                return {"": self._bound[name][field]}
+            case Subscript(
+                value=Call(
+                    function="transform",
+                    arguments=(
+                        Call(function="array", arguments=(value,)),
+                        Lambda(parameters=(name,), body=body),
+                    ),
+                ),
+                index=Literal(text="0", kind="number"),
+            ):
+                return self._bind(name, self._compile_fields(value), body)
+            case Call(function="named_struct", arguments=parts):
+                names = [part.text for part in parts[::2] if isinstance(part, Literal) and part.text]
+                if len(set(names)) * 2 == len(parts):
+                    return dict(zip(names, map(self._compile_expr, parts[1::2]), strict=True))
+            case Variable() | Field() | Subscript():
+                pass
+            case _:
+                return {"": self._compile_expr(expr)}
+        raise _NotCompilable
+
+    def _bind(self, name: str, given: Mapping[str, Value], body: Expr) -> dict[str, Value]:
+        """Return `body` over the values that `given` names by the fields of `name`."""
+        columns = {field: f"{name}\0{next(self._names)}" for field in given}
+        outer = self._bound
+        self._bound = {
+            **outer,
+            name: {field: Value(given[field].kind, "column", name=columns[field]) for field in given},
+        }
+        try:
+            found = self._compile_fields(body)
+        finally:
+            self._bound = outer
+        for field, column in columns.items():
+            found = {
+                key: Value(value.kind, "bind", (given[field], value), name=column)
+                for key, value in found.items()
+            }
+        return found
+
+    def _compile_arithmetic(self, expr: Arithmetic) -> Value:
+        """Return operands computed from left to right."""
+        first, *rest = expr.operands
+        left, literal = self._compile_expr(first), read_whole_literal(first)
+        for operand in rest:
+            left, literal = self._compute(expr.operator, left, operand, literal), None
+        return left
+
+    def _compile_decimal_call(self, function: str, argument: Expr, rest: tuple[Expr, ...]) -> Value:
+        value = self._compile_expr(argument)
+        if is_decimal(value):
+            return _require(compile_decimal_call(function, value, rest))
+        if rest or function not in numbers.FUNCTIONS:
+            raise _NotCompilable
+        return _require(numbers.FUNCTIONS[function](value))
 
     def _compile_concat(self, parts: Sequence[Expr]) -> Value:
         values = [self._compile_expr(part) for part in parts]
@@ -292,7 +381,7 @@ class Compiler:
         )
         if isinstance(sides[0].kind, DoubleType):
             return numbers.compare_doubles(function, *sides)
-        if sides[0].kind not in COMPARED:
+        if not is_compared(sides[0].kind):
             raise _NotCompilable
         if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
             raise _NotCompilable
@@ -323,7 +412,7 @@ class Compiler:
 
     def _compile_any_number(self, expr: Expr) -> Value:
         value = self._compile_expr(expr)
-        return value if value.kind == DoubleType() else self._compile_number(expr)
+        return value if value.kind == DoubleType() or is_decimal(value) else self._compile_number(expr)
 
     def _compile_choice(self, cases: Sequence[tuple[Expr, Expr]], default: Expr | None) -> Value:
         """Return the value of the first case that holds; NULL stands wherever it is written, or nothing is."""
@@ -356,9 +445,15 @@ class Compiler:
         return Value(value.kind, "shift_right", (value, _widen(bits, value.kind)))
 
     def _compile_cast(self, expr: Cast) -> Value:
-        if expr.value == NULL and expr.to.lower() in _KINDS:
-            return Value(_KINDS[expr.to.lower()], "constant")
+        decimal = parse_decimal_type(expr.to)
+        units = None if decimal is None else read_scaled_units(expr.value, decimal.scale)
+        if decimal is not None and units is not None and not expr.attempt:
+            return _scale_units(self._compile_expr(units), decimal)
+        if expr.value == NULL and (decimal is not None or expr.to.lower() in _KINDS):
+            return Value(decimal or _KINDS[expr.to.lower()], "constant")
         inner, kind = self._compile_expr(expr.value), _KINDS.get(expr.to.lower())
+        if decimal is not None or (is_decimal(inner) and kind is not None):
+            return _cast_decimal(inner, decimal or kind, expr.attempt)
         if kind is None:
             raise _NotCompilable
         if inner.kind == kind:
@@ -377,11 +472,12 @@ class Compiler:
         if self._folds is None or expr.distinct or expr.order or len(expr.arguments) > 1:
             raise _NotCompilable
         folds, self._folds = self._folds, None  # no fold within a fold
+        bound, self._bound = self._bound, {}
         try:
             where = None if expr.where is None else self._compile_truth(expr.where)
             function, value = self._resolve_fold(expr)
         finally:
-            self._folds = folds
+            self._folds, self._bound = folds, bound
         if where is not None:
             value = Value(value.kind, "if", (where, value, Value(value.kind, "constant")))
         folds.append(Fold(f"_fold_{len(folds)}", function, value))
@@ -391,6 +487,9 @@ class Compiler:
         """Return the function of pyarrow for an aggregate, and the value that it goes over."""
         match expr.function, expr.arguments:
             case "sum", (argument,):
+                value = self._compile_any_number(argument)
+                if isinstance(value.kind, DecimalType):
+                    return "sum", _cast_decimal(value, derive_sum_type(value.kind))
                 return "sum", _widen(self._compile_number(argument), LongType())
             case "count", ():
                 return "count", _ONE
@@ -401,7 +500,7 @@ class Compiler:
                 return "count", Value(LongType(), "if", (self._compile_truth(argument), _ONE, _NONE))
             case "max" | "min", (argument,):
                 value = self._compile_expr(argument)
-                if value.kind in COMPARED and not isinstance(value.kind, BooleanType):
+                if is_compared(value.kind) and not isinstance(value.kind, BooleanType):
                     return expr.function, value
         raise _NotCompilable
 
@@ -438,10 +537,60 @@ def _build_constant(expr: Literal) -> Value:
     if expr.kind == "double":
         return Value(DoubleType(), "constant", constant=float(expr.text))
     if not expr.text.isdigit() or expr.kind not in ("number", *_WHOLE) or int(expr.text) >= 2**63:
-        raise _NotCompilable
+        decimal = build_decimal_constant(expr)
+        if decimal is None:
+            raise _NotCompilable
+        return decimal
     number = int(expr.text)
     kind = _WHOLE.get(expr.kind) or (IntegerType() if number < 2**31 else LongType())
     return Value(kind, "constant", constant=number)
+
+
+def _build_arithmetic(
+    operator: str, left: Value, right: Value, literals: tuple[int | None, int | None]
+) -> Value:
+    if not all(
+        value.kind in _WIDTH or value.kind == DoubleType() or is_decimal(value) for value in (left, right)
+    ):
+        raise _NotCompilable
+    if (is_decimal(left) or is_decimal(right)) and DoubleType() not in (left.kind, right.kind):
+        if operator not in (*_ARITHMETIC, "/", "%"):
+            raise _NotCompilable
+        return _require(build_decimal_arithmetic(operator, left, right, literals))
+    if operator == "/":
+        return Value(DoubleType(), "divide", (_as_double(left), _as_double(right)))
+    if operator in _ARITHMETIC:
+        return _build_binary(_ARITHMETIC[operator], left, right)
+    if operator == "%":
+        return numbers.compile_remainder(*_unify_types(left, right))
+    if DoubleType() in (left.kind, right.kind):
+        raise _NotCompilable
+    if operator == "DIV":
+        return numbers.compile_whole_quotient(left, right)
+    if operator not in _BITWISE:
+        raise _NotCompilable
+    return _build_binary(_BITWISE[operator], left, right)
+
+
+def _cast_decimal(value: Value, kind: DataType | None, attempt: bool = False) -> Value:
+    """Return a value as a decimal, or a decimal as a value of another type."""
+    found: Value | None = None
+    if not isinstance(kind, DecimalType):
+        found = None if kind is None or not is_decimal(value) else cast_from_decimal(value, kind)
+    elif value.kind == StringType() and isinstance(value.constant, str):
+        found = read_decimal_text(value.constant, kind)
+    else:
+        found = cast_to_decimal(value, kind)
+    if found is None or (attempt and found.function in FAILING):
+        raise _NotCompilable
+    return found
+
+
+def _scale_units(value: Value, kind: DecimalType) -> Value:
+    """Return a whole number as a decimal with so many units of its last digit."""
+    if not isinstance(value.kind, DecimalType) or value.kind.scale:
+        raise _NotCompilable
+    return Value(kind, "decimal_scale", (value,))
 
 
 def _build_binary(function: str, left: Value, right: Value) -> Value:
@@ -450,6 +599,8 @@ def _build_binary(function: str, left: Value, right: Value) -> Value:
 
 
 def _negate(value: Value) -> Value:
+    if is_decimal(value):
+        return negate_decimal(value)
     overflows = value.kind in _WIDTH and value.constant == -(2 ** (_WIDTH[value.kind] - 1))
     if value.function == "constant" and isinstance(value.constant, (int, float)) and not overflows:
         return Value(value.kind, "constant", constant=-value.constant)
@@ -460,6 +611,8 @@ def _as_double(value: Value) -> Value:
     """Return a number as one of floating point, the nearest."""
     if value.kind == DoubleType():
         return value
+    if is_decimal(value):
+        return _cast_decimal(value, DoubleType())
     if value.kind not in _WIDTH:
         raise _NotCompilable
     return Value(DoubleType(), "cast", (value,))
@@ -474,8 +627,15 @@ def _widen(value: Value, kind: DataType) -> Value:
 
 
 def _unify_types(*values: Value) -> tuple[Value, ...]:
-    """Return values as ones of one type: whole numbers as the widest of them."""
-    if not values or any(value.kind not in ARROW_TYPES for value in values):
+    """Return values as ones of one type: whole numbers as the widest of them, beside decimals as decimals."""
+    if not values:
+        raise _NotCompilable
+    if any(is_decimal(value) for value in values):
+        decimals = unify_decimals(*values)
+        if decimals is None:
+            raise _NotCompilable
+        return decimals
+    if any(value.kind not in ARROW_TYPES for value in values):
         raise _NotCompilable
     if all(value.kind in _WIDTH for value in values):
         widest = max((value.kind for value in values), key=_WIDTH.__getitem__)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, reduce
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -28,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 from engine.arrow import intersect_masks, repeat_value, to_mask
+from engine.operators.arrow.decimals import DECIMAL_FUNCTIONS, FAILING, compute_decimals
 from engine.spark_internals import derive_arrow_type
 
 MARK = "TIDELINE_INEXACT"
@@ -45,10 +48,15 @@ _KINDS = (
 )
 ARROW_TYPES: dict[DataType, pa.DataType] = {kind: derive_arrow_type(kind) for kind in _KINDS}
 _LARGEST = float(2**63 - 2**12)
-_MAY_FAIL = frozenset(
-    {"add_checked", "subtract_checked", "multiply_checked", "negate_checked", "divide", "make_date"}
-)
+_MAY_FAIL = FAILING | {
+    *("add_checked", "subtract_checked", "multiply_checked", "negate_checked", "divide", "make_date")
+}
 """Functions that are computed of no row but those that ask for their value."""
+
+
+def find_arrow_type(kind: DataType) -> pa.DataType | None:
+    """Return the Arrow type of a type of which values are computed here, None for another one."""
+    return derive_arrow_type(kind) if isinstance(kind, DecimalType) else ARROW_TYPES.get(kind)
 
 
 class Inexact(ArithmeticError):
@@ -71,6 +79,7 @@ class Kernel:
 class Value:
     """A typed expression: a column by name, a constant, or a function of other values: its `kernel`, one of `_OWN` or pyarrow's.
 
+    "bind" is its second argument over the rows with its first as a further column of that name.
     The arguments of "if" are any number of tests, each before its value, and the value where none holds: a task's body goes
     to it pickled, which ends at some hundred levels.
     """
@@ -79,7 +88,7 @@ class Value:
     function: str
     arguments: tuple[Value, ...] = ()
     name: str = ""
-    constant: int | float | bool | str | None = None
+    constant: int | float | bool | str | Decimal | None = None
     kernel: Kernel | None = None
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array[Any]:
@@ -87,7 +96,10 @@ class Value:
         if self.function == "column":
             return batch.column(self.name)
         if self.function == "constant":
-            return repeat_value(pa.scalar(self.constant, ARROW_TYPES[self.kind]), batch.num_rows)
+            return repeat_value(pa.scalar(self.constant, find_arrow_type(self.kind)), batch.num_rows)
+        if self.function == "bind":
+            given, body = self.arguments
+            return body.evaluate(batch.append_column(self.name, given.evaluate(batch)))
         if self.function == "if" and any(argument.may_fail for argument in self.arguments[1:]):
             return _choose_branch(self.arguments, batch)
         operands = [argument.evaluate(batch) for argument in self.arguments]
@@ -96,10 +108,17 @@ class Value:
                 return self.kernel.apply(*operands, *self.kernel.options)
             if self.function == "cast":
                 rounds = isinstance(self.kind, DoubleType)  # to the nearest even one, as Java does
-                return operands[0].cast(ARROW_TYPES[self.kind], safe=not rounds)
+                return operands[0].cast(find_arrow_type(self.kind), safe=not rounds)
+            if self.function in DECIMAL_FUNCTIONS:
+                return compute_decimals(self.function, self.kind, operands)
             function = _OWN.get(self.function) or getattr(pc, self.function)
             return function(*operands)
-        except pa.ArrowException as error:  # an overflow, or a type that Arrow has no kernel for
+        except Inexact:
+            raise
+        except (
+            pa.ArrowException,
+            ArithmeticError,
+        ) as error:  # an overflow, or a type that Arrow has no kernel for
             raise Inexact(error) from error
 
     @cached_property

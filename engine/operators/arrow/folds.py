@@ -11,10 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DataType, DecimalType, LongType, StructField, StructType
 
 from engine.arrow import group_batches
-from engine.operators.arrow.expressions import Inexact, Value
+from engine.operators.arrow.decimals import measure_largest
+from engine.operators.arrow.expressions import Inexact, Value, find_arrow_type
 
 _LARGEST = float(2**63 - 2**12)
 FOLDED_ROWS = 65_536
@@ -108,7 +109,7 @@ def _list_columns(named: Sequence[tuple[str, Value]]) -> tuple[tuple[str, Value]
 
 def _merge_fold(fold: Fold) -> tuple[str, Value]:
     """Return the function that folds what a fold has given, and the value that it goes over."""
-    kind = LongType() if fold.function in ("count", "sum") else fold.value.kind
+    kind = LongType() if fold.function == "count" else fold.value.kind
     return "sum" if fold.function == "count" else fold.function, Value(kind, "column", name=fold.name)
 
 
@@ -116,7 +117,7 @@ def _fold_groups(rows: pa.Table, keys: Sequence[tuple[str, Value]], folds: Seque
     """Return the folds of each group; raises Inexact where Arrow's are not those of Spark."""
     for fold in folds:
         if fold.function == "sum":
-            _refuse_overflow(rows.column(fold.name))
+            _refuse_overflow(rows.column(fold.name), fold.value.kind)
     some = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
     aggregates: list[tuple[str, Any, pc.FunctionOptions]] = [
         (fold.name, fold.function, pc.CountOptions() if fold.function == "count" else some) for fold in folds
@@ -127,11 +128,21 @@ def _fold_groups(rows: pa.Table, keys: Sequence[tuple[str, Value]], folds: Seque
     except pa.ArrowException as error:
         raise Inexact(error) from error
     columns = [*by, *(f"{fold.name}_{fold.function}" for fold in folds)]
-    return grouped.select(columns).combine_chunks().rename_columns([*by, *(fold.name for fold in folds)])
+    found = grouped.select(columns).combine_chunks().rename_columns([*by, *(fold.name for fold in folds)])
+    for at, fold in enumerate(folds, len(by)):
+        if fold.function == "sum" and isinstance(fold.value.kind, DecimalType):  # Arrow's has all digits
+            column: Any = found.column(at).cast(find_arrow_type(fold.value.kind))
+            found = found.set_column(at, fold.name, column)
+    return found
 
 
-def _refuse_overflow(column: pa.ChunkedArray[Any]) -> None:
-    """Raise Inexact where a sum of whole numbers might leave 64 bits: Arrow's would wrap silently."""
+def _refuse_overflow(column: pa.ChunkedArray[Any], kind: DataType) -> None:
+    """Raise Inexact where a sum might leave its type: Arrow's would wrap silently."""
+    if isinstance(kind, DecimalType):
+        largest = max((measure_largest(chunk) for chunk in column.chunks), default=0)
+        if largest * len(column) >= 10**kind.precision:
+            raise Inexact(f"a sum of {len(column)} numbers up to {largest} units as {kind.simpleString()}")
+        return
     largest = max(abs(pc.min(column).as_py() or 0), abs(pc.max(column).as_py() or 0))
     if largest * len(column) > _LARGEST:
         raise Inexact(f"a sum of {len(column)} numbers up to {largest}")

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql.types import (
     ByteType,
     DataType,
-    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -24,7 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from engine.operators.arrow.compiler import COMPARED, Compiler
+from engine.operators.arrow.compiler import Compiler, is_compared
 from engine.operators.arrow.expressions import Inexact, Value
 from engine.operators.arrow.ordered_rows import FrameBounds, OrderedRows, Sorting
 from engine.operators.flow import Flow
@@ -107,7 +106,7 @@ def compute_windows(
     if not rows.single or rows.exact or not rows.bodies:
         return None
     compiler = rows.compiler
-    if not all(_is_ordered(compiler.kinds.get(column)) for column in (*partition, *key)):
+    if not all(is_compared(compiler.kinds.get(column)) for column in (*partition, *key)):
         return None
     found = [compile_call(call, tuple(key), compiler) for call in calls]
     known = tuple(call for call in found if call is not None)
@@ -117,17 +116,12 @@ def compute_windows(
     return rows.then(ComputeWindows(tuple(partition), known), StructType(fields))
 
 
-def _is_ordered(kind: DataType | None) -> bool:
-    """Tell whether Arrow orders values of a type, and takes two for equal, as Spark does."""
-    return kind in COMPARED or isinstance(kind, DecimalType)
-
-
 def compile_call(call: WindowCall, key: tuple[str, ...], compiler: Compiler) -> ArrowCall | None:
     """Return a call over rows of a key as Arrow computes it, or None if Spark has to."""
     kinds = compiler.kinds
     expr = call.call
     plain = isinstance(expr, Call) and not (expr.ignore_nulls or expr.distinct or expr.order or expr.where)
-    if not plain or not all(_is_ordered(kinds.get(one.column)) for one in call.order):
+    if not plain or not all(is_compared(kinds.get(one.column)) for one in call.order):
         return None
     assert isinstance(expr, Call)
     named = {one.column for one in call.order}
@@ -182,7 +176,7 @@ def _resolve_kind(expr: Call, value: Value | None, *, by_rows: bool) -> DataType
         case "avg", _:
             return DoubleType() if value.kind in _WHOLE_NUMBERS else None
         case "min" | "max", _:
-            return value.kind if _is_ordered(value.kind) else None
+            return value.kind if is_compared(value.kind) else None
         case "first_value" | "last_value", _:
             return value.kind if by_rows else None  # among peers the place decides, not the order
     return None

@@ -149,3 +149,41 @@ def test_a_small_change_of_a_join_of_plain_columns_is_one_pass_through_python(
     session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
     check(session, {"joined": JOINED})
     assert [plan.count("MapInArrow") for plan in plans] == [1]
+
+
+def test_small_epochs_over_decimals_are_computed_without_spark(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = {
+        "prices": "SELECT vendor, sum(price) AS total, avg(price) AS mean FROM product GROUP BY vendor",
+        "lines": """SELECT p.id, p.price * p.quantity AS net, coalesce(p.price, 0) - v.mean AS above, p.price >= 1.5 AS dear
+            FROM product p JOIN prices v ON v.vendor = p.vendor""",
+        "sales": "SELECT dear, sum(net) AS net, count(*) AS n FROM lines GROUP BY dear",
+        "weights": "SELECT price, sum(weight) AS total, avg(weight) AS mean FROM product GROUP BY price",
+    }
+    session.sql(
+        """CREATE TABLE product (id INT PRIMARY KEY, vendor STRING, price DECIMAL(10, 2), quantity INT,
+            weight DECIMAL(38, 18))"""
+    )
+    session.sql(
+        "INSERT INTO product VALUES (1, 'a', 1.05, 3, 1.5), (2, 'a', NULL, 1, 2), (3, 'b', -7.25, 2, NULL)"
+    )
+    for name, query in views.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    session.flush().raise_for_errors()
+    by_spark: dict[str, bool] = {}
+    give = prepared_frames.PreparedFrames.give
+
+    def noted(self, prepared):  # type: ignore[no-untyped-def]
+        by_spark[prepared.fragment.table] = prepared.body is None
+        give(self, prepared)
+
+    monkeypatch.setattr(prepared_frames.PreparedFrames, "give", noted)
+    for n in (4, 5):
+        rows = f"({n}, 'a', {n}.11, {n}, 0.000000000000000001), ({n + 10}, 'c', 99999999.99, 1, {n}.7)"
+        session.sql(f"INSERT INTO product VALUES {rows}, ({n + 20}, 'c', 1.05, 1, -0.{n})")
+        session.flush().raise_for_errors()
+        for name, query in views.items():
+            assert_equal(content(session, name), session.sql(query), name)
+    assert set(views) <= set(by_spark)
+    assert [table for table, needed in by_spark.items() if needed] == []
