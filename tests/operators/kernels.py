@@ -25,19 +25,26 @@ from engine.operators.arrow.over_windows import ArrowCall, ComputeWindows, compi
 from engine.operators.grouping.windows import batch as by_spark
 from engine.operators.lookups.scan import derive_spark_schema
 from engine.sql.expression.nodes import (
+    NULL,
     And,
     Arithmetic,
+    Between,
     Call,
     Case,
     Cast,
     Column,
     Comparison,
     Expr,
+    In,
+    Interval,
     IsNull,
+    IsTruth,
+    Like,
     Literal,
     Not,
     Or,
     Unary,
+    Word,
 )
 from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.functions import AMONG_PEERS, NON_DETERMINISTIC, WINDOW_FUNCTIONS, load_spark_functions
@@ -52,6 +59,9 @@ _MOMENTS = (
     *(19_783 * _DAY - 1, 1_730_611_800_000_000, 1_710_055_800_000_000, 11_248_738 * _DAY, -12_219_292_800_000_000),
 )  # fmt: skip
 _FLOATS = (0.0, -0.0, 1.5, -1.0, float("inf"), float("-inf"), float("nan"))
+
+
+_TEXTS = ("-12", "0001-01-01 23:59:59.25", "b%a_\\\nc", "\tİß  ")
 
 
 def _ends(bits: int) -> tuple[int, int]:
@@ -79,7 +89,7 @@ EDGES: dict[str, tuple[pa.DataType, tuple[Any, ...]]] = {
     "date": (pa.date32(), (*_ends(32), *_DAYS)),
     "timestamp": (pa.timestamp("us", "UTC"), (*_ends(64), *_MOMENTS)),
     "timestamp_ntz": (pa.timestamp("us"), (*_ends(64), *_MOMENTS)),
-    "string": (pa.string(), ("", "a", "A", "ü", "\U0001f600", "\uffff", "a\x00", " a", "2024-02-29")),
+    "string": (pa.string(), ("", "a", "A", "ü", "\U0001f600", "\uffff", "a\x00", " a", "2024-02-29", *_TEXTS)),
     "double": (pa.float64(), (*_FLOATS, 5e-324, 1.7976931348623157e308, 1e16, 0.1)),
     "float": (pa.float32(), (*_FLOATS, 1e-45, 3.4e38)),
     "binary": (pa.binary(), (b"", b"\x00", b"\xff", b"a")),
@@ -90,6 +100,37 @@ MOST = 1 + max(len(values) for _, values in EDGES.values())
 ROWS = MOST * MOST
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _WORDS = (Literal("0"), Literal("3"), Literal("63"), Literal("MONTH", "string"))
+_PATTERNS = (
+    "a%",
+    "%a",
+    "%a%",
+    "a",
+    "",
+    "%",
+    "_",
+    "__%",
+    "%\\%%",
+    "a\\_%",
+    "%0_-%",
+    "[a]%",
+    "%.",
+    "ü",
+    "_a",
+    "%\n_",
+    "%%",
+)
+_UNITS = (
+    *("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"),
+    *("MONTH", "QUARTER", "YEAR", "DD", "MM", "MON", "YY", "YYYY"),
+)
+_CONSTANT_TEXTS = {
+    "date": ("2024-02-29", "0001-01-01", "9999-12-31", "2023-02-29"),
+    "timestamp": ("2024-02-29", "2024-02-29 01:02:03", "1969-12-31 23:59:59.9", "1582-10-10T00:00:00.123456"),
+    "timestamp_ntz": ("2024-02-29 01:02:03.5", "0001-01-01 00:00:00"),
+    "int": ("12", "-12", "2147483648"),
+    "double": ("1.5", "-0", "0.1", "123456789012345678901234567890"),
+    "boolean": ("true", "false"),
+}
 _NUMBERS: tuple[Expr, ...] = (
     *(
         Literal("0"),
@@ -200,6 +241,8 @@ def _expressions() -> Iterator[tuple[str, Expr]]:
             yield operator, Arithmetic(operator, (a[one], b[other]))
         for operator in _COMPARISONS:
             yield operator, Comparison(operator, a[one], b[other])
+    yield from _predicates(a, b, c)
+    yield from _calls_with_words(a, b, c)
     for one, other in mixed:
         yield "case", Case(((a["boolean"], a[one]),), b[other])
         for name in ("coalesce", "greatest", "least", "nullif"):
@@ -228,6 +271,118 @@ def _expressions() -> Iterator[tuple[str, Expr]]:
             yield from ((name, Call(name, (word, a[kind]))) for word in _WORDS)
         for one, other in pairs:
             yield name, Call(name, (a[one], b[other]))
+
+
+def _constants(kind: str) -> list[Expr]:
+    """Return some edge values of a type as constants."""
+    values = [value for value in EDGES[kind][1] if kind in _WHOLE or kind in ("string", "boolean")]
+    if kind in ("date", "timestamp", "timestamp_ntz"):
+        return [Cast(Literal(text, "string"), kind) for text in ("2024-02-29", "0001-01-01", "9999-12-31")]
+    if kind == "double":
+        return [Literal("0.0", "double"), Literal("1.5", "double")]
+    if kind in ("string", "boolean"):
+        return [Literal(str(value).upper() if kind == "boolean" else value, kind) for value in values]
+    return [Literal(str(value), kind if kind != "int" else "number") for value in values if value >= 0]
+
+
+def _predicates(*of: dict[str, Expr]) -> Iterator[tuple[str, Expr]]:
+    a, b, c = of
+    for kind in EDGES:
+        yield "in", In(a[kind], (b[kind], c[kind]))
+        yield "in with null", In(a[kind], (b[kind], NULL))
+        yield "between", Between(a[kind], b[kind], c[kind])
+        yield "is true", IsTruth(a[kind])
+        yield "is false", IsTruth(a[kind], False)
+        yield "= null", Comparison("=", a[kind], NULL)
+        yield "<=> null", Comparison("<=>", NULL, a[kind])
+        yield "nullif", Call("nullif", (a[kind], Literal("0")))
+        yield "coalesce null", Call("coalesce", (NULL, a[kind]))
+        constants = tuple(_constants(kind)[:7])
+        if constants:
+            yield "in constants", In(a[kind], constants)
+            yield "in constants and null", In(a[kind], (*constants[:2], NULL))
+            yield "not in constants", Not(In(a[kind], constants))
+        for constant, operator in itertools.product(constants[:3], _COMPARISONS):
+            yield f"{operator} constant", Comparison(operator, a[kind], constant)
+    for one, other in itertools.permutations(("date", "timestamp", "timestamp_ntz", "string"), 2):
+        for operator in ("=", "<", "<=>"):
+            yield f"{operator} of times", Comparison(operator, a[one], b[other])
+    for pattern in _PATTERNS:
+        yield "like", Like(a["string"], Literal(pattern, "string"))
+        yield "not like", Not(Like(a["string"], Literal(pattern, "string")))
+
+
+def _calls_with_words(*of: dict[str, Expr]) -> Iterator[tuple[str, Expr]]:
+    a, b, c = of
+    times = ("date", "timestamp", "timestamp_ntz")
+    for kind in times:
+        for unit in _UNITS:
+            for name in (unit, f"{unit}S"):
+                for amount in (Literal("1"), Literal("-40", "string"), Unary("-", Literal("1000000"))):
+                    yield f"+ {unit}", Arithmetic("+", (a[kind], Interval(amount, name)))
+                    yield f"- {unit}", Arithmetic("-", (a[kind], Interval(amount, name)))
+            word = Literal(unit.lower(), "string")
+            yield f"date_trunc {unit}", Call("date_trunc", (word, a[kind]))
+            yield f"trunc {unit}", Call("trunc", (a[kind], word))
+        for text in ("1 day 2 hours", "-3 days", "2 years 1 month", "1 week"):
+            yield "+ text", Arithmetic("+", (a[kind], Interval(Literal(text, "string"))))
+        for part in (
+            "YEAR",
+            "QUARTER",
+            "MONTH",
+            "WEEK",
+            "DAY",
+            "DOW",
+            "DOY",
+            "DOW_ISO",
+            "YEAROFWEEK",
+            "HOUR",
+            "MINUTE",
+        ):
+            yield f"extract {part}", Call("extract", (Word(part), a[kind]))
+            yield f"date_part {part}", Call("date_part", (Literal(part.lower(), "string"), a[kind]))
+        for other in _WHOLE:
+            for name in ("date_add", "date_sub", "add_months"):
+                yield name, Call(name, (a[kind], b[other]))
+                yield name, Call(name, (a[kind], Column(f"small:{other}")))
+            yield "days +", Arithmetic("+", (a[kind], b[other]))
+            yield "days -", Arithmetic("-", (a[kind], Column(f"small:{other}")))
+    text = a["string"]
+    for name in ("substring", "left", "right", "lpad", "rpad", "repeat", "split_part"):
+        for count in (
+            Column("small:int"),
+            b["tinyint"],
+            b["int"],
+            Literal("0"),
+            Literal("2"),
+            Unary("-", Literal("2")),
+        ):
+            yield name, Call(name, (text, count))
+            yield name, Call(name, (text, Column("small:smallint"), count))
+            yield name, Call(name, (text, Literal("2"), count))
+            yield name, Call(name, (text, count, b["string"]))
+            yield name, Call(name, (text, count, Literal("xy", "string")))
+            yield name, Call(name, (text, b["string"], count))
+            yield name, Call(name, (text, Literal("a", "string"), count))
+    for old, new in itertools.product(("a", "", "-0", "ü"), ("", "xyz")):
+        words = (Literal(old, "string"), Literal(new, "string"))
+        yield "replace", Call("replace", (text, *words))
+        for name in ("replace", "startswith", "endswith", "contains", "instr"):
+            yield name, Call(name, (text, words[0]))
+        yield "concat_ws", Call("concat_ws", (words[1], text, b["string"], c["string"]))
+    for kind in EDGES:
+        yield "|| of types", Arithmetic("||", (text, a[kind], b[kind]))
+        yield "concat of types", Call("concat", (a[kind], b["string"]))
+    for bits in ("0", "224", "256", "384", "512", "1"):
+        yield "sha2", Call("sha2", (text, Literal(bits)))
+    for kind, form in itertools.product(
+        times, ("yyyy-MM-dd", "yyyyMM", "dd.MM.yyyy HH:mm:ss", "HH_mm", "yyyy/MM,dd")
+    ):
+        yield "date_format", Call("date_format", (a[kind], Literal(form, "string")))
+    for side, characters in itertools.product(("BOTH", "LEADING", "TRAILING"), (" ", "a ", "2-")):
+        yield "trim", Call("trim", (Word(side), Literal(characters, "string"), text))
+    for kind, words in _CONSTANT_TEXTS.items():
+        yield from ((f"constant {kind}", Cast(Literal(word, "string"), kind)) for word in words)
 
 
 def by_arrow(kernel: Kernel) -> tuple[pa.Array[Any], np.ndarray]:

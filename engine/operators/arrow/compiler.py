@@ -6,9 +6,10 @@ exactly (`arrow_values.Inexact`) makes Spark compute the epoch instead, its erro
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import cache
 
 from pyspark.sql.types import (
     BooleanType,
@@ -27,6 +28,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from engine.operators.arrow import numbers, texts, time_texts, times
+from engine.operators.arrow.casts import compile_cast
 from engine.operators.arrow.decimal_values import (
     build_decimal_arithmetic,
     build_decimal_constant,
@@ -42,8 +45,9 @@ from engine.operators.arrow.decimal_values import (
     unify_decimals,
 )
 from engine.operators.arrow.decimals import FAILING, derive_sum_type
-from engine.operators.arrow.expressions import ARROW_TYPES, Value
+from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_arrow_type, find_members
 from engine.operators.arrow.folds import Fold, GroupBy
+from engine.operators.arrow.spellings import rewrite_spelling
 from engine.sql.expression.nodes import (
     NULL,
     And,
@@ -55,14 +59,18 @@ from engine.sql.expression.nodes import (
     Comparison,
     Expr,
     Field,
+    In,
+    Interval,
     IsNull,
     Lambda,
+    Like,
     Literal,
     Not,
     Or,
     Subscript,
     Unary,
     Variable,
+    Word,
     measure_depth,
 )
 from engine.sql.expression.substitute import MOST_LEVELS
@@ -71,14 +79,6 @@ Item = tuple[str, Expr]
 """An expression and the name of the column that it becomes."""
 
 _WIDTH: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
-_CASTS: dict[str, DataType] = {
-    "tinyint": ByteType(),
-    "smallint": ShortType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "date": DateType(),
-    "double": DoubleType(),
-}
 _KINDS = {kind.simpleString(): kind for kind in ARROW_TYPES}
 _COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
 _DATE_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
@@ -93,6 +93,8 @@ _COMPARISONS = {
     "<=>": "same",
 }
 _ARITHMETIC = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
+_BITWISE = {"&": "bit_wise_and", "|": "bit_wise_or", "^": "bit_wise_xor"}
+_FUNCTIONS = {**numbers.FUNCTIONS, **texts.FUNCTIONS, **times.FUNCTIONS, **time_texts.FUNCTIONS}
 _OF_DECIMALS = ("abs", "round", "floor", "ceil", "ceiling")
 _VARIADIC = ("coalesce", "greatest", "least")
 _FOLDS = ("sum", "max", "min", "count", "count_if")
@@ -185,21 +187,19 @@ class Compiler:
                 return Value(IntegerType(), "constant", constant=-int(text))
             case Unary(operator="-"):
                 return _negate(self._compile_any_number(expr.value))
+            case Unary(operator="+"):
+                return self._compile_any_number(expr.value)
+            case Unary(operator="~"):
+                inner = self._compile_number(expr.value)
+                return Value(inner.kind, "bit_wise_not", (inner,))
             case Cast():
                 return self._compile_cast(expr)
             case Arithmetic() if len(expr.operands) > MOST_LEVELS and expr.operator != "||":
                 raise _NotCompilable
-            case Arithmetic(operator="&"):
-                return reduce(
-                    lambda left, right: _build_binary("bit_wise_and", left, right),
-                    map(self._compile_number, expr.operands),
-                )
-            case Arithmetic() if expr.operator in (*_ARITHMETIC, "/", "%"):
+            case Arithmetic() if expr.operator != "||":
                 return self._compile_arithmetic(expr)
             case Call(arguments=(argument, *rest)) if expr.function in _OF_DECIMALS:
                 return self._compile_decimal_call(expr.function, argument, tuple(rest))
-            case Call(function="nullif", arguments=(value, other)):
-                return self._compile_null_if(value, other)
             case Arithmetic(operator="||") | Call(function="concat", arguments=(_, *_)):
                 return self._compile_concat(expr.operands if isinstance(expr, Arithmetic) else expr.arguments)
             case Call(function="make_date", arguments=(_, _, _)):
@@ -221,7 +221,61 @@ class Compiler:
                 return Value(IntegerType(), _TIME_PARTS[expr.function], (moment,))
             case Comparison():
                 return self._compile_comparison(expr)
-        raise _NotCompilable
+            case In():
+                return self._compile_membership(expr)
+            case Like(
+                operator="LIKE", pattern=Literal(text=pattern, kind="string"), escape=None, quantifier=""
+            ):
+                return _require(texts.compile_like(self._compile_expr(expr.value), pattern))
+            case Call(function="trim", arguments=(Word(text=side), characters, text)):
+                return _require(
+                    texts.compile_trim(side, self._compile_expr(characters), self._compile_expr(text))
+                )
+            case Call() if expr.function in _FUNCTIONS:
+                return self._compile_function(expr)
+        other = rewrite_spelling(expr)
+        if other is None:
+            raise _NotCompilable
+        return self._compile_expr(other)
+
+    def _compute(self, operator: str, left: Value, operand: Expr, literal: int | None) -> Value:
+        """Return two operands computed to one; constants, as `literal` says of the first, have other digits beside decimals."""
+        if isinstance(left.kind, times.TIMES):
+            if operator not in ("+", "-"):
+                raise _NotCompilable
+            length = operand if isinstance(operand, Interval) else self._compile_number(operand)
+            self._cast_to_day(left)
+            return _require(times.compile_time_sum(operator, left, length))
+        right = self._compile_any_number(operand)
+        return _build_arithmetic(operator, left, right, (literal, read_whole_literal(operand)))
+
+    def _compile_function(self, expr: Call) -> Value:
+        """Return the value of a function of the tables that the modules of its kind have."""
+        given = [self._compile_expr(argument) for argument in expr.arguments]
+        compile_call = _FUNCTIONS[expr.function]
+        if expr.distinct or expr.where is not None or not _takes(compile_call, len(given)):
+            raise _NotCompilable
+        if any(isinstance(value.kind, times.TIMES) for value in given) or expr.function in times.FUNCTIONS:
+            self._require_utc()
+        return _require(compile_call(*given))
+
+    def _compile_membership(self, expr: In) -> Value:
+        """Return whether a value is among others: null if none is the same and one of them is null."""
+        known = [self._compile_expr(option) for option in expr.options if option != NULL]
+        value, *options = _unify_types(self._compile_expr(expr.value), *known)
+        if not is_compared(value.kind) or not expr.options:
+            raise _NotCompilable
+        if all(option.function == "constant" for option in options):
+            members = tuple(option.constant for option in options)
+            members = (*members, None) if len(known) < len(expr.options) else members
+            kernel = Kernel(find_members, (members, find_arrow_type(value.kind)))
+            return Value(BooleanType(), "in", (value,), kernel=kernel)
+        same = [Value(BooleanType(), "equal", (value, option)) for option in options]
+        return Value(BooleanType(), "or", (*same, *([_UNKNOWN] if len(known) < len(expr.options) else [])))
+
+    def _require_utc(self) -> None:
+        if not self._utc():
+            raise _NotCompilable
 
     def _compile_bound(self, expr: Expr) -> Value:
         found = self._compile_fields(expr)
@@ -280,31 +334,29 @@ class Compiler:
         return found
 
     def _compile_arithmetic(self, expr: Arithmetic) -> Value:
-        """Return operands computed from left to right; those that are constants have other digits beside decimals."""
+        """Return operands computed from left to right."""
         first, *rest = expr.operands
-        left, literal = self._compile_any_number(first), read_whole_literal(first)
+        left, literal = self._compile_expr(first), read_whole_literal(first)
         for operand in rest:
-            right = self._compile_any_number(operand)
-            left = _build_arithmetic(expr.operator, left, right, (literal, read_whole_literal(operand)))
-            literal = None
+            left, literal = self._compute(expr.operator, left, operand, literal), None
         return left
 
     def _compile_decimal_call(self, function: str, argument: Expr, rest: tuple[Expr, ...]) -> Value:
         value = self._compile_expr(argument)
-        found = compile_decimal_call(function, value, rest) if is_decimal(value) else None
-        if found is None:
+        if is_decimal(value):
+            return _require(compile_decimal_call(function, value, rest))
+        if rest or function not in numbers.FUNCTIONS:
             raise _NotCompilable
-        return found
-
-    def _compile_null_if(self, value: Expr, other: Expr) -> Value:
-        same, found = self._compile_comparison(Comparison("=", value, other)), self._compile_expr(value)
-        return Value(found.kind, "if", (same, Value(found.kind, "constant"), found))
+        return _require(numbers.FUNCTIONS[function](value))
 
     def _compile_concat(self, parts: Sequence[Expr]) -> Value:
-        values = tuple(self._compile_expr(part) for part in parts)
-        if any(value.kind != StringType() for value in values):
+        values = [self._compile_expr(part) for part in parts]
+        if any(isinstance(value.kind, times.TIMES) for value in values):
+            self._require_utc()
+        if not any(value.kind == StringType() for value in values):
             raise _NotCompilable
-        return Value(StringType(), "concat", values)
+        named = (each if each.kind == StringType() else compile_cast(each, StringType()) for each in values)
+        return Value(StringType(), "concat", tuple(map(_require, named)))
 
     def _cast_to_day(self, value: Value) -> Value:
         """Return the date of a date or a moment."""
@@ -320,16 +372,34 @@ class Compiler:
         return Value(BooleanType(), function, tuple(self._compile_truth(part) for part in expr.parts))
 
     def _compile_comparison(self, expr: Comparison) -> Value:
-        sides = _unify_types(self._compile_expr(expr.left), self._compile_expr(expr.right))
+        function = _COMPARISONS[expr.operator]
+        if NULL in (expr.left, expr.right):
+            known = self._compile_expr(expr.left if expr.right == NULL else expr.right)
+            return Value(BooleanType(), "is_null", (known,)) if function == "same" else _UNKNOWN
+        sides = _unify_types(
+            *self._unify_times(self._compile_expr(expr.left), self._compile_expr(expr.right))
+        )
+        if isinstance(sides[0].kind, DoubleType):
+            return numbers.compare_doubles(function, *sides)
         if not is_compared(sides[0].kind):
             raise _NotCompilable
-        function = _COMPARISONS[expr.operator]
         if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
             raise _NotCompilable
         return Value(BooleanType(), function, sides)
 
+    def _unify_times(self, *sides: Value) -> tuple[Value, ...]:
+        """Return the sides of a comparison, a date as the moment with which it begins where the other one is a moment."""
+        moments = [side.kind for side in sides if isinstance(side.kind, (TimestampType, TimestampNTZType))]
+        if len(moments) != 1 or not any(isinstance(side.kind, DateType) for side in sides):
+            return sides
+        self._require_utc()
+        return tuple(
+            _require(compile_cast(side, moments[0])) if isinstance(side.kind, DateType) else side
+            for side in sides
+        )
+
     def _compile_truth(self, expr: Expr) -> Value:
-        value = self._compile_expr(expr)
+        value = _UNKNOWN if expr == NULL else self._compile_expr(expr)
         if not isinstance(value.kind, BooleanType):
             raise _NotCompilable
         return value
@@ -359,7 +429,7 @@ class Compiler:
     def _compile_variadic(self, expr: Call) -> Value:
         if expr.function != "coalesce" and len(expr.arguments) < 2:
             raise _NotCompilable
-        values = _unify_types(*(self._compile_expr(each) for each in expr.arguments))
+        values = _unify_types(*(self._compile_expr(each) for each in expr.arguments if each != NULL))
         if expr.function != "coalesce" and isinstance(values[0].kind, (BooleanType, StringType, DoubleType)):
             raise _NotCompilable
         return Value(values[0].kind, expr.function, values)
@@ -381,7 +451,7 @@ class Compiler:
             return _scale_units(self._compile_expr(units), decimal)
         if expr.value == NULL and (decimal is not None or expr.to.lower() in _KINDS):
             return Value(decimal or _KINDS[expr.to.lower()], "constant")
-        inner, kind = self._compile_expr(expr.value), _CASTS.get(expr.to.lower())
+        inner, kind = self._compile_expr(expr.value), _KINDS.get(expr.to.lower())
         if decimal is not None or (is_decimal(inner) and kind is not None):
             return _cast_decimal(inner, decimal or kind, expr.attempt)
         if kind is None:
@@ -390,11 +460,13 @@ class Compiler:
             return inner
         if kind in _WIDTH and inner.kind in _WIDTH and _WIDTH[inner.kind] < _WIDTH[kind]:
             return _widen(inner, kind)
-        if isinstance(kind, DoubleType):
+        if isinstance(kind, DoubleType) and inner.kind in _WIDTH:
             return _as_double(inner)
-        if isinstance(kind, DateType):
+        if isinstance(kind, DateType) and isinstance(inner.kind, times.TIMES):
             return self._cast_to_day(inner)
-        raise _NotCompilable
+        if {type(inner.kind), type(kind)} & set(times.TIMES):
+            self._require_utc()
+        return _require(compile_cast(inner, kind))
 
     def _compile_fold(self, expr: Call) -> Value:
         if self._folds is None or expr.distinct or expr.order or len(expr.arguments) > 1:
@@ -435,9 +507,26 @@ class Compiler:
 
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
+_UNKNOWN = Value(BooleanType(), "constant")
 _LEAST = str(2**31)
 """The digits of a number that is an INT with its sign, and a BIGINT without."""
 _WHOLE: dict[str, DataType] = {"bigint": LongType(), "smallint": ShortType(), "tinyint": ByteType()}
+
+
+def _require(value: Value | None) -> Value:
+    if value is None:
+        raise _NotCompilable
+    return value
+
+
+@cache
+def _takes(function: Callable[..., Value | None], count: int) -> bool:
+    """Tell whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
 
 
 def _build_constant(expr: Literal) -> Value:
@@ -460,16 +549,27 @@ def _build_constant(expr: Literal) -> Value:
 def _build_arithmetic(
     operator: str, left: Value, right: Value, literals: tuple[int | None, int | None]
 ) -> Value:
-    if (is_decimal(left) or is_decimal(right)) and DoubleType() not in (left.kind, right.kind):
-        found = build_decimal_arithmetic(operator, left, right, literals)
-        if found is None:
-            raise _NotCompilable
-        return found
-    if operator == "%":
+    if not all(
+        value.kind in _WIDTH or value.kind == DoubleType() or is_decimal(value) for value in (left, right)
+    ):
         raise _NotCompilable
+    if (is_decimal(left) or is_decimal(right)) and DoubleType() not in (left.kind, right.kind):
+        if operator not in (*_ARITHMETIC, "/", "%"):
+            raise _NotCompilable
+        return _require(build_decimal_arithmetic(operator, left, right, literals))
     if operator == "/":
         return Value(DoubleType(), "divide", (_as_double(left), _as_double(right)))
-    return _build_binary(_ARITHMETIC[operator], left, right)
+    if operator in _ARITHMETIC:
+        return _build_binary(_ARITHMETIC[operator], left, right)
+    if operator == "%":
+        return numbers.compile_remainder(*_unify_types(left, right))
+    if DoubleType() in (left.kind, right.kind):
+        raise _NotCompilable
+    if operator == "DIV":
+        return numbers.compile_whole_quotient(left, right)
+    if operator not in _BITWISE:
+        raise _NotCompilable
+    return _build_binary(_BITWISE[operator], left, right)
 
 
 def _cast_decimal(value: Value, kind: DataType | None, attempt: bool = False) -> Value:
@@ -494,13 +594,8 @@ def _scale_units(value: Value, kind: DecimalType) -> Value:
 
 
 def _build_binary(function: str, left: Value, right: Value) -> Value:
-    sides = (left, right) if left.kind == right.kind else _widen_pair(left, right)
+    sides = (left, right) if left.kind == right.kind else _unify_types(left, right)
     return Value(sides[0].kind, function, sides)
-
-
-def _widen_pair(left: Value, right: Value) -> tuple[Value, ...]:
-    floating = DoubleType() in (left.kind, right.kind)
-    return (_as_double(left), _as_double(right)) if floating else _unify_types(left, right)
 
 
 def _negate(value: Value) -> Value:
@@ -545,6 +640,8 @@ def _unify_types(*values: Value) -> tuple[Value, ...]:
     if all(value.kind in _WIDTH for value in values):
         widest = max((value.kind for value in values), key=_WIDTH.__getitem__)
         return tuple(_widen(value, widest) for value in values)
+    if all(value.kind in _WIDTH or value.kind == DoubleType() for value in values):
+        return tuple(map(_as_double, values))
     if any(value.kind != values[0].kind for value in values):
         raise _NotCompilable
     return values

@@ -67,8 +67,17 @@ class Inexact(ArithmeticError):
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """A function of arrays that a module has under a name of its own, and what it takes behind them."""
+
+    apply: Callable[..., pa.Array[Any]]
+    options: tuple[Any, ...] = ()
+    may_fail: bool = False
+
+
+@dataclass(frozen=True)
 class Value:
-    """A typed expression: a column by name, a constant, or a function (of `_OWN` or pyarrow's) of other values.
+    """A typed expression: a column by name, a constant, or a function of other values: its `kernel`, one of `_OWN` or pyarrow's.
 
     "bind" is its second argument over the rows with its first as a further column of that name.
     The arguments of "if" are any number of tests, each before its value, and the value where none holds: a task's body goes
@@ -80,6 +89,7 @@ class Value:
     arguments: tuple[Value, ...] = ()
     name: str = ""
     constant: int | float | bool | str | Decimal | None = None
+    kernel: Kernel | None = None
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array[Any]:
         """Return the value of each row of a batch; raises Inexact."""
@@ -94,6 +104,8 @@ class Value:
             return _choose_branch(self.arguments, batch)
         operands = [argument.evaluate(batch) for argument in self.arguments]
         try:
+            if self.kernel is not None:
+                return self.kernel.apply(*operands, *self.kernel.options)
             if self.function == "cast":
                 rounds = isinstance(self.kind, DoubleType)  # to the nearest even one, as Java does
                 return operands[0].cast(find_arrow_type(self.kind), safe=not rounds)
@@ -112,7 +124,8 @@ class Value:
     @cached_property
     def may_fail(self) -> bool:
         """Whether there are rows of which it has no value."""
-        return self.function in _MAY_FAIL or any(argument.may_fail for argument in self.arguments)
+        fails = self.function in _MAY_FAIL or (self.kernel is not None and self.kernel.may_fail)
+        return fails or any(argument.may_fail for argument in self.arguments)
 
 
 def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Array[Any]:
@@ -144,6 +157,15 @@ def _compare_null_safe(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[An
     return pa.array(
         to_mask(pc.equal(left, right)) | intersect_masks(left.is_null(), right.is_null()), pa.bool_()
     )
+
+
+def find_members(values: pa.Array[Any], members: tuple[Any, ...], kind: pa.DataType) -> pa.Array[Any]:
+    """Return whether values are among others: null of null, and of all that are not if one of the others is null."""
+    among = pa.array([member for member in members if member is not None], kind)
+    found = pc.is_in(values, value_set=among)
+    unknown = pc.invert(found) if None in members else values.is_null()
+    told: pa.Array[Any] = pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+    return told
 
 
 def _make_extreme(pick: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:
