@@ -45,13 +45,15 @@ Bodies = Mapping[tuple[str, tuple[str, ...]], Body]
 class SharedFragment:
     """One fragment of a shared task: its table goes from epoch `old` to `new`, unless a dependency is in `SharedCall.unknown`.
 
-    `reads` are the tables that its bodies read.
+    `reads` are the tables that its bodies read, `shapes` the sets of changed inputs of which it has bodies: the task may hold
+    others yet, of a table that had its name before.
     """
 
     table: str
     inputs: tuple[str, ...]
     dependencies: tuple[str, ...]
     reads: tuple[str, ...]
+    shapes: frozenset[tuple[str, ...]]
     old: int
     new: int
 
@@ -140,9 +142,9 @@ def _run_fragment(
     try:
         changed = tuple(name for name in fragment.inputs if tables[name].list_changes(*span))
         rows = sum(tables[name].count_changed_rows(*span) for name in changed)
-        body = bodies.get((fragment.table, changed))
-        if body is None or rows > most_rows:
+        if changed not in fragment.shapes or rows > most_rows:
             return None
+        body = bodies[fragment.table, changed]
         read = {name: tables[name] for name in fragment.reads}
         identity = identify_reads(read, *span)
         with bind_tables({name: TableAt(table, *span) for name, table in read.items()}):
@@ -167,8 +169,8 @@ def _build_report(table: str, reads: bytes, seconds: float, result: pa.RecordBat
 def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> bytes:
     """Return what is the same for two sets of tables only if they give the same rows at and between two epochs.
 
-    These are the files that are read, in their order. Rows of a table that hides some by time or watermark depend on the epochs
-    and on the watermarks, too. Raises EpochExpired.
+    These are the files that are read, in their order. Rows of a table that hides some by time or watermark, and what follows its
+    watermark, depend on the epochs and on the watermarks, too. Raises EpochExpired.
     """
     parts: list[object] = []
     for name, table in sorted(tables.items()):
@@ -176,7 +178,7 @@ def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> by
         runs = [[_identify_run(run) for run in table.as_of(epoch)] for epoch in (old, new)]
         parts += [name, table.table_id, runs, [_identify_run(entry.ssts) for entry in changes]]
         options = table.table.options
-        if options.ttl_seconds is not None or options.watermark_column is not None:
+        if table.watermarks or options.ttl_seconds is not None or options.watermark_column is not None:
             marks = [table.watermark_at(epoch) for epoch in (old, new)]
             parts += [old, new, [entry.epoch for entry in changes], marks]
     return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()

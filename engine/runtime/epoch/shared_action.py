@@ -114,7 +114,7 @@ class SharedActions:
         self.discard()
         bodies, reads = self.find_bodies(planned)
         shared = [
-            _describe_fragment(one, reads[one.fragment.table])
+            _describe_fragment(one, reads[one.fragment.table], bodies)
             for one in planned.fragments
             if one.fragment.table in reads
         ]
@@ -175,8 +175,9 @@ class SharedActions:
             self._store.objects.delete(sorted(paths))
 
 
-def _describe_fragment(planned: PlannedFragment, reads: tuple[str, ...]) -> SharedFragment:
+def _describe_fragment(planned: PlannedFragment, reads: tuple[str, ...], bodies: Bodies) -> SharedFragment:
     fragment = planned.fragment
+    shapes = frozenset(changed for table, changed in bodies if table == fragment.table)
     return SharedFragment(
-        fragment.table, fragment.inputs, planned.dependencies, reads, planned.old, planned.new
+        fragment.table, fragment.inputs, planned.dependencies, reads, shapes, planned.old, planned.new
     )

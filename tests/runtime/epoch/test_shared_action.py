@@ -133,6 +133,31 @@ def test_a_result_of_other_rows_is_computed_anew(session: Session, monkeypatch: 
     assert not left
 
 
+def test_a_view_that_takes_the_name_of_another_is_not_computed_as_that_was(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the task knows of the old view, whose inputs changed together, is not for the new one."""
+    start(session)
+    for seed in (2, 3):
+        session.sql(f"UPDATE auction SET seller = {seed} WHERE id = {seed}")
+        step(session, seed)
+    session.sql("DROP MATERIALIZED VIEW sellers")
+    session.sql("DROP MATERIALIZED VIEW named")
+    session.sql("CREATE MATERIALIZED VIEW named AS " + NAMED.replace("s.total", "s.total + 1 AS total"))
+    session.sql(f"CREATE MATERIALIZED VIEW sellers AS {SELLERS}")
+    session.flush().raise_for_errors()
+    monkeypatch.setenv("TIDELINE_VERIFY", "0")
+    session.write("bid", bids(4), mode="upsert")  # of the new view the task knows this much alone
+    session.flush().raise_for_errors()
+    for seed in (5, 6):
+        session.sql(f"UPDATE auction SET seller = {seed} WHERE id = {seed}")
+        session.write("bid", bids(seed), mode="upsert")
+        session.flush().raise_for_errors()
+        tables = {name: content(session, name) for name in ("bid", "auction")}
+        query = WHOLE["named"].replace("s.total", "s.total + 1 AS total")
+        assert_equal(content(session, "named"), by_duckdb(tables, query), "named")
+
+
 def test_a_result_of_an_earlier_epoch_breaks_a_claim(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
