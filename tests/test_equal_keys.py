@@ -30,6 +30,8 @@ REASONS = {
     "engine/hummock/sorted_files/assumption_checks.py:check_row_groups": "hashes, whole numbers and texts",
     "engine/hummock/compaction/ranges.py:_choose_cuts": "places",
     "engine/operators/arrow/folds.py:_fold_groups": "keys of types that Arrow compares as Spark does, no DOUBLE",
+    "engine/operators/arrow/expressions.py:find_members": "values of types that Arrow compares as Spark does, no DOUBLE",
+    "engine/operators/lookups/lines.py:_choose_first": "numbers of lines",
     "engine/operators/skew.py:measure_load": "hashes",
     "engine/runtime/epoch/failing_row.py:_search": "hashes",
     "engine/connectors/landing/rows.py:_find_deletes": "words",

@@ -66,6 +66,8 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/meta/epochs/time_boundary.py": ("pc.min(rows.column(TIME_AT).filter(ahead)).as_py()",),
     "engine/meta/status/source_notes.py": ("batch.to_pylist()",),
     "engine/meta/status/watermarks.py": ("found.column(LATE)[0].as_py()",),
+    "engine/operators/arrow/casts.py": ("stored[0].as_py()",),
+    "engine/operators/arrow/texts.py": ("texts.to_pylist()", "array.to_pylist()"),
     "engine/operators/arrow/folds.py": (
         "pc.min(column).as_py()",
         "pc.max(column).as_py()",

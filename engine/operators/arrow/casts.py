@@ -116,6 +116,6 @@ def _fold(value: Value) -> Value | None:
         found = value.evaluate(row)
     except Inexact:
         return None
-    told = found.cast(pa.int32()) if pa.types.is_date32(found.type) else found
-    told = told.cast(pa.int64()) if pa.types.is_timestamp(found.type) else told
-    return Value(value.kind, "constant", constant=told[0].as_py())
+    stored = found.cast(pa.int32()) if pa.types.is_date32(found.type) else found
+    stored = stored.cast(pa.int64()) if pa.types.is_timestamp(found.type) else stored
+    return Value(value.kind, "constant", constant=stored[0].as_py())

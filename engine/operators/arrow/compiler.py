@@ -627,9 +627,14 @@ def _widen(value: Value, kind: DataType) -> Value:
 
 
 def _unify_types(*values: Value) -> tuple[Value, ...]:
-    """Return values as ones of one type: whole numbers as the widest of them, beside decimals as decimals."""
+    """Return values as ones of one type: whole numbers as the widest of them, beside decimals as decimals.
+
+    Beside a double all numbers are doubles.
+    """
     if not values:
         raise _NotCompilable
+    if any(value.kind == DoubleType() for value in values):
+        return tuple(map(_as_double, values))
     if any(is_decimal(value) for value in values):
         decimals = unify_decimals(*values)
         if decimals is None:
@@ -640,8 +645,6 @@ def _unify_types(*values: Value) -> tuple[Value, ...]:
     if all(value.kind in _WIDTH for value in values):
         widest = max((value.kind for value in values), key=_WIDTH.__getitem__)
         return tuple(_widen(value, widest) for value in values)
-    if all(value.kind in _WIDTH or value.kind == DoubleType() for value in values):
-        return tuple(map(_as_double, values))
     if any(value.kind != values[0].kind for value in values):
         raise _NotCompilable
     return values

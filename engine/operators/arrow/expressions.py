@@ -164,8 +164,8 @@ def find_members(values: pa.Array[Any], members: tuple[Any, ...], kind: pa.DataT
     among = pa.array([member for member in members if member is not None], kind)
     found = pc.is_in(values, value_set=among)
     unknown = pc.invert(found) if None in members else values.is_null()
-    told: pa.Array[Any] = pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
-    return told
+    answered: pa.Array[Any] = pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+    return answered
 
 
 def _make_extreme(pick: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:

@@ -34,8 +34,8 @@ def _find_remainder(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
         second = np.where(second == -1, second.dtype.type(1), second)
     with np.errstate(all="ignore"):
         found = np.fmod(first, second)
-    told: pa.Array[Any] = pa.array(found, left.type, mask=~valid, from_pandas=False)
-    return told
+    remainders: pa.Array[Any] = pa.array(found, left.type, mask=~valid, from_pandas=False)
+    return remainders
 
 
 def _divide_whole(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:

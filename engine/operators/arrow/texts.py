@@ -19,7 +19,7 @@ _COUNTS = (IntegerType(), ShortType(), ByteType())
 _MOST = 2**31 - 1
 _LETTERS = re.compile(
     "["
-    "\\0-\xde\xe0-\u012f\u0132-\u0148\u014a-\u01ef\u01f1-\u024f"  # Latin without ß, İ, ı, ŉ and ǰ
+    "\\0-\xde\xe0-\u012f\u0132-\u0148\u014a-\u017f"  # Latin without ß, İ, ı and ŉ; what follows changed lately
     "\u0391-\u03a2\u03a4-\u03af\u03b1-\u03ce"  # Greek without Σ, whose small letter depends on its place
     "\u0400-\u052f\u3000-\u9fff\uac00-\ud7a3"  # Cyrillic, Chinese, Japanese, Korean
     "]*"
@@ -65,8 +65,8 @@ def _join(separators: pa.Array[Any], *texts: pa.Array[Any]) -> pa.Array[Any]:
     joined: Any = pc.binary_join_element_wise(
         first, *texts[1:], separators.fill_null(""), null_handling="skip"
     )
-    told: pa.Array[Any] = pc.if_else(separators.is_null(), pa.scalar(None, pa.string()), joined)
-    return told
+    found: pa.Array[Any] = pc.if_else(separators.is_null(), pa.scalar(None, pa.string()), joined)
+    return found
 
 
 def _match(texts: pa.Array[Any], way: str, pattern: str) -> pa.Array[Any]:
@@ -85,8 +85,8 @@ def _map_rows(*given: Any) -> pa.Array[Any]:
     """Return a function of Python's for each row, null where an argument is null; it comes last, before its type."""
     *arrays, function, kind = given
     rows = zip(*(array.to_pylist() for array in arrays), strict=True)
-    told: pa.Array[Any] = pa.array([None if None in row else function(*row) for row in rows], kind)
-    return told
+    found: pa.Array[Any] = pa.array([None if None in row else function(*row) for row in rows], kind)
+    return found
 
 
 def _cut(text: str, position: int, length: int = _MOST) -> str:

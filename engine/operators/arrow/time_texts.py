@@ -35,8 +35,8 @@ def print_time(times: pa.Array[Any]) -> pa.Array[Any]:
     rest = pa.array(numbers % 1_000_000 + 1_000_000, pa.int64(), mask=~valid).cast(pa.string())
     digits = pc.utf8_rtrim(pc.utf8_slice_codeunits(rest, 1), characters="0")
     point = pc.if_else(pc.equal(digits, pa.scalar("")), "", ".")
-    told: pa.Array[Any] = pc.binary_join_element_wise(whole, point, digits, "")
-    return told
+    found: pa.Array[Any] = pc.binary_join_element_wise(whole, point, digits, "")
+    return found
 
 
 def _format(times: pa.Array[Any], pieces: tuple[str, ...]) -> pa.Array[Any]:
@@ -49,8 +49,8 @@ def _format(times: pa.Array[Any], pieces: tuple[str, ...]) -> pa.Array[Any]:
             parts.append(pa.scalar("00"))
         else:
             parts.append(pc.utf8_slice_codeunits(whole, *_PLACES[piece]))
-    told: pa.Array[Any] = pc.binary_join_element_wise(pc.utf8_slice_codeunits(whole, 0, 0), *parts, "")
-    return told
+    found: pa.Array[Any] = pc.binary_join_element_wise(pc.utf8_slice_codeunits(whole, 0, 0), *parts, "")
+    return found
 
 
 def _compile_format(time: Value, pattern: Value) -> Value | None:

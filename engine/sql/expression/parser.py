@@ -364,9 +364,12 @@ class _ExpressionParser:
             first = self.parse()
             return (first,) if not sided and self.accept(")") else (side, *self._parse_from(first))
         if name in _OF_UNITS and self.token.kind == "word" and self.peek_word(1) == ",":
-            unit = Word(self.advance().text.upper())
+            start, unit = self.n, Word(self.advance().text.upper())
             self.expect(",")
-            return (unit, *self._parse_list(")"))
+            times = self._parse_list(")")
+            if len(times) > 1:
+                return (unit, *times)
+            self.n = start  # of two arguments the first one is a time, as a column of that name
         if name == "overlay":
             return self._parse_overlay()
         return self._parse_list(")")

