@@ -8,11 +8,12 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from engine.operators.lookups.lines import KeepHits, NumberLines
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.session import Session
-from tests.oracle.batch import assert_views_equal_duckdb
+from tests.oracle.batch import assert_equal, assert_views_equal_duckdb, content
 
 TABLES = ("near", "far")
 VIEWS = {
@@ -40,6 +41,15 @@ VIEWS = {
     ),
     "recent": "SELECT id, k FROM near WHERE seen > (SELECT max(seen) FROM near WHERE k > 1) - INTERVAL 2 DAYS",
 }
+AS_SPARK_SAYS = {
+    "means": (
+        "SELECT id, avg(d) OVER (PARTITION BY k ORDER BY seen RANGE BETWEEN INTERVAL 2 DAYS PRECEDING AND CURRENT ROW) AS m, "
+        "count(*) OVER (PARTITION BY k ORDER BY seen DESC RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL 1 DAY FOLLOWING) AS c, "
+        "sum(d) OVER (PARTITION BY k ORDER BY seen NULLS LAST RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL 3 HOURS PRECEDING) "
+        "AS s, rank() OVER (PARTITION BY k ORDER BY x) AS r FROM near"
+    )
+}
+"""DuckDB's averages are DOUBLE, and rows without an order see others there."""
 WIDENED = {"widened": "SELECT id, n AS m FROM near UNION ALL SELECT id, small AS m FROM far"}
 
 
@@ -54,7 +64,7 @@ def rows(chance: random.Random, ids: list[int]) -> pa.Table:
             "n": pa.array([chance.choice([None, *range(6)]) for _ in ids], pa.int64()),
             "small": pa.array([chance.choice([None, 1, 2]) for _ in ids], pa.int32()),
             "x": pa.array([chance.choice(numbers) for _ in ids], pa.float64()),
-            "d": pa.array([chance.choice(amounts) for _ in ids], pa.decimal128(10, 2)),
+            "d": pa.array([chance.choice(amounts) for _ in ids], pa.decimal128(20, 2)),
             "seen": pa.array([chance.choice(times) for _ in ids], pa.timestamp("us")),
             "t": pa.array([chance.choice([None, "a", "ä", ""]) for _ in ids], pa.string()),
         }
@@ -78,20 +88,27 @@ def list_by_spark(session: Session) -> set[str]:
     return {frame.table.name for frame in frames if frame.body is None}
 
 
-def test_a_small_epoch_of_unions_whole_folds_and_outer_joins_needs_no_spark(session: Session) -> None:
+def test_a_small_epoch_of_unions_whole_folds_and_outer_joins_needs_no_spark(
+    session: Session, spark: SparkSession
+) -> None:
     chance = random.Random(7)
     for table in TABLES:
         session.sql(
-            f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, k BIGINT, n BIGINT, small INT, x DOUBLE, d DECIMAL(10, 2), seen TIMESTAMP_NTZ, t STRING)"
+            f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, k BIGINT, n BIGINT, small INT, x DOUBLE, d DECIMAL(20, 2), seen TIMESTAMP_NTZ, t STRING)"
         )
         session.write(table, rows(chance, list(range(0, 40, 2))))
     views = VIEWS | WIDENED
+    for name, query in AS_SPARK_SAYS.items():
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
     for name, query in views.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
     session.flush().raise_for_errors()
     for epoch, changed in enumerate([TABLES, ("near",), ("far",), TABLES]):
         change(session, chance, changed)
         assert_views_equal_duckdb(session, TABLES, views, f"epoch {epoch}")
+    spark.createDataFrame(content(session, "near")).createOrReplaceTempView("near")
+    for name, query in AS_SPARK_SAYS.items():
+        assert_equal(content(session, name), spark.sql(query).toArrow(), name)
     by_spark = {name for name in list_by_spark(session) if not name.startswith("_state_recent")}
     assert by_spark == set(WIDENED)  # the state of a moving bound has its parts by a hash
     session.sql("DELETE FROM near")
