@@ -13,14 +13,12 @@ from functools import cache
 
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     IntegerType,
     LongType,
-    ShortType,
     StringType,
     StructField,
     StructType,
@@ -30,21 +28,27 @@ from pyspark.sql.types import (
 
 from engine.operators.arrow import numbers, texts, time_texts, times
 from engine.operators.arrow.casts import compile_cast
+from engine.operators.arrow.coercion import (
+    WIDTHS,
+    NotCompilable,
+    as_double,
+    build_arithmetic,
+    build_constant,
+    cast_decimal,
+    negate,
+    require,
+    scale_units,
+    unify_types,
+    widen,
+)
 from engine.operators.arrow.decimal_values import (
-    build_decimal_arithmetic,
-    build_decimal_constant,
-    cast_from_decimal,
-    cast_to_decimal,
     compile_decimal_call,
     is_decimal,
-    negate_decimal,
     parse_decimal_type,
-    read_decimal_text,
     read_scaled_units,
     read_whole_literal,
-    unify_decimals,
 )
-from engine.operators.arrow.decimals import FAILING, derive_sum_type
+from engine.operators.arrow.decimals import derive_sum_type
 from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_arrow_type, find_members
 from engine.operators.arrow.folds import Fold, GroupBy
 from engine.operators.arrow.spellings import rewrite_spelling
@@ -78,7 +82,6 @@ from engine.sql.expression.substitute import MOST_LEVELS
 Item = tuple[str, Expr]
 """An expression and the name of the column that it becomes."""
 
-_WIDTH: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
 _KINDS = {kind.simpleString(): kind for kind in ARROW_TYPES}
 _COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
 _DATE_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
@@ -92,8 +95,6 @@ _COMPARISONS = {
     ">=": "greater_equal",
     "<=>": "same",
 }
-_ARITHMETIC = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
-_BITWISE = {"&": "bit_wise_and", "|": "bit_wise_or", "^": "bit_wise_xor"}
 _FUNCTIONS = {**numbers.FUNCTIONS, **texts.FUNCTIONS, **times.FUNCTIONS, **time_texts.FUNCTIONS}
 _OF_DECIMALS = ("abs", "round", "floor", "ceil", "ceiling")
 _VARIADIC = ("coalesce", "greatest", "least")
@@ -106,10 +107,6 @@ def is_compared(kind: DataType | None) -> bool:
     NaN and -0.0 are others to it.
     """
     return kind in _COMPARED or isinstance(kind, DecimalType)
-
-
-class _NotCompilable(Exception):
-    """Not an expression of the subset."""
 
 
 class Compiler:
@@ -127,7 +124,7 @@ class Compiler:
         """Return an expression's value, or None if Spark has to compute it."""
         try:
             return None if self._ambiguous or measure_depth(expr) > MOST_LEVELS else self._compile_expr(expr)
-        except _NotCompilable:
+        except NotCompilable:
             return None
 
     def compile_items(self, items: Sequence[Item]) -> tuple[tuple[str, Value], ...] | None:
@@ -156,7 +153,7 @@ class Compiler:
 
     def _compile_column(self, name: str) -> Value:
         if name not in self.kinds:
-            raise _NotCompilable
+            raise NotCompilable
         return Value(self.kinds[name], "column", name=name)
 
     def _compile_expr(self, expr: Expr) -> Value:
@@ -164,7 +161,7 @@ class Compiler:
             case Column():
                 return self._compile_column(expr.name)
             case Literal():
-                return _build_constant(expr)
+                return build_constant(expr)
             case Variable() | Field(value=Variable()) | Subscript():
                 return self._compile_bound(expr)
             case And() | Or():
@@ -186,7 +183,7 @@ class Compiler:
             case Unary(operator="-", value=Literal(text=text, kind="number")) if text == _LEAST:
                 return Value(IntegerType(), "constant", constant=-int(text))
             case Unary(operator="-"):
-                return _negate(self._compile_any_number(expr.value))
+                return negate(self._compile_any_number(expr.value))
             case Unary(operator="+"):
                 return self._compile_any_number(expr.value)
             case Unary(operator="~"):
@@ -195,7 +192,7 @@ class Compiler:
             case Cast():
                 return self._compile_cast(expr)
             case Arithmetic() if len(expr.operands) > MOST_LEVELS and expr.operator != "||":
-                raise _NotCompilable
+                raise NotCompilable
             case Arithmetic() if expr.operator != "||":
                 return self._compile_arithmetic(expr)
             case Call(arguments=(argument, *rest)) if expr.function in _OF_DECIMALS:
@@ -205,7 +202,7 @@ class Compiler:
             case Call(function="make_date", arguments=(_, _, _)):
                 parts = tuple(self._compile_number(part) for part in expr.arguments)
                 if any(part.kind == LongType() for part in parts):
-                    raise _NotCompilable
+                    raise NotCompilable
                 return Value(DateType(), "make_date", parts)
             case Call(arguments=(argument,)) if expr.function in _DATE_PARTS:
                 return Value(
@@ -217,7 +214,7 @@ class Compiler:
                 moment = self._compile_expr(argument)
                 self._cast_to_day(moment)
                 if isinstance(moment.kind, DateType):
-                    raise _NotCompilable
+                    raise NotCompilable
                 return Value(IntegerType(), _TIME_PARTS[expr.function], (moment,))
             case Comparison():
                 return self._compile_comparison(expr)
@@ -226,45 +223,45 @@ class Compiler:
             case Like(
                 operator="LIKE", pattern=Literal(text=pattern, kind="string"), escape=None, quantifier=""
             ):
-                return _require(texts.compile_like(self._compile_expr(expr.value), pattern))
+                return require(texts.compile_like(self._compile_expr(expr.value), pattern))
             case Call(function="trim", arguments=(Word(text=side), characters, text)):
-                return _require(
+                return require(
                     texts.compile_trim(side, self._compile_expr(characters), self._compile_expr(text))
                 )
             case Call() if expr.function in _FUNCTIONS:
                 return self._compile_function(expr)
         other = rewrite_spelling(expr)
         if other is None:
-            raise _NotCompilable
+            raise NotCompilable
         return self._compile_expr(other)
 
     def _compute(self, operator: str, left: Value, operand: Expr, literal: int | None) -> Value:
         """Return two operands computed to one; constants, as `literal` says of the first, have other digits beside decimals."""
         if isinstance(left.kind, times.TIMES):
             if operator not in ("+", "-"):
-                raise _NotCompilable
+                raise NotCompilable
             length = operand if isinstance(operand, Interval) else self._compile_number(operand)
             self._cast_to_day(left)
-            return _require(times.compile_time_sum(operator, left, length))
+            return require(times.compile_time_sum(operator, left, length))
         right = self._compile_any_number(operand)
-        return _build_arithmetic(operator, left, right, (literal, read_whole_literal(operand)))
+        return build_arithmetic(operator, left, right, (literal, read_whole_literal(operand)))
 
     def _compile_function(self, expr: Call) -> Value:
         """Return the value of a function of the tables that the modules of its kind have."""
         given = [self._compile_expr(argument) for argument in expr.arguments]
         compile_call = _FUNCTIONS[expr.function]
         if expr.distinct or expr.where is not None or not _takes(compile_call, len(given)):
-            raise _NotCompilable
+            raise NotCompilable
         if any(isinstance(value.kind, times.TIMES) for value in given) or expr.function in times.FUNCTIONS:
             self._require_utc()
-        return _require(compile_call(*given))
+        return require(compile_call(*given))
 
     def _compile_membership(self, expr: In) -> Value:
         """Return whether a value is among others: null if none is the same and one of them is null."""
         known = [self._compile_expr(option) for option in expr.options if option != NULL]
-        value, *options = _unify_types(self._compile_expr(expr.value), *known)
+        value, *options = unify_types(self._compile_expr(expr.value), *known)
         if not is_compared(value.kind) or not expr.options:
-            raise _NotCompilable
+            raise NotCompilable
         if all(option.function == "constant" for option in options):
             members = tuple(option.constant for option in options)
             members = (*members, None) if len(known) < len(expr.options) else members
@@ -275,12 +272,12 @@ class Compiler:
 
     def _require_utc(self) -> None:
         if not self._utc():
-            raise _NotCompilable
+            raise NotCompilable
 
     def _compile_bound(self, expr: Expr) -> Value:
         found = self._compile_fields(expr)
         if "" not in found:
-            raise _NotCompilable
+            raise NotCompilable
         return found[""]
 
     def _compile_fields(self, expr: Expr) -> dict[str, Value]:
@@ -312,7 +309,7 @@ class Compiler:
                 pass
             case _:
                 return {"": self._compile_expr(expr)}
-        raise _NotCompilable
+        raise NotCompilable
 
     def _bind(self, name: str, given: Mapping[str, Value], body: Expr) -> dict[str, Value]:
         """Return `body` over the values that `given` names by the fields of `name`."""
@@ -344,19 +341,19 @@ class Compiler:
     def _compile_decimal_call(self, function: str, argument: Expr, rest: tuple[Expr, ...]) -> Value:
         value = self._compile_expr(argument)
         if is_decimal(value):
-            return _require(compile_decimal_call(function, value, rest))
+            return require(compile_decimal_call(function, value, rest))
         if rest or function not in numbers.FUNCTIONS:
-            raise _NotCompilable
-        return _require(numbers.FUNCTIONS[function](value))
+            raise NotCompilable
+        return require(numbers.FUNCTIONS[function](value))
 
     def _compile_concat(self, parts: Sequence[Expr]) -> Value:
         values = [self._compile_expr(part) for part in parts]
         if any(isinstance(value.kind, times.TIMES) for value in values):
             self._require_utc()
         if not any(value.kind == StringType() for value in values):
-            raise _NotCompilable
+            raise NotCompilable
         named = (each if each.kind == StringType() else compile_cast(each, StringType()) for each in values)
-        return Value(StringType(), "concat", tuple(map(_require, named)))
+        return Value(StringType(), "concat", tuple(map(require, named)))
 
     def _cast_to_day(self, value: Value) -> Value:
         """Return the date of a date or a moment."""
@@ -365,7 +362,7 @@ class Compiler:
             return value
         if plain or (isinstance(value.kind, TimestampType) and self._utc()):
             return Value(DateType(), "cast", (value,))
-        raise _NotCompilable
+        raise NotCompilable
 
     def _compile_connective(self, expr: And | Or) -> Value:
         function = "and" if isinstance(expr, And) else "or"
@@ -376,15 +373,13 @@ class Compiler:
         if NULL in (expr.left, expr.right):
             known = self._compile_expr(expr.left if expr.right == NULL else expr.right)
             return Value(BooleanType(), "is_null", (known,)) if function == "same" else _UNKNOWN
-        sides = _unify_types(
-            *self._unify_times(self._compile_expr(expr.left), self._compile_expr(expr.right))
-        )
+        sides = unify_types(*self._unify_times(self._compile_expr(expr.left), self._compile_expr(expr.right)))
         if isinstance(sides[0].kind, DoubleType):
             return numbers.compare_doubles(function, *sides)
         if not is_compared(sides[0].kind):
-            raise _NotCompilable
+            raise NotCompilable
         if isinstance(sides[0].kind, BooleanType) and function not in ("equal", "not_equal", "same"):
-            raise _NotCompilable
+            raise NotCompilable
         return Value(BooleanType(), function, sides)
 
     def _unify_times(self, *sides: Value) -> tuple[Value, ...]:
@@ -394,20 +389,20 @@ class Compiler:
             return sides
         self._require_utc()
         return tuple(
-            _require(compile_cast(side, moments[0])) if isinstance(side.kind, DateType) else side
+            require(compile_cast(side, moments[0])) if isinstance(side.kind, DateType) else side
             for side in sides
         )
 
     def _compile_truth(self, expr: Expr) -> Value:
         value = _UNKNOWN if expr == NULL else self._compile_expr(expr)
         if not isinstance(value.kind, BooleanType):
-            raise _NotCompilable
+            raise NotCompilable
         return value
 
     def _compile_number(self, expr: Expr) -> Value:
         value = self._compile_expr(expr)
-        if value.kind not in _WIDTH:
-            raise _NotCompilable
+        if value.kind not in WIDTHS:
+            raise NotCompilable
         return value
 
     def _compile_any_number(self, expr: Expr) -> Value:
@@ -419,7 +414,7 @@ class Compiler:
         tests = [self._compile_truth(test) for test, _ in cases]
         results = [*(result for _, result in cases), default]
         known = [None if each is None or each == NULL else self._compile_expr(each) for each in results]
-        typed = iter(_unify_types(*(value for value in known if value is not None)))
+        typed = iter(unify_types(*(value for value in known if value is not None)))
         values = [None if value is None else next(typed) for value in known]
         kind = next(value.kind for value in values if value is not None)
         chosen = [Value(kind, "constant") if value is None else value for value in values]
@@ -428,10 +423,10 @@ class Compiler:
 
     def _compile_variadic(self, expr: Call) -> Value:
         if expr.function != "coalesce" and len(expr.arguments) < 2:
-            raise _NotCompilable
-        values = _unify_types(*(self._compile_expr(each) for each in expr.arguments if each != NULL))
+            raise NotCompilable
+        values = unify_types(*(self._compile_expr(each) for each in expr.arguments if each != NULL))
         if expr.function != "coalesce" and isinstance(values[0].kind, (BooleanType, StringType, DoubleType)):
-            raise _NotCompilable
+            raise NotCompilable
         return Value(values[0].kind, expr.function, values)
 
     def _compile_shift(self, operand: Expr, away: Expr) -> Value:
@@ -441,36 +436,36 @@ class Compiler:
             or bits.function != "constant"
             or bits.constant not in range(63)  # of 63 Arrow gives the number itself
         ):
-            raise _NotCompilable
-        return Value(value.kind, "shift_right", (value, _widen(bits, value.kind)))
+            raise NotCompilable
+        return Value(value.kind, "shift_right", (value, widen(bits, value.kind)))
 
     def _compile_cast(self, expr: Cast) -> Value:
         decimal = parse_decimal_type(expr.to)
         units = None if decimal is None else read_scaled_units(expr.value, decimal.scale)
         if decimal is not None and units is not None and not expr.attempt:
-            return _scale_units(self._compile_expr(units), decimal)
+            return scale_units(self._compile_expr(units), decimal)
         if expr.value == NULL and (decimal is not None or expr.to.lower() in _KINDS):
             return Value(decimal or _KINDS[expr.to.lower()], "constant")
         inner, kind = self._compile_expr(expr.value), _KINDS.get(expr.to.lower())
         if decimal is not None or (is_decimal(inner) and kind is not None):
-            return _cast_decimal(inner, decimal or kind, expr.attempt)
+            return cast_decimal(inner, decimal or kind, expr.attempt)
         if kind is None:
-            raise _NotCompilable
+            raise NotCompilable
         if inner.kind == kind:
             return inner
-        if kind in _WIDTH and inner.kind in _WIDTH and _WIDTH[inner.kind] < _WIDTH[kind]:
-            return _widen(inner, kind)
-        if isinstance(kind, DoubleType) and inner.kind in _WIDTH:
-            return _as_double(inner)
+        if kind in WIDTHS and inner.kind in WIDTHS and WIDTHS[inner.kind] < WIDTHS[kind]:
+            return widen(inner, kind)
+        if isinstance(kind, DoubleType) and inner.kind in WIDTHS:
+            return as_double(inner)
         if isinstance(kind, DateType) and isinstance(inner.kind, times.TIMES):
             return self._cast_to_day(inner)
         if {type(inner.kind), type(kind)} & set(times.TIMES):
             self._require_utc()
-        return _require(compile_cast(inner, kind))
+        return require(compile_cast(inner, kind))
 
     def _compile_fold(self, expr: Call) -> Value:
         if self._folds is None or expr.distinct or expr.order or len(expr.arguments) > 1:
-            raise _NotCompilable
+            raise NotCompilable
         folds, self._folds = self._folds, None  # no fold within a fold
         bound, self._bound = self._bound, {}
         try:
@@ -489,8 +484,8 @@ class Compiler:
             case "sum", (argument,):
                 value = self._compile_any_number(argument)
                 if isinstance(value.kind, DecimalType):
-                    return "sum", _cast_decimal(value, derive_sum_type(value.kind))
-                return "sum", _widen(self._compile_number(argument), LongType())
+                    return "sum", cast_decimal(value, derive_sum_type(value.kind))
+                return "sum", widen(self._compile_number(argument), LongType())
             case "count", ():
                 return "count", _ONE
             case "count", (argument,):
@@ -502,7 +497,7 @@ class Compiler:
                 value = self._compile_expr(argument)
                 if is_compared(value.kind) and not isinstance(value.kind, BooleanType):
                     return expr.function, value
-        raise _NotCompilable
+        raise NotCompilable
 
 
 _ONE = Value(LongType(), "constant", constant=1)
@@ -510,13 +505,6 @@ _NONE = Value(LongType(), "constant")
 _UNKNOWN = Value(BooleanType(), "constant")
 _LEAST = str(2**31)
 """The digits of a number that is an INT with its sign, and a BIGINT without."""
-_WHOLE: dict[str, DataType] = {"bigint": LongType(), "smallint": ShortType(), "tinyint": ByteType()}
-
-
-def _require(value: Value | None) -> Value:
-    if value is None:
-        raise _NotCompilable
-    return value
 
 
 @cache
@@ -527,124 +515,3 @@ def _takes(function: Callable[..., Value | None], count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _build_constant(expr: Literal) -> Value:
-    if expr.kind == "string":
-        return Value(StringType(), "constant", constant=expr.text)
-    if expr.kind == "boolean":
-        return Value(BooleanType(), "constant", constant=expr.text == "TRUE")
-    if expr.kind == "double":
-        return Value(DoubleType(), "constant", constant=float(expr.text))
-    if not expr.text.isdigit() or expr.kind not in ("number", *_WHOLE) or int(expr.text) >= 2**63:
-        decimal = build_decimal_constant(expr)
-        if decimal is None:
-            raise _NotCompilable
-        return decimal
-    number = int(expr.text)
-    kind = _WHOLE.get(expr.kind) or (IntegerType() if number < 2**31 else LongType())
-    return Value(kind, "constant", constant=number)
-
-
-def _build_arithmetic(
-    operator: str, left: Value, right: Value, literals: tuple[int | None, int | None]
-) -> Value:
-    if not all(
-        value.kind in _WIDTH or value.kind == DoubleType() or is_decimal(value) for value in (left, right)
-    ):
-        raise _NotCompilable
-    if (is_decimal(left) or is_decimal(right)) and DoubleType() not in (left.kind, right.kind):
-        if operator not in (*_ARITHMETIC, "/", "%"):
-            raise _NotCompilable
-        return _require(build_decimal_arithmetic(operator, left, right, literals))
-    if operator == "/":
-        return Value(DoubleType(), "divide", (_as_double(left), _as_double(right)))
-    if operator in _ARITHMETIC:
-        return _build_binary(_ARITHMETIC[operator], left, right)
-    if operator == "%":
-        return numbers.compile_remainder(*_unify_types(left, right))
-    if DoubleType() in (left.kind, right.kind):
-        raise _NotCompilable
-    if operator == "DIV":
-        return numbers.compile_whole_quotient(left, right)
-    if operator not in _BITWISE:
-        raise _NotCompilable
-    return _build_binary(_BITWISE[operator], left, right)
-
-
-def _cast_decimal(value: Value, kind: DataType | None, attempt: bool = False) -> Value:
-    """Return a value as a decimal, or a decimal as a value of another type."""
-    found: Value | None = None
-    if not isinstance(kind, DecimalType):
-        found = None if kind is None or not is_decimal(value) else cast_from_decimal(value, kind)
-    elif value.kind == StringType() and isinstance(value.constant, str):
-        found = read_decimal_text(value.constant, kind)
-    else:
-        found = cast_to_decimal(value, kind)
-    if found is None or (attempt and found.function in FAILING):
-        raise _NotCompilable
-    return found
-
-
-def _scale_units(value: Value, kind: DecimalType) -> Value:
-    """Return a whole number as a decimal with so many units of its last digit."""
-    if not isinstance(value.kind, DecimalType) or value.kind.scale:
-        raise _NotCompilable
-    return Value(kind, "decimal_scale", (value,))
-
-
-def _build_binary(function: str, left: Value, right: Value) -> Value:
-    sides = (left, right) if left.kind == right.kind else _unify_types(left, right)
-    return Value(sides[0].kind, function, sides)
-
-
-def _negate(value: Value) -> Value:
-    if is_decimal(value):
-        return negate_decimal(value)
-    overflows = value.kind in _WIDTH and value.constant == -(2 ** (_WIDTH[value.kind] - 1))
-    if value.function == "constant" and isinstance(value.constant, (int, float)) and not overflows:
-        return Value(value.kind, "constant", constant=-value.constant)
-    return Value(value.kind, "negate_checked", (value,))
-
-
-def _as_double(value: Value) -> Value:
-    """Return a number as one of floating point, the nearest."""
-    if value.kind == DoubleType():
-        return value
-    if is_decimal(value):
-        return _cast_decimal(value, DoubleType())
-    if value.kind not in _WIDTH:
-        raise _NotCompilable
-    return Value(DoubleType(), "cast", (value,))
-
-
-def _widen(value: Value, kind: DataType) -> Value:
-    if value.kind == kind:
-        return value
-    if value.function == "constant":
-        return Value(kind, "constant", constant=value.constant)
-    return Value(kind, "cast", (value,))
-
-
-def _unify_types(*values: Value) -> tuple[Value, ...]:
-    """Return values as ones of one type: whole numbers as the widest of them, beside decimals as decimals.
-
-    Beside a double all numbers are doubles.
-    """
-    if not values:
-        raise _NotCompilable
-    if any(value.kind == DoubleType() for value in values):
-        return tuple(map(_as_double, values))
-    if any(is_decimal(value) for value in values):
-        decimals = unify_decimals(*values)
-        if decimals is None:
-            raise _NotCompilable
-        return decimals
-    if any(value.kind not in ARROW_TYPES for value in values):
-        raise _NotCompilable
-    if all(value.kind in _WIDTH for value in values):
-        widest = max((value.kind for value in values), key=_WIDTH.__getitem__)
-        return tuple(_widen(value, widest) for value in values)
-    if any(value.kind != values[0].kind for value in values):
-        raise _NotCompilable
-    return values

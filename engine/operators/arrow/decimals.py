@@ -29,6 +29,7 @@ MOST_DIGITS = 38
 _LEAST_SCALE = 6
 """So many digits of a fraction are kept before digits of the whole part are lost, if the type has them."""
 _SUM_DIGITS = 10
+_MEAN_DIGITS = 4
 NEGATED_DIGITS = 34
 _SMALL = 2**63
 _EXACT = 2**53
@@ -82,6 +83,13 @@ def derive_sum_type(kind: DecimalType) -> DecimalType:
     return DecimalType(min(MOST_DIGITS, kind.precision + _SUM_DIGITS), kind.scale)
 
 
+def derive_mean_type(kind: DecimalType) -> DecimalType:
+    """Return the type of the average of a group."""
+    return DecimalType(
+        min(MOST_DIGITS, kind.precision + _MEAN_DIGITS), min(MOST_DIGITS, kind.scale + _MEAN_DIGITS)
+    )
+
+
 def derive_round_type(kind: DecimalType, digits: int) -> DecimalType:
     """Return the type of round(value, digits)."""
     whole = kind.precision - kind.scale + 1
@@ -117,7 +125,7 @@ def compute_decimals(function: str, kind: DataType, operands: list[pa.Array[Any]
     for operand in operands:
         if operand.null_count:
             known &= to_mask(operand.is_valid())
-    numbers = [(_read_units(operand, known), _find_scale(operand.type)) for operand in operands]
+    numbers = [(read_units(operand, known), _find_scale(operand.type)) for operand in operands]
     if function in ("decimal_divide", "decimal_remainder"):
         divisor, scale = numbers[1]
         if (known & (divisor == 0)).any():
@@ -125,7 +133,7 @@ def compute_decimals(function: str, kind: DataType, operands: list[pa.Array[Any]
         numbers[1] = np.where(known, divisor, 1), scale
     if not isinstance(kind, DecimalType):
         return _LEAVING[function](numbers[0], known)
-    return _build_decimals(_KERNELS[function](kind.scale, *numbers), known, kind)
+    return build_decimals(_KERNELS[function](kind.scale, *numbers), known, kind)
 
 
 Units = tuple[np.ndarray, int]
@@ -134,14 +142,14 @@ Units = tuple[np.ndarray, int]
 
 def measure_largest(array: pa.Array[Any]) -> int:
     """Return the largest unscaled number of an array, regardless of signs."""
-    return _measure(_read_units(array, to_mask(array.is_valid())))
+    return _measure(read_units(array, to_mask(array.is_valid())))
 
 
 def _find_scale(kind: pa.DataType) -> int:
     return kind.scale if pa.types.is_decimal(kind) else 0
 
 
-def _read_units(array: pa.Array[Any], known: np.ndarray) -> np.ndarray:
+def read_units(array: pa.Array[Any], known: np.ndarray) -> np.ndarray:
     """Return the unscaled numbers of decimals, or whole numbers; of rows that are not `known` it is 0."""
     if not pa.types.is_decimal(array.type):
         numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -155,7 +163,7 @@ def _read_units(array: pa.Array[Any], known: np.ndarray) -> np.ndarray:
     return units
 
 
-def _build_decimals(units: np.ndarray, known: np.ndarray, kind: DecimalType) -> pa.Array[Any]:
+def build_decimals(units: np.ndarray, known: np.ndarray, kind: DecimalType) -> pa.Array[Any]:
     """Return unscaled numbers as decimals of a type; raises OverflowError."""
     if _measure(units) >= 10**kind.precision:
         raise OverflowError(f"a number with more digits than {kind.simpleString()}")

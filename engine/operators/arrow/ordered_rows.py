@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DecimalType
 
-from engine.arrow import to_positions
+from engine.arrow import to_mask, to_positions
 from engine.hummock.rows.ordering import argsort_stable, as_numbers, pack_codes
+from engine.operators.arrow.decimals import build_decimals, derive_mean_type, derive_sum_type, read_units
 from engine.operators.arrow.expressions import Inexact
-from engine.operators.arrow.unscaled import read_unscaled, write_unscaled
 from engine.sql.window_calls import SortKey
 
 _EXACT_IN_DOUBLE, _EXACT_IN_LONG = 2**53, 2**63 - 2**12
@@ -146,15 +146,15 @@ class OrderedRows:
         """Return sums of decimals, or their quotients by the counts, which are rounded half up."""
         assert isinstance(values.type, pa.Decimal128Type)
         given = DecimalType(values.type.precision, values.type.scale)
-        kind = infer_sum_type(given) if function == "sum" else infer_mean_type(given)
+        kind = derive_sum_type(given) if function == "sum" else derive_mean_type(given)
         more = 10 ** (kind.scale - given.scale)
-        numbers = read_unscaled(values)[self.order]
+        numbers = _read_decimals(values)[self.order]
         _refuse_large(numbers, *frames, _EXACT_IN_LONG // more)
         total = _sum_frames(numbers, *frames)
         if function == "avg":
             whole, rest = np.divmod(np.abs(total) * more, np.maximum(count, 1))
             total = np.sign(total) * (whole + (2 * rest >= np.maximum(count, 1)))
-        return write_unscaled(total[self._back], kind, (count == 0)[self._back])
+        return build_decimals(total[self._back], (count > 0)[self._back], kind)
 
     def _compute_frames(self, bounds: FrameBounds) -> tuple[np.ndarray, np.ndarray]:
         """Return the first row of each frame and the one after the last. Raises Inexact."""
@@ -226,20 +226,18 @@ class OrderedRows:
         return values.take(to_positions(row_of[best][self._back], absent))
 
 
-def infer_sum_type(kind: DecimalType) -> DecimalType:
-    """Return the type that Spark gives a sum of decimals."""
-    return DecimalType(min(kind.precision + 10, 38), kind.scale)
-
-
-def infer_mean_type(kind: DecimalType) -> DecimalType:
-    """Return the type that Spark gives an average of decimals."""
-    return DecimalType(min(kind.precision + 4, 38), min(kind.scale + 4, 38))
+def _read_decimals(column: pa.Array[Any]) -> np.ndarray:
+    """Return the unscaled numbers of decimals, 0 for null. Raises Inexact for more than 64 bits."""
+    units = read_units(column, to_mask(column.is_valid()))
+    if units.dtype == object:
+        raise Inexact("a decimal of more than 64 bits")
+    return units
 
 
 def _read_order(column: pa.Array[Any]) -> np.ndarray:
     """Return the numbers of an order whose distances are known, 0 for null."""
     if pa.types.is_decimal(column.type):
-        return read_unscaled(column)
+        return _read_decimals(column)
     width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
     numbers: np.ndarray = column.cast(width).fill_null(0).to_numpy().astype(np.int64)
     return numbers

@@ -31,13 +31,12 @@ from pyspark.sql.types import (
 )
 
 from engine.operators.arrow.compiler import Compiler, is_compared
+from engine.operators.arrow.decimals import derive_mean_type, derive_sum_type
 from engine.operators.arrow.expressions import Inexact, Value
 from engine.operators.arrow.ordered_rows import (
     FrameBounds,
     OrderedRows,
     Sorting,
-    infer_mean_type,
-    infer_sum_type,
 )
 from engine.operators.flow import Flow
 from engine.sql.expression.nodes import NULL, Call, Cast, Column, Expr, Interval, Literal
@@ -206,7 +205,7 @@ def _resolve_kind(expr: Call, value: Value | None, *, by_rows: bool) -> DataType
 
 def _infer_sum_kind(kind: DataType) -> DataType | None:
     if isinstance(kind, DecimalType):
-        return infer_sum_type(kind)
+        return derive_sum_type(kind)
     return LongType() if kind in _WHOLE_NUMBERS else None
 
 
@@ -214,7 +213,7 @@ def _infer_mean_kind(kind: DataType) -> DataType | None:
     """Return the type of an average. Of few digits Spark takes it by DOUBLE, of many after the point it is rounded twice."""
     if isinstance(kind, DecimalType):
         exact = kind.precision > _DIGITS_IN_DOUBLE and kind.scale <= _MOST_SCALE
-        return infer_mean_type(kind) if exact else None
+        return derive_mean_type(kind) if exact else None
     return DoubleType() if kind in _WHOLE_NUMBERS else None
 
 
