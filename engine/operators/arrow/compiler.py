@@ -13,12 +13,15 @@ from functools import cache
 
 from pyspark.sql.types import (
     BooleanType,
+    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     IntegerType,
     LongType,
+    NullType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -82,7 +85,14 @@ from engine.sql.expression.substitute import MOST_LEVELS
 Item = tuple[str, Expr]
 """An expression and the name of the column that it becomes."""
 
-_KINDS = {kind.simpleString(): kind for kind in ARROW_TYPES}
+_KINDS = {
+    **{kind.simpleString(): kind for kind in ARROW_TYPES},
+    "byte": ByteType(),
+    "short": ShortType(),
+    "integer": IntegerType(),
+    "long": LongType(),
+    "timestamp_ltz": TimestampType(),
+}
 _COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
 _DATE_PARTS = {"year": "year", "quarter": "quarter", "month": "month", "day": "day", "dayofmonth": "day"}
 _TIME_PARTS = {"hour": "hour", "minute": "minute"}
@@ -128,8 +138,8 @@ class Compiler:
             return None
 
     def compile_items(self, items: Sequence[Item]) -> tuple[tuple[str, Value], ...] | None:
-        """Return (name, value) of each item, or None if Spark has to compute one of them."""
-        found = [(name, self.compile_value(expr)) for name, expr in items]
+        """Return (name, value) of each item, or None if Spark has to compute one of them; a bare NULL has no type yet."""
+        found = [(name, _UNTYPED if expr == NULL else self.compile_value(expr)) for name, expr in items]
         if len({name.lower() for name, _ in found}) < len(found):
             return None
         known = tuple((name, value) for name, value in found if value is not None)
@@ -178,6 +188,9 @@ class Compiler:
                 return self._compile_variadic(expr)
             case Call(function="shiftright", arguments=(value, away)):
                 return self._compile_shift(value, away)
+            case Call(function="pmod", arguments=(value, by)):
+                whole = unify_types(self._compile_number(value), self._compile_number(by))
+                return numbers.compile_modulus(*whole)
             case Call() if expr.function in _FOLDS:
                 return self._compile_fold(expr)
             case Unary(operator="-", value=Literal(text=text, kind="number")) if text == _LEAST:
@@ -502,6 +515,7 @@ class Compiler:
 
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
+_UNTYPED = Value(NullType(), "constant")
 _UNKNOWN = Value(BooleanType(), "constant")
 _LEAST = str(2**31)
 """The digits of a number that is an INT with its sign, and a BIGINT without."""

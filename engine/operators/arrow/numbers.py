@@ -1,4 +1,4 @@
-"""Functions of numbers on Arrow: remainders, whole parts, and comparisons of doubles by Spark's order of them."""
+"""Functions of numbers on Arrow: remainders, whole parts, hashes, and comparisons of doubles by Spark's order of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, ByteType, DoubleType, IntegerType, LongType, ShortType
 
 from engine.arrow import intersect_masks, to_mask
-from engine.operators.arrow.expressions import Inexact, Kernel, Value
+from engine.hummock.rows.row_hash import xxhash64
+from engine.operators.arrow.expressions import Inexact, Kernel, Value, find_arrow_type
 
 _WHOLE = (ByteType(), ShortType(), IntegerType(), LongType())
 _LARGEST = 2.0**63
@@ -56,6 +57,19 @@ def cut_to_whole(numbers: pa.Array[Any], way: str, bits: int = 64) -> pa.Array[A
         raise Inexact(f"a number beyond {bits} bits")
     kinds = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
     return pa.array(found.astype(np.int64), pa.int64(), mask=~valid).cast(kinds[bits])
+
+
+def _find_modulus(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
+    """Return what is left over, not below zero; of a divisor below zero Spark's result has either sign."""
+    first, second, valid = _read_pair(left, right)
+    if (second < 0).any():
+        raise Inexact("a modulus below zero")
+    numbers: pa.Array[Any] = pa.array(np.mod(first, second), left.type, mask=~valid)
+    return numbers
+
+
+def _hash(*columns: pa.Array[Any]) -> pa.Array[Any]:
+    return pa.array(xxhash64(columns), pa.int64())
 
 
 def _is_equal(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
@@ -128,9 +142,21 @@ def compile_whole_quotient(left: Value, right: Value) -> Value:
     return Value(LongType(), "div", (left, right), kernel=Kernel(_divide_whole, may_fail=True))
 
 
+def compile_modulus(left: Value, right: Value) -> Value:
+    """Return the remainder of a division of whole numbers of one type, with the sign of the divisor: pmod."""
+    return Value(left.kind, "pmod", (left, right), kernel=Kernel(_find_modulus, may_fail=True))
+
+
+def _compile_hash(first: Value, *others: Value) -> Value | None:
+    if any(find_arrow_type(value.kind) is None for value in (first, *others)):
+        return None
+    return Value(LongType(), "xxhash64", (first, *others), kernel=Kernel(_hash))
+
+
 FUNCTIONS: Mapping[str, Callable[..., Value | None]] = {
     "abs": _compile_abs,
     "sqrt": _compile_root,
+    "xxhash64": _compile_hash,
     "floor": _make_cut("floor"),
     **dict.fromkeys(("ceil", "ceiling"), _make_cut("ceil")),
 }

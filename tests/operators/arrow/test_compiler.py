@@ -190,6 +190,10 @@ VALUES = [
     "CAST(CAST(m AS DECIMAL(34, 2)) / CAST(7 AS DECIMAL(20, 0)) AS DECIMAL(9, 6))",
     "f / CAST(m AS DOUBLE)",
     "CAST(m AS BIGINT)",
+    "pmod(i, 4) + pmod(a, 1000000007L)",
+    "CAST(pmod(xxhash64(k, a, f), 16) AS INT)",
+    "xxhash64(m, d, at, t, s, 'x')",
+    "unix_micros(CAST(at AS TIMESTAMP_LTZ))",
 ]
 
 
