@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.hummock import Version
-from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.domain import list_domains
-from engine.meta.domains.mutation import CONTROLS, Control, QueuedMutation, read_control
+from engine.meta.domains.mutation import (
+    CONTROLS,
+    PARALLELISM,
+    RATE_LIMIT,
+    Control,
+    QueuedMutation,
+    read_control,
+    read_number_option,
+)
 from tests.crash.broken import Broken
 
 
@@ -29,7 +37,8 @@ class AskedMutations:
 
     def check(self, version: Version) -> None:
         """Raise Broken if a domain's mutations in force are not those that were asked for, in order."""
-        known = list_domains(load_catalog(version))
+        stored = load_catalog(version)
+        known = list_domains(stored)
         for key in version.catalog:
             if key.startswith((CONTROLS.prefix, "barrier/")) and key.partition("/")[2] not in known:
                 raise Broken(f"{key} outlives its domain")
@@ -49,13 +58,13 @@ class AskedMutations:
             for asked in control.asked:
                 if noted.asked.setdefault(asked.number, asked) != asked:
                     raise Broken(f"mutation {asked.number} of domain {name} was replaced")
-            self._in_force(name, noted, control)
+            self._in_force(name, noted, control, stored)
 
     def forget(self, domain: str) -> None:
         """Forget a domain that has left; another may have its name by now."""
         self._noted.pop(domain, None)
 
-    def _in_force(self, name: str, noted: Noted, control: Control) -> None:
+    def _in_force(self, name: str, noted: Noted, control: Control, stored: StoredCatalog) -> None:
         paused = bool(noted.first.paused)
         limits: dict[str, int | None] = {}
         tasks: dict[str, int | None] = {}
@@ -73,6 +82,12 @@ class AskedMutations:
                     tasks[asked.view] = asked.value
         if paused != bool(control.paused):
             raise Broken(f"domain {name} is {'not ' if paused else ''}paused against what was asked for last")
-        for wanted, found in ((limits, control.rate_limits), (tasks, control.parallelism)):
-            if any(found.get(view, view) != value for view, value in wanted.items()):
+        for option, wanted, given in (
+            (RATE_LIMIT, limits, control.rate_limits),
+            (PARALLELISM, tasks, control.parallelism),
+        ):
+            # a view that was made anew has as an option of its own what was asked for
+            own = {view: read_number_option(stored.catalog.get(view), option) for view in wanted}
+            found = {view: given.get(view, own[view]) for view in wanted}
+            if found != wanted:
                 raise Broken(f"domain {name} has {found} in force, asked for was {wanted}")
