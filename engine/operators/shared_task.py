@@ -11,7 +11,7 @@ import hashlib
 import pickle
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DoubleType, StringType, StructField, StructType
 
+from engine.arrow import as_values
 from engine.hummock import Commit, SstInfo, TableVersion, Version
 from engine.meta.epochs.frontier import needs_run
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
@@ -37,6 +38,8 @@ SHARED_SCHEMA = StructType(
         *RESULT_SCHEMA.fields,
     ]
 )
+_ONLY_TASK = pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
+"""What starts a body of one task: its number among those that share the work of a fragment."""
 Bodies = Mapping[tuple[str, tuple[str, ...]], Body]
 """What computes a table's change, by the table and those of its inputs that have changed."""
 
@@ -60,7 +63,7 @@ class SharedFragment:
 
 @dataclass(frozen=True)
 class SharedCall:
-    """What one run of a shared task is to do: fragments, inputs before their readers, over the tables of a version.
+    """What one action is to do: of each of its tasks the fragments, inputs before their readers, over the tables of a version.
 
     What reads one of the `unknown` tables is left out: their new content comes from elsewhere. So is what more than `most_rows`
     have changed for.
@@ -68,7 +71,7 @@ class SharedCall:
 
     tables: Mapping[str, TableVersion]
     epoch: int
-    fragments: tuple[SharedFragment, ...]
+    tasks: tuple[tuple[SharedFragment, ...], ...]
     unknown: frozenset[str]
     most_rows: int
 
@@ -83,9 +86,36 @@ class SharedCall:
         return found
 
 
+class StagedFragments:
+    """What the fragments of a run have written so far, as `version` holds it; of `unknown` tables that is not known."""
+
+    def __init__(self, version: Version, unknown: Collection[str]) -> None:
+        self._checkpoint, self.unknown = StagedCheckpoint(version), set(unknown)
+
+    @property
+    def version(self) -> Version:
+        """What the store would hold if they were committed now."""
+        return self._checkpoint.version
+
+    def is_due(self, fragment: SharedFragment) -> bool:
+        """Tell whether a fragment is to be computed now: all that it reads is known, and some of it has changed."""
+        if not self.unknown.isdisjoint((*fragment.dependencies, *fragment.reads)):
+            self.unknown.add(fragment.table)
+            return False
+        return needs_run(self.version, fragment.table, fragment.dependencies, fragment.new)
+
+    def add(self, fragment: SharedFragment, ssts: tuple[SstInfo, ...] | None) -> None:
+        """Stage what a fragment has written; None if it was not computed."""
+        if ssts is None:
+            self.unknown.add(fragment.table)
+            return
+        epochs = {fragment.table: fragment.new}
+        self._checkpoint.add(Commit(writes={fragment.table: ssts}, epochs=epochs))
+
+
 @dataclass(frozen=True)
 class SharedTask:
-    """A task's body: runs the fragments that its job names, by the bodies that it holds pickled; gives one row a fragment."""
+    """A body: runs the fragments that its job names for its task, by bodies that it holds pickled; gives one row a fragment."""
 
     bodies: bytes
 
@@ -94,7 +124,9 @@ class SharedTask:
         assert text is not None, "a shared task runs without being told its fragments"
         call, bodies = SharedCall.decode(text), _load_bodies(self.bodies)
         for batch in batches:
-            yield from run_fragments(call, bodies, batch)
+            for number in as_values(batch.column(0)):
+                if number < len(call.tasks):
+                    yield from run_fragments(call, call.tasks[number], bodies)
 
 
 @lru_cache(maxsize=4)
@@ -103,36 +135,32 @@ def _load_bodies(pickled: bytes) -> Bodies:
     return found
 
 
-def run_fragments(call: SharedCall, bodies: Bodies, row: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Run the fragments of a call and yield a report row of each that was computed.
+def run_fragments(
+    call: SharedCall, fragments: Sequence[SharedFragment], bodies: Bodies
+) -> Iterator[pa.RecordBatch]:
+    """Run the fragments of a task and yield a report row of each that was computed.
 
     One that fails is left out, and what reads it: it fails in an action of its own, which says why.
     """
-    checkpoint = StagedCheckpoint(Version(epoch=call.epoch, tables=call.tables))
-    unknown, started = set(call.unknown), time.perf_counter()
-    for fragment in call.fragments:
-        version = checkpoint.version
-        if not unknown.isdisjoint((*fragment.dependencies, *fragment.reads)):
-            unknown.add(fragment.table)
-            continue
-        if not needs_run(version, fragment.table, fragment.dependencies, fragment.new):
+    staged = StagedFragments(Version(epoch=call.epoch, tables=call.tables), call.unknown)
+    started = time.perf_counter()
+    for fragment in fragments:
+        if not staged.is_due(fragment):
             continue
         began = time.perf_counter()
         report = None
         if began - started < MOST_SECONDS:
-            report = _run_fragment(fragment, version, bodies, row, call.most_rows)
+            report = _run_fragment(fragment, staged.version, bodies, call.most_rows)
         if report is None:
-            unknown.add(fragment.table)
+            staged.add(fragment, None)
             continue
         identity, result = report
-        ssts = () if result is None else _decode_ssts(result)
-        writes = {fragment.table: ssts}
-        checkpoint.add(Commit(writes=writes, epochs={fragment.table: fragment.new}))
+        staged.add(fragment, () if result is None else _decode_ssts(result))
         yield _build_report(fragment.table, identity, time.perf_counter() - began, result)
 
 
 def _run_fragment(
-    fragment: SharedFragment, version: Version, bodies: Bodies, row: pa.RecordBatch, most_rows: int
+    fragment: SharedFragment, version: Version, bodies: Bodies, most_rows: int
 ) -> tuple[bytes, pa.RecordBatch | None] | None:
     """Return what identifies the rows that a fragment has read, and its report, which is None if nothing was written.
 
@@ -148,7 +176,7 @@ def _run_fragment(
         read = {name: tables[name] for name in fragment.reads}
         identity = identify_reads(read, *span)
         with bind_tables({name: TableAt(table, *span) for name, table in read.items()}):
-            reports = list(body(iter([row])))
+            reports = list(body(iter([_ONLY_TASK])))
     except Exception:
         return None
     return identity, reports[0] if reports else None

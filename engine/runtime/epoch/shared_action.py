@@ -7,9 +7,10 @@ its own.
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import EpochExpired, RowsNotKept
-from engine.hummock import Hummock
+from engine.hummock import Hummock, SstInfo, Version
 from engine.operators.arrow.map_in_arrow import make_task_frame, map_in_arrow
 from engine.operators.context import SPREAD_ROWS
 from engine.operators.flow import Chain
@@ -30,16 +31,19 @@ from engine.operators.shared_task import (
     SharedCall,
     SharedFragment,
     SharedTask,
+    StagedFragments,
     identify_reads,
     narrow_tables,
 )
 from engine.runtime.epoch.prepared_frames import PreparedFrames
+from engine.runtime.epoch.shared_schedule import plan_waves
 from engine.runtime.executor import FragmentTask, PlannedEpochs, PlannedFragment
 from engine.spark_internals import attach_task_text, can_attach_text, prepare_run
 from engine.sql.incremental.rules import IndexCopy
 from engine.sql.plan import Scan
 
 MOST_BODIES = 5_000
+MOST_TASKS = 8
 LEAST_FRAGMENTS = 2
 """Fewer are computed as fast by actions of their own."""
 
@@ -67,9 +71,8 @@ class SharedResult:
 
 @dataclass(frozen=True)
 class SharedFrame:
-    """A frame whose one task runs the fragments that it is told, by bodies that it holds."""
+    """A frame whose tasks run the fragments that they are told, by bodies that they hold."""
 
-    bodies: Bodies
     frame: DataFrame
 
     @cached_property
@@ -85,7 +88,9 @@ class SharedActions:
         self._store, self._prepared = store, prepared
         self._lock = threading.Lock()
         self._results: dict[str, SharedResult] = {}
-        self._frame: SharedFrame | None = None
+        self._seconds: dict[str, float] = {}
+        self._bodies: Bodies = {}
+        self._frames: dict[int, SharedFrame] = {}
 
     def find_bodies(self, planned: PlannedEpochs) -> tuple[Bodies, dict[str, tuple[str, ...]]]:
         """Return the bodies that compute fragments of a run, and by table what they read."""
@@ -109,8 +114,8 @@ class SharedActions:
                 reads[one.fragment.table] = tuple(dict.fromkeys((*known, *frame.parameters.tables)))
         return bodies, reads
 
-    def run(self, spark: SparkSession, planned: PlannedEpochs) -> int:
-        """Compute what is known how to of a run's fragments; return how many results there are."""
+    def run(self, spark: SparkSession, planned: PlannedEpochs, tasks: int) -> int:
+        """Compute what is known how to of a run's fragments by up to so many tasks at once; return how many results there are."""
         self.discard()
         bodies, reads = self.find_bodies(planned)
         shared = [
@@ -121,34 +126,55 @@ class SharedActions:
         if len(shared) < LEAST_FRAGMENTS:
             return 0
         left = {one.fragment.table for one in planned.fragments if one.fragment.table not in reads}
-        tables = narrow_tables(planned.tables, shared)
-        call = SharedCall(
-            tables, planned.epoch, tuple(shared), planned.unknown | left, SPREAD_ROWS - 1
-        ).encode()
-        if not can_attach_text(spark, call):
-            return 0
-        with attach_task_text(spark, call):
-            for table, identity, seconds, *report in self._build_frame(spark, bodies).rows():
+        staged = StagedFragments(Version(epoch=planned.epoch, tables=planned.tables), planned.unknown | left)
+        for wave in plan_waves(shared, self._seconds, min(tasks, MOST_TASKS)):
+            fragments = tuple(itertools.chain.from_iterable(wave))
+            tables = narrow_tables(staged.version.tables, fragments)
+            call = SharedCall(tables, planned.epoch, wave, frozenset(staged.unknown), SPREAD_ROWS - 1)
+            if not self._run_wave(spark, call, bodies, reads):
+                break
+            for fragment in fragments:
+                if staged.is_due(fragment):
+                    staged.add(fragment, self._find_files(fragment.table))
+        return len(self._results)
+
+    def _run_wave(
+        self, spark: SparkSession, call: SharedCall, bodies: Bodies, reads: Mapping[str, tuple[str, ...]]
+    ) -> bool:
+        """Run the tasks of one wave, and keep their results; False if they cannot be told what to do."""
+        text = call.encode()
+        if not can_attach_text(spark, text):
+            return False
+        with attach_task_text(spark, text):
+            for table, identity, seconds, *report in self._build_frame(spark, bodies, len(call.tasks)).rows():
                 changes = (
                     tuple(collect_changes([tuple(report)], self._store.counters))
                     if report[0] is not None
                     else ()
                 )
+                self._seconds[table] = seconds
                 result = SharedResult(reads[table], bytes(identity), changes, seconds)
                 with self._lock:
                     self._results[table] = result
-        return len(self._results)
+        return True
 
-    def _build_frame(self, spark: SparkSession, bodies: Bodies) -> SharedFrame:
-        known = self._frame
-        if known is not None and known.bodies.items() >= bodies.items():
-            return known
-        known_bodies = {} if known is None or len(known.bodies) > MOST_BODIES else known.bodies
-        bodies = {**known_bodies, **bodies}  # runs take turns with what has changed
-        task = SharedTask(pickle.dumps(bodies, protocol=5))
-        frame = map_in_arrow(make_task_frame(spark, 1), task, SHARED_SCHEMA)
-        self._frame = SharedFrame(bodies, frame)
-        return self._frame
+    def _find_files(self, table: str) -> tuple[SstInfo, ...] | None:
+        """Return what a table's result has written, None if there is no result."""
+        with self._lock:
+            found = self._results.get(table)
+        return None if found is None else tuple(sst for change in found.changes for sst in change.ssts)
+
+    def _build_frame(self, spark: SparkSession, bodies: Bodies, tasks: int) -> SharedFrame:
+        if not self._bodies.items() >= bodies.items():
+            known = {} if len(self._bodies) > MOST_BODIES else self._bodies
+            self._bodies = {**known, **bodies}  # runs take turns with what has changed
+            self._frames.clear()
+        if tasks not in self._frames:
+            task = SharedTask(pickle.dumps(self._bodies, protocol=5))
+            self._frames[tasks] = SharedFrame(
+                map_in_arrow(make_task_frame(spark, tasks), task, SHARED_SCHEMA)
+            )
+        return self._frames[tasks]
 
     def take(self, task: FragmentTask) -> SharedResult | None:
         """Return the result that `task` asks for, None if there is none; the files of one that does not fit are deleted."""

@@ -107,7 +107,8 @@ class SparkExecutor:
     def compute_ahead(self, planned: PlannedEpochs) -> None:
         """Compute those of a run's epochs in one action that Arrow computes alone, by frames that are kept."""
         if len(planned.fragments) >= LEAST_FRAGMENTS:
-            self._shared.run(self._open_session().session, planned)
+            spark = self._open_session()
+            self._shared.run(spark.session, planned, spark.count_parallel_tasks())
 
     def discard_ahead(self) -> None:
         """Delete what was computed ahead and nobody has asked for."""

@@ -10,8 +10,10 @@ import pytest
 from engine.assumptions import COMPUTED_AHEAD
 from engine.hummock.version import Generation, LogEntry, SstInfo, Table, TableOptions, TableVersion
 from engine.operators.shared_task import identify_reads
+from engine.runtime.epoch import shared_action
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.epoch.shared_action import SharedActions, SharedResult
+from engine.runtime.epoch.shared_schedule import plan_waves
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
@@ -75,6 +77,42 @@ def test_a_chain_of_views_is_computed_by_one_action(session: Session) -> None:
     assert not any("spark" in view.stages for view in report.views)
 
 
+def test_several_tasks_compute_what_does_not_read_each_other(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each begins where the ones before it have ended, a bound that moves with what one of them has written among them."""
+    plans: list[list[int]] = []
+
+    def plan_dear(fragments, seconds, tasks):  # type: ignore[no-untyped-def]
+        waves = plan_waves(fragments, dict.fromkeys((one.table for one in fragments), 1.0), 2)
+        plans.append([len(wave) for wave in waves])
+        return waves
+
+    monkeypatch.setattr(shared_action, "plan_waves", plan_dear)
+    session.sql("CREATE TABLE seen (id BIGINT PRIMARY KEY, moment TIMESTAMP)")
+    session.sql("INSERT INTO seen SELECT id, timestamp_seconds(id * 3600) FROM range(100)")
+    recent = "SELECT id FROM seen WHERE moment > (SELECT max(moment) FROM seen) - INTERVAL 1 DAY"
+    session.sql(f"CREATE MATERIALIZED VIEW recent AS {recent}")
+    session.sql(
+        "CREATE MATERIALIZED VIEW late AS SELECT id % 3 AS k, count(*) AS n FROM recent GROUP BY id % 3"
+    )
+    start(session)
+    both = "SELECT a.seller, a.n, b.n AS late FROM sellers a JOIN late b ON b.k = a.seller"
+    session.sql(f"CREATE MATERIALIZED VIEW both_sides AS {both}")
+    session.flush().raise_for_errors()
+    for seed in range(2, 6):
+        session.sql(
+            f"INSERT INTO seen SELECT id, timestamp_seconds(id * 3600) FROM range({seed * 80}, {seed * 80 + 9})"
+        )
+        report = step(session, seed)
+        tables = {"seen": content(session, "seen")}
+        assert_equal(content(session, "recent"), by_duckdb(tables, recent), "recent")
+    tables = {name: content(session, name) for name in ("sellers", "late")}
+    assert_equal(content(session, "both_sides"), by_duckdb(tables, both), "both_sides")
+    assert list_shared(report) == {*VIEWS, "recent", "late", "both_sides"}
+    assert 2 in plans[-1] and len(plans[-1]) > 1
+
+
 def test_views_that_the_change_does_not_reach_are_left_out(session: Session) -> None:
     start(session)
     step(session, 2)
@@ -111,8 +149,8 @@ def test_a_result_of_other_rows_is_computed_anew(session: Session, monkeypatch: 
     run = SharedActions.run
     seen: list[tuple[str, str]] = []
 
-    def compact(actions: SharedActions, spark, planned):  # type: ignore[no-untyped-def]
-        computed = run(actions, spark, planned)
+    def compact(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        computed = run(actions, spark, planned, tasks)
         made = [
             (name, sst.path) for name, one in actions._results.items() for c in one.changes for sst in c.ssts
         ]
@@ -164,8 +202,8 @@ def test_a_result_of_an_earlier_epoch_breaks_a_claim(
     start(session)
     run, kept = SharedActions.run, dict[str, SharedResult]()
 
-    def mistake(actions: SharedActions, spark, planned):  # type: ignore[no-untyped-def]
-        computed = run(actions, spark, planned)
+    def mistake(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        computed = run(actions, spark, planned, tasks)
         kept.update({name: one for name, one in actions._results.items() if name not in kept})
         actions._results.update(kept)
         return computed

@@ -1,0 +1,104 @@
+"""In which actions, and in which task of each, the fragments of a run are computed so that the last one ends soonest.
+
+Method: a directed acyclic graph is cut into waves, each of which needs nothing but what waves before it have written. Within one,
+fragments that read each other stay in one task, and tasks get such groups the longest first (Graham 1969). Where to cut is tried
+at a few points of the order in which fragments could begin on any number of cores.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.operators.shared_task import SharedFragment
+
+Wave = tuple[tuple[SharedFragment, ...], ...]
+"""Of each task of one action the fragments, inputs before their readers."""
+ACTION_SECONDS = 0.03
+"""About what one more Spark action costs beside what its tasks compute."""
+USUAL_SECONDS = 0.01
+"""What a fragment is taken to cost before it was computed."""
+MOST_WAVES = 3
+_CUTS = 12
+"""So many points at most are tried for a cut."""
+
+
+def plan_waves(
+    fragments: Sequence[SharedFragment], seconds: Mapping[str, float], tasks: int
+) -> tuple[Wave, ...]:
+    """Return the waves in which `tasks` tasks compute fragments soonest; `seconds` are by table what they took before."""
+    cost = {one.table: seconds.get(one.table, USUAL_SECONDS) for one in fragments}
+    waves: tuple[Wave, ...] = ((tuple(fragments),),)
+    if tasks < 2 or sum(cost.values()) <= ACTION_SECONDS:
+        return waves
+    inputs = _find_inputs(fragments)
+    starts = _find_starts(fragments, inputs, cost)
+    best = _measure(waves, cost)
+    for cuts in _list_cuts(sorted(set(starts.values()))):
+        tried = tuple(
+            _pack_tasks(wave, inputs, cost, tasks) for wave in _cut_waves(fragments, starts, cuts) if wave
+        )
+        length = _measure(tried, cost)
+        if length < best:
+            waves, best = tried, length
+    return waves
+
+
+def _find_inputs(fragments: Sequence[SharedFragment]) -> dict[str, set[str]]:
+    tables = {one.table for one in fragments}
+    return {
+        one.table: tables & {*one.inputs, *one.dependencies, *one.reads} - {one.table} for one in fragments
+    }
+
+
+def _find_starts(
+    fragments: Sequence[SharedFragment], inputs: Mapping[str, set[str]], cost: Mapping[str, float]
+) -> dict[str, float]:
+    """Return when each fragment could begin if there were a core for each of them."""
+    starts: dict[str, float] = {}
+    for one in fragments:
+        starts[one.table] = max((starts[name] + cost[name] for name in inputs[one.table]), default=0.0)
+    return starts
+
+
+def _list_cuts(points: Sequence[float]) -> Iterable[tuple[float, ...]]:
+    """Yield where an order may be cut: nowhere, once, or twice."""
+    some = points[1 :: max(1, len(points) // _CUTS)]
+    return itertools.chain.from_iterable(itertools.combinations(some, n) for n in range(MOST_WAVES))
+
+
+def _cut_waves(
+    fragments: Sequence[SharedFragment], starts: Mapping[str, float], cuts: Sequence[float]
+) -> list[list[SharedFragment]]:
+    waves: list[list[SharedFragment]] = [[] for _ in range(len(cuts) + 1)]
+    for one in fragments:
+        waves[sum(starts[one.table] >= cut for cut in cuts)].append(one)
+    return waves
+
+
+def _pack_tasks(
+    wave: Sequence[SharedFragment], inputs: Mapping[str, set[str]], cost: Mapping[str, float], tasks: int
+) -> Wave:
+    """Return the fragments of a wave by task."""
+    groups: list[list[SharedFragment]] = []
+    for one in wave:
+        linked = [group for group in groups if any(other.table in inputs[one.table] for other in group)]
+        groups = [group for group in groups if group not in linked]
+        groups.append([*itertools.chain.from_iterable(linked), one])
+    loads, packed = [0.0] * tasks, [list[SharedFragment]() for _ in range(tasks)]
+    for group in sorted(groups, key=lambda some: -_sum_costs(some, cost)):
+        least = loads.index(min(loads))
+        loads[least] += _sum_costs(group, cost)
+        packed[least] += group
+    order = {one.table: n for n, one in enumerate(wave)}
+    return tuple(tuple(sorted(some, key=lambda one: order[one.table])) for some in packed if some)
+
+
+def _measure(waves: Sequence[Wave], cost: Mapping[str, float]) -> float:
+    """Return the seconds after which the last wave has ended."""
+    longest = (max(_sum_costs(task, cost) for task in wave) for wave in waves)
+    return sum(longest) + ACTION_SECONDS * len(waves)
+
+
+def _sum_costs(fragments: Iterable[SharedFragment], cost: Mapping[str, float]) -> float:
+    return sum(cost[one.table] for one in fragments)
