@@ -100,9 +100,10 @@ class EpochContext:
         """Whether the epoch runs in one partition without a shuffle."""
         return self.rows_in <= SMALL_CHANGE_ROWS
 
-    @property
-    def reader_count(self) -> int:
-        """How many tasks of a small epoch read its change, each for groups of its own."""
+    def count_readers(self) -> int:
+        """Return how many tasks of a small epoch read its change, each for groups of its own."""
+        if self.parameters is not None:
+            self.parameters.sized = True
         spread = self.is_small and self.rows_in >= SPREAD_ROWS and self.piece is None
         return min(self.parallelism, MOST_READERS) if spread else 1
 

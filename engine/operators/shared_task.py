@@ -46,7 +46,7 @@ Bodies = Mapping[tuple[str, tuple[str, ...]], Body]
 
 @dataclass(frozen=True)
 class SharedFragment:
-    """One fragment of a shared task: its table goes from epoch `old` to `new`, unless a dependency is in `SharedCall.unknown`.
+    """One fragment of a shared task: its table goes from epoch `old` to `new`, unless more than `most_rows` have changed for it.
 
     `reads` are the tables that its bodies read, `shapes` the sets of changed inputs of which it has bodies: the task may hold
     others yet, of a table that had its name before.
@@ -59,21 +59,20 @@ class SharedFragment:
     shapes: frozenset[tuple[str, ...]]
     old: int
     new: int
+    most_rows: int
 
 
 @dataclass(frozen=True)
 class SharedCall:
     """What one action is to do: of each of its tasks the fragments, inputs before their readers, over the tables of a version.
 
-    What reads one of the `unknown` tables is left out: their new content comes from elsewhere. So is what more than `most_rows`
-    have changed for.
+    What reads one of the `unknown` tables is left out: their new content comes from elsewhere.
     """
 
     tables: Mapping[str, TableVersion]
     epoch: int
     tasks: tuple[tuple[SharedFragment, ...], ...]
     unknown: frozenset[str]
-    most_rows: int
 
     def encode(self) -> str:
         """Return it as a text."""
@@ -150,7 +149,7 @@ def run_fragments(
         began = time.perf_counter()
         report = None
         if began - started < MOST_SECONDS:
-            report = _run_fragment(fragment, staged.version, bodies, call.most_rows)
+            report = _run_fragment(fragment, staged.version, bodies)
         if report is None:
             staged.add(fragment, None)
             continue
@@ -160,7 +159,7 @@ def run_fragments(
 
 
 def _run_fragment(
-    fragment: SharedFragment, version: Version, bodies: Bodies, most_rows: int
+    fragment: SharedFragment, version: Version, bodies: Bodies
 ) -> tuple[bytes, pa.RecordBatch | None] | None:
     """Return what identifies the rows that a fragment has read, and its report, which is None if nothing was written.
 
@@ -170,7 +169,7 @@ def _run_fragment(
     try:
         changed = tuple(name for name in fragment.inputs if tables[name].list_changes(*span))
         rows = sum(tables[name].count_changed_rows(*span) for name in changed)
-        if changed not in fragment.shapes or rows > most_rows:
+        if changed not in fragment.shapes or rows > fragment.most_rows:
             return None
         body = bodies[fragment.table, changed]
         read = {name: tables[name] for name in fragment.reads}

@@ -53,7 +53,8 @@ def recompute_groups(
 
 def separate_groups(change: Rows, by: Sequence[str], context: EpochContext) -> Rows:
     """Return a change of which, where it is worth it, each task has the rows of other groups by some columns."""
-    if not isinstance(change, Flow) or not change.single or context.reader_count == 1:
+    readers = context.count_readers()
+    if not isinstance(change, Flow) or not change.single or readers == 1:
         return change
-    found = change.separate_by_vnode(by, context.reader_count)
+    found = change.separate_by_vnode(by, readers)
     return change if found is None else replace(found, single=True, groups=True)

@@ -59,10 +59,14 @@ class TableSource(Protocol):
 
 @dataclass
 class TableParameters:
-    """The parameters of a frame under construction, with their schemas; `closed` if it holds on to an epoch after all."""
+    """The parameters of a frame under construction, with their schemas.
+
+    It is `closed` if it holds on to an epoch after all, and `sized` if it is another one for an epoch of many changed rows.
+    """
 
     tables: dict[str, tuple[int, pa.Schema]] = field(default_factory=dict)
     closed: bool = False
+    sized: bool = False
 
     def add_parameter(self, version: TableVersion) -> TableParameter:
         """Return a table as a parameter of the frame."""

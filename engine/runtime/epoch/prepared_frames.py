@@ -23,6 +23,8 @@ from engine.spark_internals import attach_task_text, can_attach_text, is_recompu
 from engine.sql.incremental.fragments import Fragment
 
 MOST_FRAMES = 2_000
+MOST_SHARED_ROWS = 50_000
+"""So many changed rows of a fragment at most are for a task that computes others, too."""
 Shape = tuple[str, tuple[str, ...], bool]
 
 
@@ -46,6 +48,11 @@ class PreparedFrame:
         """What computes the epoch in one task by itself, None if Spark computes a part of it."""
         alone = self.flow.single and not self.flow.groups and not self.parameters.closed
         return Chain(self.flow.bodies) if alone else None
+
+    @property
+    def most_rows(self) -> int:
+        """Up to how many changed rows `body` is the way to compute an epoch."""
+        return SPREAD_ROWS - 1 if self.parameters.sized else MOST_SHARED_ROWS
 
     @cached_property
     def rows(self) -> Callable[[], Iterator[tuple[Any, ...]]]:
@@ -87,14 +94,13 @@ class PreparedFrames:
     def list_shareable(
         self, fragment: Fragment, table: Table, tables: Mapping[str, TableVersion]
     ) -> list[PreparedFrame]:
-        """Return the frames that compute small epochs of a fragment without Spark, whatever of its inputs has changed."""
+        """Return the frames that compute epochs of a fragment in one task without Spark, whatever of its inputs has changed."""
         with self._lock:
             found = [one for shape, one in self._frames.items() if shape[0] == fragment.table]
         return [
             one
             for one in found
-            if not one.shape[2]
-            and one.body is not None
+            if one.body is not None
             and one.fragment == fragment
             and one.table == table
             and one.parameters.is_reusable(tables)

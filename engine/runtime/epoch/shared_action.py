@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +18,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import EpochExpired, RowsNotKept
-from engine.hummock import Hummock, SstInfo, Version
-from engine.operators.arrow.map_in_arrow import make_task_frame, map_in_arrow
-from engine.operators.context import SPREAD_ROWS
+from engine.hummock import Hummock, SstInfo, Table, Version
+from engine.operators.arrow.map_in_arrow import Body, make_task_frame, map_in_arrow
 from engine.operators.flow import Chain
 from engine.operators.lookups.scan import ReadTable
 from engine.operators.lookups.table_parameters import TableParameter
@@ -35,7 +34,7 @@ from engine.operators.shared_task import (
     identify_reads,
     narrow_tables,
 )
-from engine.runtime.epoch.prepared_frames import PreparedFrames
+from engine.runtime.epoch.prepared_frames import MOST_SHARED_ROWS, PreparedFrames
 from engine.runtime.epoch.shared_schedule import plan_waves
 from engine.runtime.executor import FragmentTask, PlannedEpochs, PlannedFragment
 from engine.spark_internals import attach_task_text, can_attach_text, prepare_run
@@ -92,57 +91,57 @@ class SharedActions:
         self._bodies: Bodies = {}
         self._frames: dict[int, SharedFrame] = {}
 
-    def find_bodies(self, planned: PlannedEpochs) -> tuple[Bodies, dict[str, tuple[str, ...]]]:
-        """Return the bodies that compute fragments of a run, and by table what they read."""
-        bodies: dict[tuple[str, tuple[str, ...]], Any] = {}
-        reads: dict[str, tuple[str, ...]] = {}
+    def find_bodies(self, planned: PlannedEpochs) -> tuple[Bodies, list[SharedFragment]]:
+        """Return the bodies that compute fragments of a run, and these fragments."""
+        bodies: dict[tuple[str, tuple[str, ...]], Body] = {}
+        fragments: list[SharedFragment] = []
         for one in planned.fragments:
             table = planned.tables[one.fragment.table].table
             if isinstance(one.fragment.rule, IndexCopy):
-                plan, into = one.fragment.plan, WriteTable(self._store.url, dict(self._store.options), table)
+                plan = one.fragment.plan
                 assert isinstance(plan, Scan)
-                source = TableParameter(plan.table)
-                read = ReadTable(
-                    self._store.url, dict(self._store.options), source, plan.items, change=True, came=True
-                )
-                bodies[one.fragment.table, (plan.table,)] = Chain((read, into))
-                reads[one.fragment.table] = (plan.table,)
+                bodies[one.fragment.table, (plan.table,)] = self._build_copy(plan, table)
+                fragments.append(_describe_fragment(one, [(plan.table,)], [plan.table], MOST_SHARED_ROWS))
                 continue
-            for frame in self._prepared.list_shareable(one.fragment, table, planned.tables):
-                bodies[one.fragment.table, frame.shape[1]] = frame.body
-                known = reads.get(one.fragment.table, ())
-                reads[one.fragment.table] = tuple(dict.fromkeys((*known, *frame.parameters.tables)))
-        return bodies, reads
+            frames = self._prepared.list_shareable(one.fragment, table, planned.tables)
+            if frames:
+                bodies |= {(one.fragment.table, frame.shape[1]): frame.body for frame in frames if frame.body}
+                reads = itertools.chain.from_iterable(frame.parameters.tables for frame in frames)
+                most = min(frame.most_rows for frame in frames)
+                fragments.append(_describe_fragment(one, [frame.shape[1] for frame in frames], reads, most))
+        return bodies, fragments
+
+    def _build_copy(self, plan: Scan, table: Table) -> Body:
+        url, options, source = self._store.url, dict(self._store.options), TableParameter(plan.table)
+        return Chain(
+            (
+                ReadTable(url, options, source, plan.items, change=True, came=True),
+                WriteTable(url, options, table),
+            )
+        )
 
     def run(self, spark: SparkSession, planned: PlannedEpochs, tasks: int) -> int:
         """Compute what is known how to of a run's fragments by up to so many tasks at once; return how many results there are."""
         self.discard()
-        bodies, reads = self.find_bodies(planned)
-        shared = [
-            _describe_fragment(one, reads[one.fragment.table], bodies)
-            for one in planned.fragments
-            if one.fragment.table in reads
-        ]
+        bodies, shared = self.find_bodies(planned)
         if len(shared) < LEAST_FRAGMENTS:
             return 0
-        left = {one.fragment.table for one in planned.fragments if one.fragment.table not in reads}
+        left = {one.fragment.table for one in planned.fragments} - {one.table for one in shared}
         staged = StagedFragments(Version(epoch=planned.epoch, tables=planned.tables), planned.unknown | left)
         for wave in plan_waves(shared, self._seconds, min(tasks, MOST_TASKS)):
             fragments = tuple(itertools.chain.from_iterable(wave))
             tables = narrow_tables(staged.version.tables, fragments)
-            call = SharedCall(tables, planned.epoch, wave, frozenset(staged.unknown), SPREAD_ROWS - 1)
-            if not self._run_wave(spark, call, bodies, reads):
+            call = SharedCall(tables, planned.epoch, wave, frozenset(staged.unknown))
+            if not self._run_wave(spark, call, bodies):
                 break
             for fragment in fragments:
                 if staged.is_due(fragment):
                     staged.add(fragment, self._find_files(fragment.table))
         return len(self._results)
 
-    def _run_wave(
-        self, spark: SparkSession, call: SharedCall, bodies: Bodies, reads: Mapping[str, tuple[str, ...]]
-    ) -> bool:
+    def _run_wave(self, spark: SparkSession, call: SharedCall, bodies: Bodies) -> bool:
         """Run the tasks of one wave, and keep their results; False if they cannot be told what to do."""
-        text = call.encode()
+        text, reads = call.encode(), {one.table: one.reads for task in call.tasks for one in task}
         if not can_attach_text(spark, text):
             return False
         with attach_task_text(spark, text):
@@ -201,9 +200,17 @@ class SharedActions:
             self._store.objects.delete(sorted(paths))
 
 
-def _describe_fragment(planned: PlannedFragment, reads: tuple[str, ...], bodies: Bodies) -> SharedFragment:
-    fragment = planned.fragment
-    shapes = frozenset(changed for table, changed in bodies if table == fragment.table)
+def _describe_fragment(
+    planned: PlannedFragment, shapes: Iterable[tuple[str, ...]], reads: Iterable[str], most_rows: int
+) -> SharedFragment:
+    fragment, known = planned.fragment, tuple(dict.fromkeys(reads))
     return SharedFragment(
-        fragment.table, fragment.inputs, planned.dependencies, reads, shapes, planned.old, planned.new
+        fragment.table,
+        fragment.inputs,
+        planned.dependencies,
+        known,
+        frozenset(shapes),
+        planned.old,
+        planned.new,
+        most_rows,
     )

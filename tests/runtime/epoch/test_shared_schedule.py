@@ -12,7 +12,7 @@ from engine.runtime.epoch.shared_schedule import ACTION_SECONDS, MOST_WAVES, Wav
 
 
 def fragment(table: str, *inputs: str) -> SharedFragment:
-    return SharedFragment(table, inputs, inputs, inputs, frozenset(), 1, 2)
+    return SharedFragment(table, inputs, inputs, inputs, frozenset(), 1, 2, 1000)
 
 
 def list_places(waves: tuple[Wave, ...]) -> dict[str, tuple[int, int, int]]:
