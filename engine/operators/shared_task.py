@@ -114,7 +114,7 @@ class StagedFragments:
 
 @dataclass(frozen=True)
 class SharedTask:
-    """A body: runs the fragments that its job names for its task, by bodies that it holds pickled; gives one row a fragment."""
+    """A body: runs the fragments that its job names for its task, by `bodies` that are packed; gives one row a fragment."""
 
     bodies: bytes
 
@@ -128,9 +128,14 @@ class SharedTask:
                     yield from run_fragments(call, call.tasks[number], bodies)
 
 
+def pack_bodies(bodies: Bodies) -> bytes:
+    """Return bodies as a task holds them: they travel with each job."""
+    return zlib.compress(pickle.dumps(bodies, protocol=5))
+
+
 @lru_cache(maxsize=4)
 def _load_bodies(pickled: bytes) -> Bodies:
-    found: Bodies = pickle.loads(pickled)
+    found: Bodies = pickle.loads(zlib.decompress(pickled))
     return found
 
 

@@ -8,7 +8,6 @@ its own.
 from __future__ import annotations
 
 import itertools
-import pickle
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from engine.operators.shared_task import (
     StagedFragments,
     identify_reads,
     narrow_tables,
+    pack_bodies,
 )
 from engine.runtime.epoch.prepared_frames import MOST_SHARED_ROWS, PreparedFrames
 from engine.runtime.epoch.shared_schedule import plan_waves
@@ -169,7 +169,7 @@ class SharedActions:
             self._bodies = {**known, **bodies}  # runs take turns with what has changed
             self._frames.clear()
         if tasks not in self._frames:
-            task = SharedTask(pickle.dumps(self._bodies, protocol=5))
+            task = SharedTask(pack_bodies(self._bodies))
             self._frames[tasks] = SharedFrame(
                 map_in_arrow(make_task_frame(spark, tasks), task, SHARED_SCHEMA)
             )
