@@ -253,10 +253,15 @@ def bisect_keys(
     Both tables have the same columns. `right`: after equal rows, else before them.
     """
     low, high = low.copy(), high.copy()
-    if sought.num_columns == 1 and len(low) and (low == 0).all() and (high == rows.num_rows).all():
-        mine, theirs = as_numbers(rows.column(0)), as_numbers(sought.column(0))
-        if mine is not None and theirs is not None:
-            return np.searchsorted(mine, theirs, side="right" if right else "left")
+    for column in range(sought.num_columns):  # numbers in one range of rows are searched by NumPy
+        mine, theirs = as_numbers(rows.column(column)), as_numbers(sought.column(column))
+        if mine is None or theirs is None or not len(low) or not ((low == low[0]) & (high == high[0])).all():
+            rows, sought = _skip_columns(rows, column), _skip_columns(sought, column)
+            break
+        some = mine[low[0] : high[0]]
+        low, high = (low[0] + np.searchsorted(some, theirs, side=side) for side in ("left", "right"))
+    else:
+        return high if right else low
     while True:
         open_ = np.flatnonzero(low < high)
         if not len(open_):
@@ -267,6 +272,10 @@ def bisect_keys(
         after = order <= 0 if right else order < 0
         low[open_[after]] = middle[after] + 1
         high[open_[~after]] = middle[~after]
+
+
+def _skip_columns(rows: pa.Table, count: int) -> pa.Table:
+    return rows.select(range(count, rows.num_columns)) if count else rows
 
 
 def _compare_rows(left: Sequence[pa.ChunkedArray[Any]], right: Sequence[pa.ChunkedArray[Any]]) -> np.ndarray:

@@ -5,6 +5,7 @@ What cannot be computed exactly on the values at hand (an overflow) raises Inexa
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -47,6 +48,8 @@ _KINDS = (
     DoubleType(),
 )
 ARROW_TYPES: dict[DataType, pa.DataType] = {kind: derive_arrow_type(kind) for kind in _KINDS}
+_FEW_ROWS = 10_000
+"""Of so many rows all branches are computed sooner than rows are parted."""
 _LARGEST = float(2**63 - 2**12)
 _MAY_FAIL = FAILING | {
     *("add_checked", "subtract_checked", "multiply_checked", "negate_checked", "divide", "make_date")
@@ -129,7 +132,10 @@ class Value:
 
 
 def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Array[Any]:
-    """Return the value of the branch of each row, computed of the rows of its branch alone."""
+    """Return the value of the branch of each row, computed of the rows of its branch alone where others have no value for it."""
+    if batch.num_rows <= _FEW_ROWS:
+        with contextlib.suppress(Inexact):
+            return _find_first_true(*(argument.evaluate(batch) for argument in arguments))
     *branches, default = arguments
     parts, places, left = [], [], np.arange(batch.num_rows)
     for test, value in zip(branches[::2], branches[1::2], strict=True):

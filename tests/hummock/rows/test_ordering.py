@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from bisect import bisect_left, bisect_right
+
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.hummock.rows.ordering import equal_to_previous, equal_values, order_by_key, sort_indices
+from engine.hummock.rows.ordering import (
+    bisect_keys,
+    equal_to_previous,
+    equal_values,
+    order_by_key,
+    sort_indices,
+)
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([None, "a", "b"])), max_size=30
@@ -80,3 +90,36 @@ def test_the_ends_of_a_type_have_their_place_and_equal_themselves(
     assert equal_values(column, column).all()
     same = [values[a] == values[b] for a, b in zip(wanted[1:], wanted, strict=False)]
     assert equal_to_previous(keys.take(pa.array(wanted, pa.int64()))).tolist() == same
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_are_found_by_several_columns_as_by_tuples(seed: int) -> None:
+    chance = random.Random(seed)
+    constant, nulls = chance.random() < 0.5, chance.random() < 0.3
+
+    def draw() -> tuple[int, int | None, str]:
+        second = None if nulls and chance.random() < 0.2 else chance.randrange(5)
+        return (7 if constant else chance.randrange(3)), second, chance.choice("abc")
+
+    def as_table(rows: list[tuple[int, int | None, str]]) -> pa.Table:
+        first, second, third = zip(*rows, strict=True) if rows else ((), (), ())
+        kinds = (pa.int64(), pa.int32(), pa.string())
+        arrays = [pa.array(list(one), kind) for one, kind in zip((first, second, third), kinds, strict=True)]
+        return pa.table(arrays, names=["a", "b", "c"])
+
+    def as_key(row: tuple[int, int | None, str]) -> tuple[int, int, str]:
+        return row[0], -1 if row[1] is None else row[1], row[2]
+
+    rows = sorted((draw() for _ in range(chance.randrange(60))), key=as_key)
+    sought = [draw() for _ in range(chance.randrange(1, 20))]
+    whole = chance.random() < 0.7
+    ends = [sorted(chance.choices(range(len(rows) + 1), k=2)) for _ in sought]
+    low = np.array([0 if whole else end[0] for end in ends])
+    high = np.array([len(rows) if whole else end[1] for end in ends])
+    for right, bisect in ((False, bisect_left), (True, bisect_right)):
+        found = bisect_keys(as_table(rows), as_table(sought), low, high, right=right)
+        expected = [
+            bisect(rows, as_key(one), int(a), int(b), key=as_key)
+            for one, a, b in zip(sought, low, high, strict=True)
+        ]
+        assert found.tolist() == expected
