@@ -14,12 +14,12 @@ from engine.operators.shared_task import SharedFragment
 
 Wave = tuple[tuple[SharedFragment, ...], ...]
 """Of each task of one action the fragments, inputs before their readers."""
-ACTION_SECONDS = 0.03
+ACTION_SECONDS = 0.05
 """About what one more Spark action costs beside what its tasks compute."""
 USUAL_SECONDS = 0.01
 """What a fragment is taken to cost before it was computed."""
 MOST_WAVES = 3
-_CUTS = 12
+_CUTS = 10
 """So many points at most are tried for a cut."""
 
 
@@ -80,13 +80,21 @@ def _pack_tasks(
     wave: Sequence[SharedFragment], inputs: Mapping[str, set[str]], cost: Mapping[str, float], tasks: int
 ) -> Wave:
     """Return the fragments of a wave by task."""
-    groups: list[list[SharedFragment]] = []
+    groups: dict[str, list[SharedFragment]] = {}
+    group_of: dict[str, str] = {}
     for one in wave:
-        linked = [group for group in groups if any(other.table in inputs[one.table] for other in group)]
-        groups = [group for group in groups if group not in linked]
-        groups.append([*itertools.chain.from_iterable(linked), one])
+        first, *others = sorted({group_of[name] for name in inputs[one.table] if name in group_of}) or [
+            one.table
+        ]
+        group = groups.setdefault(first, [])
+        for other in others:
+            merged = groups.pop(other)
+            group_of |= dict.fromkeys((some.table for some in merged), first)
+            group += merged
+        group.append(one)
+        group_of[one.table] = first
     loads, packed = [0.0] * tasks, [list[SharedFragment]() for _ in range(tasks)]
-    for group in sorted(groups, key=lambda some: -_sum_costs(some, cost)):
+    for group in sorted(groups.values(), key=lambda some: -_sum_costs(some, cost)):
         least = loads.index(min(loads))
         loads[least] += _sum_costs(group, cost)
         packed[least] += group
