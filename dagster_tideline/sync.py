@@ -86,7 +86,7 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
 
 
 def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
-    """Make the store hold what the models declare; a model that is refused is told in the report, the others go on."""
+    """Make the store hold what the models declare; a model that is refused is in the report, the others go on."""
     folders = _make_folders(models)
     plan = plan_sync(session.catalog, models)
     errors = folders | dict(plan.errors)

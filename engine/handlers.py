@@ -117,5 +117,5 @@ def _make_system_tables(text: str, store: Hummock) -> None:
     lowered = text.lower()
     names = [table.name for table, _ in TABLES if table.name in lowered]
     if any(name not in store.version.tables for name in names):
-        with suppress(StorageError):  # who may only read is told that there are none
+        with suppress(StorageError):  # who may only read learns that there are none
             ensure_landing_tables(store)

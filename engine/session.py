@@ -223,8 +223,8 @@ class Session:
         """Take all that the sources of `tables` (None: of all) have: landing files, Delta tables, generators; durable when it
         returns.
 
-        A source that fails is told in its report and stops no other. Views get the rows by the next `flush`. Raises SqlError for
-        an unknown name, and for a table without a source.
+        A source that fails has its error in its report and stops no other. Views get the rows by the next `flush`. Raises
+        SqlError for an unknown name, and for a table without a source.
 
         >>> [(report.table, report.files, report.rows, report.error) for report in s.poll()]
         []
@@ -248,7 +248,7 @@ class Session:
         partitions: Mapping[str, Collection[str]] | None = None,
         wait: bool = True,
     ) -> FlushReport:
-        """Run all that is pending (for `views`, and what they read); a failing view is told in its report.
+        """Run all that is pending (for `views`, and what they read); a failing view has its error in its report.
 
         Without `eager` what has failed lately is left alone until its time to be tried again has come. Views with a `refresh` of
         their own are left alone until their time, unless `views` names them. Views that are created in

@@ -161,7 +161,7 @@ def can_attach_text(session: SparkSession, text: str) -> bool:
 def attach_task_text(session: SparkSession, text: str) -> Iterator[None]:
     """Let the tasks of the jobs that this thread starts meanwhile know a text in base64.
 
-    To a server it goes as a tag of the request: one becomes a tag of the jobs, which their tasks are told as well.
+    To a server it goes as a tag of the request: one becomes a tag of the jobs, which their tasks see as well.
     """
     if is_in_process(session):
         context = session.sparkContext

@@ -144,7 +144,7 @@ class Driver:
             group_models(models),
         )
         self._reported_tags = dict(self.throttle.reported_tags)
-        """What is told once all that is on its way is committed."""
+        """What is reported once all that is on its way is committed."""
         self._compared_at = time.monotonic()
         self._last_state: tuple[Mapping[str, int], ReportedTags] = ({}, {})
         self._tries: dict[str, tuple[int, float]] = {}

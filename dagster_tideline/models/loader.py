@@ -132,7 +132,7 @@ def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
         return _build_broken_models(path, relative_path, f"{relative_path} can't be read: {error}", "")
     shared = parse_header(
         text, strict=False
-    )  # it holds for all statements; what is wrong is told with its own
+    )  # it holds for all statements; what is wrong is reported with its own
     said_dialect, wrong_dialect = shared.get("dialect", "spark"), None
     dialect: Dialect = "spark"
     if is_dialect(said_dialect):

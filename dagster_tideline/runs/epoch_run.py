@@ -190,7 +190,7 @@ def _report_partitioned_views(
 def _find_checked_views(
     flushed: FlushReport, selected: Collection[str], view_events: Sequence[Event]
 ) -> set[str]:
-    """Return the views whose checks are told without being asked for: those that moved or failed, and all that are shown.
+    """Return the views whose checks are reported without being asked for: those that moved or failed, and all that are shown.
 
     Dagster takes a check for one that was not evaluated when a later run shows its view without it.
     """

@@ -53,7 +53,7 @@ class EventThrottle:
     """Which events of assets are passed on, and which wait: of one asset at most one in `seconds`, and the newest once it rests.
 
     Assets of one of the `groups` share the time at which they are told of; one without a group has its own. A check that comes
-    out in another way is told at once.
+    out in another way is reported at once.
 
     `code_versions` are those of the assets' models. The store of a Dagster instance keeps every event for ever: without this
     a day of epochs a second would be 86,400 events an asset.
@@ -142,7 +142,7 @@ class EventThrottle:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether anything is yet to be told."""
+        """Whether anything is yet to be reported."""
         return bool(self._waiting or self._checks)
 
     def convert_event(

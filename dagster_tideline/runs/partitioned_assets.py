@@ -97,7 +97,7 @@ def build_partition_events(
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """Yield an event for each partition of a view that has changed, and the error of each that an epoch has left behind.
 
-    `known` is the data version told last: changes by whatever has run since then are told as well.
+    `known` is the data version reported last: changes by whatever has run since then are reported as well.
     """
     view = report.view
     if report.error is not None or report.epoch is None:

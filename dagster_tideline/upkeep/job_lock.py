@@ -12,7 +12,7 @@ from dagster_tideline.runs.liveness import find_active_record, is_worker_gone
 from dagster_tideline.runs.run_log import forward_run_log
 
 LONG_SECONDS = 600.0
-"""A run of maintenance that takes longer is told as too long by the ticks that find it, unless its tag says another time."""
+"""A run of maintenance that takes longer is reported as too long by the ticks that find it, unless its tag says another time."""
 LONG_TAG = "tideline/long_seconds"
 END_AFTER = 3
 """One that takes so many times as long is ended by Dagster's run monitoring."""

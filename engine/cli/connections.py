@@ -96,7 +96,7 @@ def open_compaction_session(store: str, spark: str) -> Iterator[tuple[Session, b
 
 
 def find_running_spark(store: str, say: Callable[[str], None], *, alone: bool = False) -> str | None:
-    """Return the address of the Spark to run on, None for one to be started here; `say` is told why one is started."""
+    """Return the address of the Spark to run on, None for one to be started here; `say` gets the reason why one is started."""
     if address := os.environ.get("SPARK_REMOTE"):
         return address
     from engine.runtime.spark.connect import find_server

@@ -1,4 +1,4 @@
-"""Columns of text laid out in a width: no value is ever broken; what does not fit is left out by rank, and told."""
+"""Columns of text laid out in a width: no value is ever broken; what does not fit is left out by rank, and reported."""
 
 from __future__ import annotations
 

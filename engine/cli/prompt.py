@@ -137,7 +137,7 @@ def run_lines(shell: Shell, lines: Iterable[str]) -> None:
 
 
 def run_prompt(shell: Shell, read: Callable[[], str] | None = None) -> None:
-    """Ask for statements until `\\q` or Ctrl-D; errors are told and the prompt goes on."""
+    """Ask for statements until `\\q` or Ctrl-D; errors are reported and the prompt goes on."""
     ask = read or _make_reader(shell.statements)
     typer.echo(f"{shell.statements.url}   \\? for help", err=True)
     while not shell.ended:

@@ -21,7 +21,7 @@ SHOWN_LINES = 5
 def start_spark(target: str | None) -> SparkSession:
     """Return a session of `sc://…`, of a master, or None for local[*]; raises EnvironmentNotReady if there will be none.
 
-    An error of a statement is raised, and told by whoever catches it: that Spark logs it too helps nobody at a prompt.
+    An error of a statement is raised, and reported by whoever catches it: that Spark logs it too helps nobody at a prompt.
     """
     from pyspark.logger import PySparkLogger
 

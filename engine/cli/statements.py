@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class StatementRunner:
     """Runs statements over one store, one after the other; use as a `with` block.
 
-    `say` is told what takes time. With `alone` a Spark session is that of this process and ends with it, so that Ctrl-C can stop
+    `say` reports what takes time. With `alone` a Spark session is that of this process and ends with it, so that Ctrl-C can stop
     all that it runs; else commands that follow each other share one, whose Python workers stay warm.
     Raises TidelineError for whatever goes wrong with a statement.
     """

@@ -37,7 +37,7 @@ def poll_all(
     tables: Collection[str] | None = None,
     spark: Spark = no_spark,
 ) -> list[SourceReport]:
-    """Poll every source of the catalog (or of `tables`); one that fails is told in its report, the others go on.
+    """Poll every source of the catalog (or of `tables`); one that fails has its error in its report, the others go on.
 
     `spark` is asked for a session only where a source that is read by Spark has something to read.
     """

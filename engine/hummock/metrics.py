@@ -65,19 +65,19 @@ class Counters:
                 values[f"errors.{kind}"] += 1
 
     def count_unreported(self) -> dict[str, int]:
-        """Return by kind the requests that nobody was told of."""
+        """Return by kind the requests that were not reported."""
         with self._lock:
             made = {kind: int(self._values[f"requests.{kind}"]) - self._reported[kind] for kind in REQUESTS}
         return {kind: number for kind, number in made.items() if number}
 
     def mark_reported(self, requests: Mapping[str, int]) -> None:
-        """Take note that somebody was told of requests, or will not be."""
+        """Mark requests as reported, or as ones that will not be."""
         with self._lock:
             for kind, number in requests.items():
                 self._reported[kind] += number
 
     def count_unreported_bytes(self) -> dict[str, int]:
-        """Return, by what they passed for, the bytes that nobody was told of."""
+        """Return, by what they passed for, the bytes that were not reported."""
         with self._lock:
             found = {
                 name.removeprefix(DRIVER_BYTES): int(value)
@@ -88,7 +88,7 @@ class Counters:
         return {what: size for what, size in left.items() if size}
 
     def mark_bytes_reported(self, passed: Mapping[str, int]) -> None:
-        """Take note that somebody was told of bytes."""
+        """Mark bytes as reported."""
         with self._lock:
             for what, size in passed.items():
                 self._reported_bytes[what] += size

@@ -125,7 +125,7 @@ class Chain:
 class Share:
     """A body: of rows that every one of `parts` tasks makes by `whole`, those whose vnode is among the task's.
 
-    The task is told its number by its row: one of Spark's tasks may do the work of several.
+    A task finds its number in its row: one of Spark's tasks may do the work of several.
     """
 
     whole: Chain

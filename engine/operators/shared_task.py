@@ -120,7 +120,7 @@ class SharedTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         text = read_task_text()
-        assert text is not None, "a shared task runs without being told its fragments"
+        assert text is not None, "a shared task runs without a call that names its fragments"
         call, bodies = SharedCall.decode(text), _load_bodies(self.bodies)
         for batch in batches:
             for number in as_values(batch.column(0)):

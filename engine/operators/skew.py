@@ -1,4 +1,4 @@
-"""Keys of which one task gets far more rows than a task is meant to have: they are told, since more executors do not help."""
+"""Keys of which one task gets far more rows than a task is meant to have: they are reported, since more executors do not help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.operators.context import ROWS_PER_PARTITION
 SKEWED_ROWS = 2 * ROWS_PER_PARTITION
 """Rows of one key that are more than two tasks are meant to have."""
 _MOST_CHARACTERS = 100
-"""Characters of a key that are told."""
+"""Characters of a key that are shown."""
 
 
 class WriteLoad(msgspec.Struct, frozen=True):
@@ -57,5 +57,5 @@ def describe_skew(table: str, loads: Iterable[WriteLoad]) -> str | None:
     rows = sum(load.rows for load in loads)
     return (
         f"{table}: {heaviest.key_rows:,} of {rows:,} rows have {heaviest.key}, and one task writes them, however many "
-        "executors there are; what is joined by, or kept for, this value is better filtered, or told apart by one more column"
+        "executors there are; what is joined by, or kept for, this value is better filtered, or split by one more column"
     )

@@ -35,7 +35,7 @@ from engine.sql.plan import TemporalFilter
 
 @dataclass(frozen=True)
 class FilterByMoment:
-    """A body: the rows that have not left at a moment, with the columns of the state; `now` is that moment, or who is told it."""
+    """A body: the rows that have not left at a moment, with the columns of the state; `now` is it, or where it is found."""
 
     now: int | TableSource
     node: TemporalFilter

@@ -1,6 +1,6 @@
 """Names of columns: which column of what comes from outside is meant by which of a table, and how names stand in the store.
 
-One rule holds for every way in: the same name, else the one name that differs in case alone; a name that fits twice is told.
+One rule holds for every way in: the same name, else the one name that differs in case alone; a name that fits twice is reported.
 In the store and in plans the system's own columns begin with `_`. So a column of a table or view that is named so is kept under
 another name, which no user can give.
 """
@@ -37,7 +37,7 @@ def is_internal(stored: str) -> bool:
 
 @dataclass(frozen=True)
 class ColumnMatch:
-    """The places among the given names of each wanted one; those that several fit alike are told in `twice`, and not found."""
+    """The places among the given names of each wanted one; those that several fit alike are in `twice`, and not found."""
 
     found: Mapping[str, int] = field(default_factory=dict)
     twice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

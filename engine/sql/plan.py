@@ -269,7 +269,7 @@ class TopN(msgspec.Struct, frozen=True, tag=True):
 class Over(msgspec.Struct, frozen=True, tag=True):
     """Each row of the input with what `calls` compute over the rows of its partition; nulls are equal, no columns one partition.
 
-    Where rows that are equal in the order of a call have to be told apart, the input's key decides, ascending, nulls first.
+    Where rows that are equal in the order of a call have to be distinguished, the input's key decides, ascending, nulls first.
     One that `closes` has rows behind which others come in all its orders, and right above it a filter that leaves out those whose
     frames are not whole yet, if there are any: what is shown is never taken back.
     """

@@ -245,7 +245,7 @@ class _RowFitter:
             self._set_aside(nulls, f"column {name} {what} has no value")
 
     def _set_aside_misfits(self, key: set[str]) -> None:
-        """Set rows aside of which a column does not take a value; one that takes none of its type is told by `_typed`."""
+        """Set rows aside of which a column does not take a value; one that takes none of its type is reported by `_typed`."""
         for column in self.source.relation.columns:
             name, kind = column.name, to_arrow(column.type)
             if name not in self.rows.column_names or is_unchanged(self.rows.column(name).type, kind):

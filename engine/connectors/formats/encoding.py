@@ -1,4 +1,4 @@
-"""Text files in other encodings, read as UTF-8: what the encoding has not becomes what UTF-8 has not, so its line is told."""
+"""Text files in other encodings, read as UTF-8: what the encoding has not becomes what UTF-8 has not, so its line is reported."""
 
 from __future__ import annotations
 

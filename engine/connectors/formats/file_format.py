@@ -1,6 +1,6 @@
 """CSV, JSON and Parquet files as batches of raw columns, with the line and the text of every row that is asked for.
 
-What a file's format says of a row (too few fields, no JSON object) is told here; what a table says of it is not known here.
+What a file's format says of a row (too few fields, no JSON object) is reported here; what a table says of it is not known here.
 No more of a file is held than `ReadLimits` allows, and the time of reading follows the file's size.
 """
 
@@ -49,7 +49,7 @@ class FileRows:
     """Some rows of a file; `place(i)` is the line (Parquet: the row, from 1) and the text of row i.
 
     `columns` are those that were asked for, `names` also the others. `records` counts the rows and what the format refuses.
-    `absent` says of a column which rows do not have it at all (JSON); what a column that is not there has, is told by neither.
+    `absent` says of a column which rows do not have it at all (JSON); neither says what a column that is not there has.
     """
 
     columns: Mapping[str, pa.Array[Any] | pa.ChunkedArray[Any]]

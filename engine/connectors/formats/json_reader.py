@@ -40,7 +40,7 @@ _HALF_PAIR = "not JSON: it holds half of a surrogate pair"
 _TOO_DEEP = "lists or objects are nested too deeply"
 
 
-# Numbers stay texts; where lists and objects are written out again, they are told from texts.
+# Numbers stay texts; where lists and objects are written out again, they are distinguished from texts.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, object_pairs_hook=object_of)
 
 
@@ -99,11 +99,11 @@ def _is_multiline(text: bytes) -> bool:
 
 
 def _is_value_sequence(file: BinaryIO, limits: ReadLimits) -> bool:
-    """Tell whether a file can be read as values behind each other, to its end; else its lines are told one by one."""
+    """Tell whether a file can be read as values behind each other, to its end; else its lines are reported one by one."""
     try:
         for _ in _read_value_items(file, limits):
             pass
-    except (MalformedFile, OSError):  # what is damaged later on is told where its lines are read
+    except (MalformedFile, OSError):  # what is damaged later on is reported where its lines are read
         return False
     finally:
         file.seek(0)

@@ -275,7 +275,7 @@ def _has_same_seconds(times: pa.Array[Any], seconds: pa.Array[Any]) -> bool:
 def _split_batch(
     batch: pa.RecordBatch, row: int, names: tuple[str, ...], limits: ReadLimits
 ) -> Iterator[FileRows]:
-    """Yield a batch in parts that are not too large once their texts are written out; a row that is, is told."""
+    """Yield a batch in parts that are not too large once their texts are written out; a row that is, is reported."""
     sizes = _measure_rows(batch)
     most = limits.memory // 8
     start = 0
@@ -315,7 +315,7 @@ def _measure_rows(batch: pa.RecordBatch) -> np.ndarray:
 
 
 def _build_rows(batch: pa.RecordBatch, row: int, names: tuple[str, ...]) -> FileRows:
-    """Return a part of a batch as rows; texts that are not UTF-8 are told with their row."""
+    """Return a part of a batch as rows; texts that are not UTF-8 are reported with their row."""
     columns: dict[str, pa.Array[Any]] = {}
     wrong: dict[int, str] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):

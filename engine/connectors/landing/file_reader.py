@@ -44,7 +44,7 @@ class FileNotReady(Exception):
 
     @classmethod
     def from_storage_error(cls, error: StorageError) -> FileNotReady:
-        """Return what is told where a bucket can't be read."""
+        """Return what is reported where a bucket can't be read."""
         return cls(str(error), silent=isinstance(error, Unavailable))
 
 
@@ -73,7 +73,7 @@ def read_landing_file(
 ) -> Iterator[FileBatch]:
     """Yield a file's rows from record `skip` on, and a last batch without rows, which tells what is wrong with the file.
 
-    Raises NotNow, and what `target` raises; everything else that goes wrong with the file is told in the last batch.
+    Raises NotNow, and what `target` raises; everything else that goes wrong with the file is reported in the last batch.
     """
     position, path = skip, found.place_path
     reason: str | None = None
@@ -110,7 +110,7 @@ def read_landing_file(
 def _read_batches(
     file: BinaryIO, path: str, options: FileOptions, limits: ReadLimits, skip: int
 ) -> Iterator[FileRows]:
-    """Yield what the file's format makes of it; what nobody expected is told as a malformed file."""
+    """Yield what the file's format makes of it; what nobody expected is reported as a malformed file."""
     try:
         match detect_format(path, options):
             case "csv":

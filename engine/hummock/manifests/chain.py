@@ -160,9 +160,7 @@ class ManifestChain:
                 while not ticket.is_settled:
                     self._commit_waiting()
         finally:
-            with contextlib.suppress(
-                ValueError
-            ):  # who was told of an error must not be committed by the next thread
+            with contextlib.suppress(ValueError):  # who got an error must not be committed by the next thread
                 self._waiting.remove(ticket)
         return ticket.result()
 
@@ -246,7 +244,7 @@ class ManifestChain:
         for delta in created:
             visible = apply_delta(visible, delta)
             won = placed.pop(delta.commit_id, None)
-            if won is not None:  # else it was told of an error when an answer was missing
+            if won is not None:  # else it got an error when an answer was missing
                 won.mark_committed(visible)
                 self._counters.count_commit(won.commit)
         if self._answered or self._version.number >= version.number:  # taken: nothing can arrive late

@@ -71,7 +71,7 @@ class CountingObjectStore:
         return self.inner.local_path(path)
 
     def now(self) -> float | None:
-        """Return the store's own time, or None; also of one that was written before stores told it."""
+        """Return the store's own time, or None; also of one that was written before stores gave it."""
         read_time = getattr(self.inner, "now", None)
         return None if read_time is None else read_time()
 

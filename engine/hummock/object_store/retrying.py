@@ -98,7 +98,7 @@ class RetryingObjectStore:
 
 @dataclass
 class Outage:
-    """Whether it was told that a store does not answer."""
+    """Whether it has reported that a store does not answer."""
 
     reported: bool = False
 

@@ -69,7 +69,7 @@ class S3ObjectStore:
         """What the newest answer was dated with, and a timer's second at which it came."""
         self._client.meta.events.register("after-call.s3", self._note_date)
         if look:
-            # that nobody answers at an address is told at once
+            # that nobody answers at an address is reported at once
             retry_until_answered(lambda: self._check_bucket(create), on=Busy)
 
     def _check_bucket(self, create: bool) -> None:

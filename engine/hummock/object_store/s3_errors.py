@@ -73,7 +73,7 @@ def build_bucket_error(bucket: str, error: Exception) -> StorageError:
 
 
 def explain_error(error: Exception) -> tuple[str, str]:
-    """Return what is wrong, and the setting to look at, "" if that cannot be told."""
+    """Return what is wrong, and the setting to look at, "" if that is not known."""
     match error:
         case ParamValidationError() if "bucket name" in str(error).lower():
             return _NO_NAME

@@ -40,7 +40,9 @@ def verify_commit(commit: Commit, files: FileSet) -> Commit:
 
     check = require_all(
         commit.precondition,
-        partial(check_writer, commit),  # who was overtaken is told so: the table has gone on since
+        partial(
+            check_writer, commit
+        ),  # who was overtaken gets an error that says so: the table has gone on since
         lambda base: check_labels(commit, base, sys.maxsize),
         *(partial(_check_claimed, files, name, claimed[name]) for name in claimed.keys() - created),
     )

@@ -148,7 +148,7 @@ class FileSet:
             rows = read_hash_range(self._store, info, columns, hash_range)
         except (CorruptObject, Unavailable):
             raise
-        except StorageError:  # it is missing: which is told as it is of a whole file
+        except StorageError:  # it is missing, which is reported as for a whole file
             return read_sst(self._store, info, columns)
         if should_verify():
             check_hash_range(info, rows, read_sst(self._store, info, [HASH]), hash_range)

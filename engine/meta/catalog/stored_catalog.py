@@ -108,7 +108,7 @@ def require_absent_relation(name: str) -> Precondition:
 
 
 def list_definitions(version: Version) -> dict[str, str]:
-    """Return the catalog entries that define relations and plans, without what is noted about their runs."""
+    """Return the catalog entries that define relations and plans, without what is recorded about their runs."""
     prefixes = (RELATIONS.prefix, PLANS.prefix)
     return {key: text for key, text in version.catalog.items() if key.startswith(prefixes)}
 

@@ -72,7 +72,7 @@ def enqueue_mutation(
 ) -> Control:
     """Return a control whose queue has one more mutation at its end.
 
-    What is in force until it is taken is noted, because the view's options say at once what was asked for.
+    What is in force until it is taken is recorded, because the view's options say at once what was asked for.
     """
     number = 1 + (control.asked[-1].number if control.asked else control.taken)
     queue = (*control.asked, QueuedMutation(number, mutation, view.name, now, value))

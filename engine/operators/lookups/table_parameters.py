@@ -1,4 +1,4 @@
-"""What a task reads, named in its frame and told with each run, so that the frame of a small epoch is planned once and run again.
+"""What a task reads, named in its frame and sent with each run, so that the frame of a small epoch is planned once and run again.
 
 Method: prepared statements. A frame's bodies hold names of tables; versions and epochs travel beside the job.
 """
@@ -40,12 +40,12 @@ class TableParameter:
     name: str
 
     def now(self) -> TableAt:
-        """Return what the running job was told of the table, or what `bind_tables` says of it."""
+        """Return what the running job says of the table, or what `bind_tables` says of it."""
         bound = _BOUND.get()
         if bound is not None:
             return bound[self.name]
         text = read_task_text()
-        assert text is not None, f"a frame over {self.name} runs without being told its epoch"
+        assert text is not None, f"a frame over {self.name} runs without its epoch"
         return _decode_arguments(text)[self.name]
 
 

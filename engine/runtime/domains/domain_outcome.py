@@ -1,4 +1,4 @@
-"""How a domain's part of a run ended, and what is told of each of its views."""
+"""How a domain's part of a run ended, and what is reported of each of its views."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class EpochRunner:
         self._begin_anew()
         report = run(background_seconds=background_seconds, partitions=partitions)
         for left in reversed(range(MOST_ATTEMPTS)):
-            # what reads one that has ended may lag by now, also where the run itself has told of that
+            # what reads one that has ended may lag by now, also where the run itself has reported that
             while wait and (self.busy or self.has_ended or reported != lanes.reported):
                 lanes.wait()
                 reported = lanes.reported

@@ -268,7 +268,7 @@ class FlushRun:
             self.generations[domain.writer] = made.generations[domain.writer]
         else:
             self.store.hand_over(replace(commit, writer=domain.writer, generation=generation))
-        # not before: a refused barrier has told no other run of this target
+        # not before: a refused barrier has shown no other run this target
         self.target.mark_minted(version, step.stop)
         return step.epoch
 

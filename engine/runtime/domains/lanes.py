@@ -1,7 +1,7 @@
 """The threads in which a run brings domains on, and those that outlast it: its patience with a domain has an end.
 
 Whoever runs epoch after epoch must not let one slow domain hold up all others. What takes much longer than the rest goes on in
-its thread, is left alone by the runs that follow, and is told of by the first of them that finds it ended. What it lacks
+its thread, is left alone by the runs that follow, and is reported by the first of them that finds it ended. What it lacks
 meanwhile waits where it stands, in the change logs of what it reads, which the domain's acknowledged epochs hold.
 """
 
@@ -49,7 +49,7 @@ class Lanes:
         self._outlasting: dict[str, Lane] = {}
         self._took: dict[str, float] = {}
         self.reported = 0
-        """How many domains were told of that had outlasted the run that began with them."""
+        """How many domains were reported that had outlasted the run that began with them."""
 
     def list_busy(self) -> Mapping[str, float]:
         """Return the domains that an earlier run has begun with and that are under way yet, and since how many seconds."""
@@ -60,14 +60,14 @@ class Lanes:
 
     @property
     def has_ended(self) -> bool:
-        """Whether a domain has ended that no run has told of."""
+        """Whether a domain has ended that no run has reported."""
         with self._lock:
             return any(lane.outcome.done() for lane in self._outlasting.values())
 
     def collect_outcomes(self, among: Collection[str]) -> dict[str, DomainOutcome]:
         """Return how domains ended that have outlasted the run that began with them, each once.
 
-        Of those that are not `among` the domains that there are nothing is told: their views were dropped meanwhile.
+        Of those that are not `among` the domains that there are nothing is reported: their views were dropped meanwhile.
         """
         with self._lock:
             done = {name: lane for name, lane in self._outlasting.items() if lane.outcome.done()}

@@ -1,4 +1,4 @@
-"""What Prometheus is told of views: rows consumed by phase, lag, and what waits; read from the manifest, so any process can."""
+"""What Prometheus gets of views: rows consumed by phase, lag, and what waits; read from the manifest, so any process can."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class ViewCollector:
 
 
 def _list_reported_members(domain: Domain, stored: StoredCatalog) -> tuple[str, ...]:
-    """Return the members of a domain that are told of: the hidden views of checks go with theirs."""
+    """Return the members of a domain that are reported: the hidden views of checks go with theirs."""
     return tuple(view for view in domain.members if stored.catalog.relations[view].kind != "check")

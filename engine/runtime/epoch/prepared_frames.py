@@ -65,11 +65,11 @@ class PreparedFrame:
         return same and self.table == task.table and self.parameters.is_reusable(task.tables)
 
     def can_rerun(self) -> bool:
-        """Tell whether a second run would compute everything anew, over the epoch that it is told."""
+        """Tell whether a second run would compute everything anew, over the epoch that the job names."""
         return not self.parameters.closed and is_recomputed(self.frame)
 
     def can_pass_tables(self, spark: SparkSession, task: FragmentTask) -> bool:
-        """Tell whether the tables of `task` are few and small enough to be told with a run."""
+        """Tell whether the tables of `task` are few and small enough to be sent with a run."""
         return can_attach_text(spark, self.parameters.encode_arguments(task.tables, task.old, task.new))
 
     def run(self, spark: SparkSession, task: FragmentTask, counters: Counters) -> list[NetChange]:

@@ -70,7 +70,7 @@ class SharedResult:
 
 @dataclass(frozen=True)
 class SharedFrame:
-    """A frame whose tasks run the fragments that they are told, by bodies that they hold."""
+    """A frame whose tasks run the fragments that a call names, by bodies that they hold."""
 
     frame: DataFrame
 
@@ -140,7 +140,7 @@ class SharedActions:
         return len(self._results)
 
     def _run_wave(self, spark: SparkSession, call: SharedCall, bodies: Bodies) -> bool:
-        """Run the tasks of one wave, and keep their results; False if they cannot be told what to do."""
+        """Run the tasks of one wave, and keep their results; False if the call is too long to be sent with a job."""
         text, reads = call.encode(), {one.table: one.reads for task in call.tasks for one in task}
         if not can_attach_text(spark, text):
             return False

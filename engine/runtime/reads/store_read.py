@@ -28,7 +28,7 @@ def answer_from_store(
     dialect: Dialect,
     policy: str = "consistent",
 ) -> pa.Table | None:
-    """Return the rows of a query, or None where Spark should compute it; unknown names are told first, with their places."""
+    """Return the rows of a query, or None where Spark should compute it; unknown names are reported first, with their places."""
     constants = evaluate_constants(query, sql)
     if constants is not None:
         return constants

@@ -25,7 +25,7 @@ from engine.sql.typing.types import to_arrow
 
 
 class SparkAnalyzer:
-    """Gives the types of plan columns; holds the schemas of the catalog's tables and of the fragments it was told of."""
+    """Gives the types of plan columns; holds the schemas of the catalog's tables and of the fragments that it knows."""
 
     def __init__(self, spark: SparkSession, catalog: Catalog, sql: str = "") -> None:
         self.spark, self.catalog, self.sql = spark, catalog, sql

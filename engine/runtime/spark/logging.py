@@ -1,4 +1,4 @@
-"""Spark's log of exceptions: those of calls that Tideline makes are told by its own errors, and not logged once more."""
+"""Spark's log of exceptions: those of calls that Tideline makes are reported by its own errors, and not logged once more."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def list_key_columns(relation: Relation) -> tuple[RelationColumn, ...]:
 
 
 def list_unique_columns(relation: Relation) -> tuple[RelationColumn, ...]:
-    """Return the columns of a table by which its rows are told apart: the key as the statement has it."""
+    """Return the columns of a table by which its rows are identified: the key as the statement has it."""
     return tuple(column for column in relation.columns if column.storage_name in relation.unique_key)
 
 

@@ -217,7 +217,7 @@ class StatementRun:
     ) -> pa.Table | None:
         """Commit what `operation` makes of a query's rows, as if no one wrote to the table meanwhile; returns the rows.
 
-        Many rows are written by Spark's tasks, and None is returned. The session is told of new rows that are late.
+        Many rows are written by Spark's tasks, and None is returned. New rows that are late are reported to the session.
         """
         name = self.relation.name
         query_tables(reading.query, self.stored.catalog, self.sql)

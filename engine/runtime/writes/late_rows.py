@@ -14,7 +14,7 @@ _NTZ = "unix_micros(CAST({0} AS TIMESTAMP_LTZ))"
 
 
 def filter_late(arrivals: ArrivingRows, rows: DataFrame) -> DataFrame:
-    """Return the rows of a relation, under its own names, that are not late; the others are noted."""
+    """Return the rows of a relation, under its own names, that are not late; the others are recorded."""
     if not arrivals.has_watermark:
         return rows
     relation = arrivals.relation

@@ -257,7 +257,7 @@ def order_spilled(
     body: WriteRows, rows: SpilledRows, spark: SparkSession, arrivals: ArrivingRows | None = None
 ) -> KeyOrderedRows:
     """Return spilled rows, completed by defaults and generated columns, in the order that `body` takes; those that are late for
-    `arrivals` are noted there.
+    `arrivals` are recorded there.
     """
     relation, frame = body.relation, rows.to_frame(spark, body.url, body.options)
     whole = frame if body.rule == "delete" else complete_frame(relation, frame)

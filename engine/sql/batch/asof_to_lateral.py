@@ -11,7 +11,7 @@ _ORDERS = (exp.GTE, exp.GT, exp.LTE, exp.LT)
 
 
 def rewrite_asof_joins(query: exp.Expr, sql: str) -> exp.Expr:
-    """Return a query, changed in place, without as-of joins; raises SqlError with the place of one that cannot be told."""
+    """Return a query, changed in place, without as-of joins; raises SqlError with the place of one that cannot be rewritten."""
     for join in list(query.find_all(exp.Join)):
         if str(join.args.get("method") or "").upper() == "ASOF":
             join.replace(_build_lateral(join, sql))

@@ -1,4 +1,4 @@
-"""`_row_id`, by which the rows of a table without a key are told apart, and `_rw_timestamp`, when a row was written.
+"""`_row_id`, by which the rows of a table without a key are identified, and `_rw_timestamp`, when a row was written.
 
 Named, they are read; `*` does not show them. Rows in the order of when they were written are in that of their keys where that
 was together.

@@ -74,7 +74,7 @@ _PARTS = {"expressions", "from_", "where", "order", "limit", "offset"}
 
 
 def point_read(query: exp.Query, catalog: Catalog, dialect: Dialect, sql: str = "") -> PointRead | None:
-    """Return the simple read that a query is, or None; raises SqlError for a moment that cannot be told."""
+    """Return the simple read that a query is, or None; raises SqlError for a moment that is not a constant."""
     if not isinstance(query, exp.Select) or any(v for k, v in query.args.items() if k not in _PARTS):
         return None
     from_ = query.args.get("from_")

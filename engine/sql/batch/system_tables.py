@@ -1,4 +1,4 @@
-"""information_schema and pg_catalog: what clients ask a database about its relations, told from the catalog.
+"""information_schema and pg_catalog: what clients ask a database about its relations, answered from the catalog.
 
 Each table is columns with their types, and a function that gives its rows. What roles, storage of PostgreSQL's own or
 statistics would tell is left out, rather than made up.
@@ -134,7 +134,7 @@ def _list_columns(world: SystemCatalog) -> Iterator[Row]:
     for relation in world.list_relations(*_TABLE_TYPES):
         for n, column in enumerate(world.list_columns(relation), 1):
             digits = decimal_digits(column.type)
-            known = bool(column.visible_type)  # a plain view's are told by whoever reads it
+            known = bool(column.visible_type)  # a plain view's are found by whoever reads it
             standard, own, _, _ = to_postgres_type(column)
             type_name = standard if world.dialect != "spark" else column.type.upper()
             nullable = not relation.is_never_null(column)

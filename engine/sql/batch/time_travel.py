@@ -26,7 +26,7 @@ class Moment:
 
 
 def parse_moment(table: exp.Table, sql: str) -> Moment | None:
-    """Return the moment at which a table of FROM is to be read, or None; raises SqlError for one that cannot be told."""
+    """Return the moment at which a table of FROM is to be read, or None; raises SqlError for one that is not a constant."""
     version = table.args.get("version") or table.args.get("when")
     if version is None or is_at_proctime(table):
         return None

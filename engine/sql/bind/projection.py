@@ -195,7 +195,7 @@ class ProjectionBinder:
 
     # ---- the SELECT list -------------------------------------------------------------------------------------
     def _expand_items(self, select: exp.Select) -> Items:
-        """Return what the SELECT list gives; two items may have one name, which is told where one of them is to be chosen."""
+        """Return what the SELECT list gives; two items may have one name, which is an error where one of them is to be chosen."""
         found: list[tuple[str | None, exp.Expr]] = []
         used_names: set[str] = set()
         aliases: set[str] = set()

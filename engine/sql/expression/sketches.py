@@ -1,4 +1,4 @@
-"""Percentiles by a sketch: values are counted in buckets whose borders grow by a factor, and a bucket's middle is told.
+"""Percentiles by a sketch: values are counted in buckets whose borders grow by a factor, and a bucket's middle is the answer.
 
 The method is that of Masson, Rim and Lee (DDSketch, VLDB 2019), with which RisingWave answers `approx_percentile(q, error)`. The
 middle of a bucket follows from the value alone, so the answer is the value at a place of the sorted middles, the same whatever

@@ -1,4 +1,4 @@
-"""Rows are told apart by values that can be hashed and ordered: arrays, maps and structs are refused, with the place."""
+"""Rows are identified by values that can be hashed and ordered: arrays, maps and structs are refused, with the place."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ E = TypeVar("E", bound=exp.Expr)
 
 
 def locate(node: exp.Expr | None, sql: str) -> tuple[int, int]:
-    """Return line and column, both from 1, of the first token of an expression; (1, 1) if it cannot be told."""
+    """Return line and column, both from 1, of the first token of an expression; (1, 1) if it is not known."""
     start = _find_start(node, sql) if node is not None else None
     if start is None:
         return 1, 1

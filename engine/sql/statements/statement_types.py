@@ -219,7 +219,7 @@ class Alter:
 
 @dataclass(frozen=True)
 class Comment:
-    """COMMENT ON; without `column` it is that of the relation, with one the kind is not told, `text` is None to take it away."""
+    """COMMENT ON; without `column` it is that of the relation, with one the kind is not given, `text` is None to take it away."""
 
     kind: RelationKind | Literal[""]
     name: str

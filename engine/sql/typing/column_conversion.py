@@ -140,7 +140,7 @@ class _ColumnConversion:
         self.unknown: dict[str, None] = {}
 
     def convert(self, values: pa.Array[Any], kind: Kind, place: _Location) -> pa.Array[Any]:
-        """Return values as `kind`; those that are none are null, and told."""
+        """Return values as `kind`; those that are none are null, and reported."""
         source = values.type
         if is_unchanged(source, kind) and not (self.calendar and _has_moments(kind)):
             return values.cast(kind) if is_nested(kind) else values

@@ -17,7 +17,7 @@ from engine.sql.typing.spark_texts import format_decimals, format_floats, format
 _MOST_POWER = 22
 """Ten to this power is the last that is a DOUBLE exactly."""
 _SURE_PRECISION, _SURE_DIGITS = 15, 1e15
-"""Decimals of so many digits are told apart by the doubles nearest to them."""
+"""Decimals of so many digits are distinguished by the doubles nearest to them."""
 
 Kernel: TypeAlias = "Callable[[pa.Array[Any], Kind], tuple[pa.Array[Any], np.ndarray]]"
 """Returns values in a type, and which of them it has not; what it gives for those is nobody's."""

@@ -1,6 +1,6 @@
 """The type of a bound expression where it is certain, else None.
 
-Only what must be known before Spark looks at the plan is told here: whether `/` divides integers, and whether two join keys
+Only what must be known before Spark looks at the plan is found here: whether `/` divides integers, and whether two join keys
 are of one type. Everything else is left to Spark's own analysis.
 """
 

@@ -35,12 +35,12 @@ class QueryTypes:
         return infer_exact_type(part, self._types.get(id(select), {}))
 
     def list_names(self, query: exp.Expr) -> list[str] | None:
-        """Return the names of the columns that a query shows, in lower case, or None if they cannot be told."""
+        """Return the names of the columns that a query shows, in lower case, or None if they are not known."""
         found = self._list_outputs(query, None)
         return None if found is None else [name.lower() for name, _ in found]
 
     def list_types(self, query: exp.Expr) -> list[str | None] | None:
-        """Return the certain types of the columns that a query shows, or None if the columns cannot be told."""
+        """Return the certain types of the columns that a query shows, or None if the columns are not known."""
         found = self._list_outputs(query, None)
         return None if found is None else [kind for _, kind in found]
 
@@ -60,7 +60,7 @@ class QueryTypes:
         return self._types[id(select)]
 
     def _list_visible(self, select: exp.Select) -> Columns | None:
-        """Return the columns of everything in FROM, or None if those of some source cannot be told."""
+        """Return the columns of everything in FROM, or None if those of some source are not known."""
         from_ = select.args.get("from_")
         sources = [from_.this] if from_ is not None else []
         found: Columns = []

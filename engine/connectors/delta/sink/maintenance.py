@@ -34,7 +34,7 @@ _MERGED = (
     "metrics.filesAdded.totalSize AS bytes_added",
     "metrics.filesRemoved.totalSize AS bytes_removed",
 )
-"""What OPTIMIZE tells, as far as it is told on: Arrow does not take all of it."""
+"""What OPTIMIZE reports, as far as it is passed on: Arrow does not take all of it."""
 
 
 @dataclass(frozen=True)

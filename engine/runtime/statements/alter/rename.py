@@ -117,7 +117,7 @@ def _check_renamable(version: Version, stored: StoredCatalog, old: str, statemen
 def _rename_entries(
     version: Version, stored: StoredCatalog, renames: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return what is noted about domains and partitions under other names, without what failed: it is tried again."""
+    """Return what is recorded about domains and partitions under other names, without what failed: it is tried again."""
     gone: dict[str, str | None] = {}
     moved: dict[str, str | None] = {}
     for old, name in renames.items():

@@ -123,7 +123,7 @@ class _CheckPlanner:
         return check.condition
 
     def _check_type(self, check: CheckClause, condition: str, place: int) -> None:
-        """Raise SqlError unless a condition can be told of the view's columns, and is true or false."""
+        """Raise SqlError unless a condition can be computed from the view's columns, and is true or false."""
         text = f"{_BEFORE}{condition}{_AFTER}"
         bound = self._bind(check, text, place, {_CHECKED: self.relation})
         try:
@@ -140,7 +140,7 @@ class _CheckPlanner:
             column.storage_name: column.name for column in self.relation.columns if not column.hidden
         }
         keys = [visible_names[name] for name in self.relation.primary_key if name in visible_names]
-        if len(keys) < len(self.relation.primary_key):  # rows that are told apart by what nobody sees
+        if len(keys) < len(self.relation.primary_key):  # rows that are identified by what nobody sees
             keys = list(visible_names.values())[:MOST_COLUMNS]
         keys += [
             visible_names[name]

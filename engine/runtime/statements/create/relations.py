@@ -285,7 +285,7 @@ def plan_view(
     statement: CreateMaterializedView, catalog: Catalog, context: StatementContext
 ) -> tuple[Relation, IncrementalPlan]:
     """Return the relation and the incremental plan of a materialized view, without a trace in the catalog."""
-    context.spark()  # what is wrong with it is told before what is wrong with the statement
+    context.spark()  # what is wrong with it is reported before what is wrong with the statement
     dialect = context.dialect
     options, carried = statement.options, tuple[Carried, ...]()
     check_emit(statement)

@@ -13,7 +13,7 @@ from engine.sql.catalog import Relation, RelationColumn
 def build_source_relation(table: Relation) -> Relation:
     """Return the relation of a source whose rows, where it kept them, would be those of a table.
 
-    Where rows go and change, what is told of a change has the old row beside the new one, in hidden columns.
+    Where rows go and change, a change has the old row beside the new one, in hidden columns.
     """
     columns = table.columns
     if not table.append_only:

@@ -57,5 +57,5 @@ def build_view_columns(
 def build_plain_view_columns(
     names: tuple[str, ...], documents: Mapping[str, str]
 ) -> tuple[RelationColumn, ...]:
-    """Return the columns of a plain view, whose other types are told by whoever reads it."""
+    """Return the columns of a plain view, whose other types are found by whoever reads it."""
     return tuple(RelationColumn(name, "", sql_type=documents.get(name)) for name in names)

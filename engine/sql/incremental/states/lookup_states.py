@@ -26,7 +26,7 @@ from engine.sql.plan import Join, Node, Project, Scan, list_nodes
 
 
 class Analyzer(Protocol):
-    """Knows the Spark types of a node's columns; it is told of every fragment, whose table later nodes may scan."""
+    """Knows the Spark types of a node's columns; every fragment is reported to it, since later nodes may scan its table."""
 
     def infer_types(self, node: Node) -> Mapping[str, str]:
         """Return the Spark type of each column of `node`."""
@@ -108,7 +108,7 @@ class LookupStates:
         )
 
     def _make_accessible(self, node: Node, columns: tuple[str, ...], null_safe: bool = False) -> Node:
-        """Return a node that can be read by `columns`: itself with indexes noted, or an arrangement of it."""
+        """Return a node that can be read by `columns`: itself with its indexes recorded, or an arrangement of it."""
         if reads_expiring(node) or reads_pass_through(node):
             return self._arrange(node, columns)
         try:

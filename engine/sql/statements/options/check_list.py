@@ -78,7 +78,7 @@ def build_check_error(message: str, at: int, text: str, sql: str, hint: str) -> 
 
 
 def locate_in_statement(at: int, text: str, sql: str) -> int:
-    """Return where a character of the option's text stands in a statement; the word `checks` if that cannot be told."""
+    """Return where a character of the option's text stands in a statement; the word `checks` if that is not known."""
     said = re.search(r"\bchecks\b\s*=\s*'", sql, re.IGNORECASE)
     if said is None:
         return 0

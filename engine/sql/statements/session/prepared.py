@@ -127,7 +127,7 @@ def _strip_location(node: Node) -> Node:
 
 
 def cast_values(values: tuple[exp.Expr, ...], types: Types) -> tuple[exp.Expr, ...]:
-    """Return the values of an EXECUTE in the types of their parameters, as far as those are told.
+    """Return the values of an EXECUTE in the types of their parameters, as far as those are given.
 
     `3` for a numeric -> `CAST(3 AS DECIMAL)`: else `$1 / 2` would be a division of whole numbers.
     """

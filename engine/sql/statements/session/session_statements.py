@@ -81,7 +81,7 @@ class DropSchema:
 class Prepare:
     """PREPARE: a statement under a name, for the session; values for $1, $2 … come with EXECUTE.
 
-    `types` are those of the first parameters; None is one that is told by what stands beside it.
+    `types` are those of the first parameters; None is one that follows from what stands beside it.
     """
 
     name: str
