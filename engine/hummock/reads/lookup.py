@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import to_positions
+from engine.arrow import Column, to_positions
 from engine.errors import InvalidRow
 from engine.hummock.reads.key_range import KeyRange
 from engine.hummock.reads.look_ahead import FETCHES, FIRST_FILES, LookAhead
@@ -236,12 +236,19 @@ def _search(file: SortedFile, lookup_keys: LookupKeys, order: np.ndarray) -> tup
     else:
         place = low
     for name in lookup_keys.verified:
-        stored = one_chunk(file.rows.column(name)).take(pa.array(place))
-        requested = one_chunk(lookup_keys.table.column(name)).take(pa.array(key))
-        equal = equal_values(stored, requested)
+        equal = _compare_places(file.rows.column(name), place, lookup_keys.table.column(name), key)
         if not equal.all():
             key, place = key[equal], place[equal]
     return key, place
+
+
+def _compare_places(stored: Column, place: np.ndarray, requested: Column, key: np.ndarray) -> np.ndarray:
+    """Return whether the stored values at places are the ones that are requested for keys."""
+    mine, theirs = as_numbers(stored), as_numbers(requested)
+    if mine is not None and theirs is not None:
+        equal: np.ndarray = mine[place] == theirs[key]
+        return equal
+    return equal_values(one_chunk(stored).take(pa.array(place)), one_chunk(requested).take(pa.array(key)))
 
 
 def locate_keys(

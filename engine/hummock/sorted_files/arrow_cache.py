@@ -21,7 +21,7 @@ from engine.hummock.private_folder import make_private
 
 CACHE_BYTES = 8 << 30
 """So much a user's caches hold together, but for a store that was given more: many stores do not fill a disk."""
-_MAPPED_FROM_BYTES = 1 << 18
+MAPPED_FROM_BYTES = 1 << 18
 _EVICT_TO = 0.8
 SWEEP_SECONDS, SWEPT = 600, ".swept"
 """The caches of all stores are looked at by who has cached much, and by one that begins so long after the last time, which the
@@ -204,7 +204,7 @@ def _compute_checksum(content: pa.Buffer, sst_id: str) -> int:
 
 
 def _read_bytes(path: Path, size: int) -> pa.Buffer:
-    if size < _MAPPED_FROM_BYTES:
+    if size < MAPPED_FROM_BYTES:
         return pa.py_buffer(path.read_bytes())
     with pa.memory_map(str(path)) as file:
         return file.read_buffer(size)

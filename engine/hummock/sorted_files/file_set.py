@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from engine.hummock.object_store import ObjectStore
 from engine.hummock.rows.column_defaults import build_default_values
 from engine.hummock.rows.expiry import parse_birth_ms
 from engine.hummock.rows.ordering import one_chunk
-from engine.hummock.sorted_files.arrow_cache import ArrowCache
+from engine.hummock.sorted_files.arrow_cache import MAPPED_FROM_BYTES, ArrowCache
 from engine.hummock.sorted_files.assumption_checks import (
     check_cached,
     check_described,
@@ -38,7 +39,8 @@ from engine.hummock.sorted_files.sst import (
 from engine.hummock.version import HASH, OP, ROW_EPOCH, SstInfo
 from engine.verification import should_verify
 
-OPEN_FILES = 256
+OPEN_FILES, HELD_BYTES = 4_096, 128 << 20
+"""So many files are open at most, and so many bytes of those that are too small to be mapped: projects have hundreds of them."""
 HOT_AFTER = 3
 SMALL_BYTES = 4 << 20
 COLD_SHARE = 0.25
@@ -57,6 +59,12 @@ class SortedFile:
         """Return the view of decoded rows."""
         return cls(rows, one_chunk(rows.column(HASH)).to_numpy(), one_chunk(rows.column(OP)).to_numpy())
 
+    @cached_property
+    def held_bytes(self) -> int:
+        """The bytes that it takes of the process's memory: none where it is mapped."""
+        size = self.rows.nbytes
+        return size if size < MAPPED_FROM_BYTES else 0
+
 
 @dataclass(frozen=True)
 class SearchValues:
@@ -64,6 +72,41 @@ class SearchValues:
 
     by: str
     values: Callable[[], SortedValues | None]
+
+
+class OpenFiles:
+    """Files by id, of which the least recently used go first; not safe for threads."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, SortedFile] = OrderedDict()
+        self._held_bytes = 0
+
+    def __contains__(self, sst_id: str) -> bool:
+        return sst_id in self._files
+
+    def find(self, sst_id: str) -> SortedFile | None:
+        """Return a file, which counts as used now."""
+        found = self._files.get(sst_id)
+        if found is not None:
+            self._files.move_to_end(sst_id)
+        return found
+
+    def add(self, sst_id: str, file: SortedFile) -> None:
+        """Keep a file, and drop others beyond OPEN_FILES and HELD_BYTES."""
+        self._drop(sst_id)
+        self._files[sst_id] = file
+        self._held_bytes += file.held_bytes
+        while len(self._files) > 1 and (len(self._files) > OPEN_FILES or self._held_bytes > HELD_BYTES):
+            self._drop(next(iter(self._files)))
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._files.clear()
+        self._held_bytes = 0
+
+    def _drop(self, sst_id: str) -> None:
+        dropped = self._files.pop(sst_id, None)
+        self._held_bytes -= 0 if dropped is None else dropped.held_bytes
 
 
 class FileSet:
@@ -75,7 +118,7 @@ class FileSet:
 
     def __init__(self, store: ObjectStore, cache: ArrowCache, fetches: int = 1) -> None:
         self._store, self.cache, self.fetches = store, cache, fetches
-        self._open: OrderedDict[str, SortedFile] = OrderedDict()
+        self._open = OpenFiles()
         self._fetch_counts: dict[str, int] = {}
         self._overlay: Mapping[str, SortedFile] = {}
         self._lock = threading.Lock()
@@ -192,9 +235,8 @@ class FileSet:
         if info.sst_id in self._overlay:
             return self._overlay[info.sst_id]
         with self._lock:
-            found = self._open.get(info.sst_id)
+            found = self._open.find(info.sst_id)
             if found is not None:
-                self._open.move_to_end(info.sst_id)
                 self.counters.add("cache_hits")
                 return found
         rows = self.cache.load(info.sst_id, info.rows)
@@ -214,9 +256,7 @@ class FileSet:
             check_described(info, file.rows)
         with self._lock:
             self._fetch_counts.pop(info.sst_id, None)
-            self._open[info.sst_id] = file
-            while len(self._open) > OPEN_FILES:
-                self._open.popitem(last=False)
+            self._open.add(info.sst_id, file)
         return file
 
 

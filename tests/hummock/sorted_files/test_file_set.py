@@ -1,0 +1,42 @@
+"""The files that a process has open: the least recently used go first, by number and by bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from engine.hummock.sorted_files import file_set
+from engine.hummock.sorted_files.arrow_cache import MAPPED_FROM_BYTES
+from engine.hummock.sorted_files.file_set import OpenFiles, SortedFile
+from engine.hummock.version import HASH, OP
+
+
+def make_file(rows: int) -> SortedFile:
+    zeros = pa.array([0] * rows, pa.int64())
+    return SortedFile.of(pa.table({HASH: zeros, OP: zeros.cast(pa.uint8())}))
+
+
+def test_the_least_recently_used_file_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_set, "OPEN_FILES", 2)
+    files = OpenFiles()
+    for name in "ab":
+        files.add(name, make_file(1))
+    assert files.find("a") is not None
+    files.add("c", make_file(1))
+    assert ["a" in files, "b" in files, "c" in files] == [True, False, True]
+
+
+def test_what_is_held_in_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = make_file(100).held_bytes
+    monkeypatch.setattr(file_set, "HELD_BYTES", 3 * size)
+    files = OpenFiles()
+    for n in range(10):
+        files.add(str(n), make_file(100))
+    files.add("9", make_file(100))  # again: counted once
+    assert [name for name in map(str, range(10)) if name in files] == ["7", "8", "9"]
+    large = make_file(MAPPED_FROM_BYTES // 8)
+    assert large.held_bytes == 0
+    files.add("mapped", large)
+    assert "7" in files and "mapped" in files
+    files.clear()
+    assert "mapped" not in files
