@@ -46,6 +46,7 @@ from engine.operators.arrow.coercion import (
 )
 from engine.operators.arrow.decimal_values import (
     compile_decimal_call,
+    is_beyond_long,
     is_decimal,
     parse_decimal_type,
     read_scaled_units,
@@ -193,8 +194,11 @@ class Compiler:
                 return numbers.compile_modulus(*whole)
             case Call() if expr.function in _FOLDS:
                 return self._compile_fold(expr)
-            case Unary(operator="-", value=Literal(text=text, kind="number")) if text == _LEAST:
-                return Value(IntegerType(), "constant", constant=-int(text))
+            case Unary(operator="-", value=Literal(text=text, kind="number" | "bigint" as of)) if (
+                text,
+                of,
+            ) in _LEAST:
+                return Value(_LEAST[text, of], "constant", constant=-int(text))
             case Unary(operator="-"):
                 return negate(self._compile_any_number(expr.value))
             case Unary(operator="+"):
@@ -386,7 +390,10 @@ class Compiler:
         if NULL in (expr.left, expr.right):
             known = self._compile_expr(expr.left if expr.right == NULL else expr.right)
             return Value(BooleanType(), "is_null", (known,)) if function == "same" else _UNKNOWN
-        sides = unify_types(*self._unify_times(self._compile_expr(expr.left), self._compile_expr(expr.right)))
+        given = self._unify_times(self._compile_expr(expr.left), self._compile_expr(expr.right))
+        if any(side.kind in WIDTHS for side in given) and any(map(is_beyond_long, given)):
+            raise NotCompilable  # Spark takes null for less than that, too
+        sides = unify_types(*given)
         if isinstance(sides[0].kind, DoubleType):
             return numbers.compare_doubles(function, *sides)
         if not is_compared(sides[0].kind):
@@ -517,8 +524,12 @@ _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
 _UNTYPED = Value(NullType(), "constant")
 _UNKNOWN = Value(BooleanType(), "constant")
-_LEAST = str(2**31)
-"""The digits of a number that is an INT with its sign, and a BIGINT without."""
+_LEAST: Mapping[tuple[str, str], DataType] = {
+    (str(2**31), "number"): IntegerType(),
+    (str(2**63), "number"): LongType(),
+    (str(2**63), "bigint"): LongType(),
+}
+"""The digits of numbers that with their sign are of a type that has no such number without."""
 
 
 @cache

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType
 
 from engine.operators.arrow.decimals import (
+    MOST_DIGITS,
     NEGATED_DIGITS,
     OPERATORS,
     derive_common_type,
@@ -23,11 +24,18 @@ from engine.sql.typing.types import decimal_digits
 
 _WORTH_DIGITS = ("number", "bigint", "smallint")
 """Kinds of constants that have beside decimals just the digits that are written."""
+_NUMBER = frozenset("0123456789+-.eE ")
+"""The letters of a number that Python and Java read alike."""
 
 
 def is_decimal(value: Value) -> bool:
     """Tell whether a value is a decimal."""
     return isinstance(value.kind, DecimalType)
+
+
+def is_beyond_long(value: Value) -> bool:
+    """Tell whether a value is a constant that no BIGINT is."""
+    return isinstance(value.constant, Decimal) and not -(2**63) <= value.constant <= 2**63 - 1
 
 
 def parse_decimal_type(text: str) -> DecimalType | None:
@@ -48,9 +56,8 @@ def build_decimal_constant(expr: Literal) -> Value | None:
 def read_whole_literal(expr: Expr) -> int | None:
     """Return the number of a constant that has beside decimals just its own digits, None for any other expression."""
     match expr:
-        case Unary(operator="-", value=Literal() as inner):
-            found = read_whole_literal(inner)
-            return None if found is None else -found
+        case Unary(operator="-", value=Literal(kind=kind, text=text)) if kind in _WORTH_DIGITS:
+            return -int(text) if text.isdigit() and int(text) <= 2**63 else None
         case Literal(kind=kind, text=text) if kind in _WORTH_DIGITS and text.isdigit() and int(text) < 2**63:
             return int(text)
     return None
@@ -101,10 +108,15 @@ def cast_from_decimal(value: Value, kind: DataType) -> Value | None:
 
 def read_decimal_text(text: str, kind: DecimalType) -> Value | None:
     """Return what a text says as a constant, None if it is no decimal of that type as it stands."""
+    if not _NUMBER.issuperset(text):
+        return None
     try:
         number = Decimal(text)
     except ArithmeticError:
         return None
+    if number.adjusted() >= MOST_DIGITS:  # to Spark a zero has digits, too
+        return None
+    number = number or Decimal(0)
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int) or -exponent > kind.scale:
         return None

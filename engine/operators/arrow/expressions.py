@@ -121,7 +121,8 @@ class Value:
         except (
             pa.ArrowException,
             ArithmeticError,
-        ) as error:  # an overflow, or a type that Arrow has no kernel for
+            UnicodeError,
+        ) as error:  # an overflow, a type that Arrow has no kernel for, or a text of bytes that are no letters
             raise Inexact(error) from error
 
     @cached_property

@@ -29,6 +29,12 @@ _LONGEST = 10_000
 """A text is filled up or repeated here to so many characters at most."""
 
 
+def _require_letters(texts: pa.Array[Any]) -> None:
+    """Raise an error of Arrow's for bytes that are no UTF-8: Spark takes such texts, and has its own view of their letters."""
+    if not pc.all(pc.string_is_ascii(texts), skip_nulls=True, min_count=0).as_py():
+        texts.validate(full=True)
+
+
 def _change_letters(texts: pa.Array[Any], upper: bool) -> pa.Array[Any]:
     if pc.all(pc.string_is_ascii(texts), skip_nulls=True, min_count=0).as_py():
         return pc.ascii_upper(texts) if upper else pc.ascii_lower(texts)
@@ -46,8 +52,15 @@ def _trim(texts: pa.Array[Any], side: str, characters: str) -> pa.Array[Any]:
 
 
 def _measure(texts: Any, unit: str) -> pa.Array[Any]:
+    if unit == "characters":
+        _require_letters(texts)
     lengths: pa.Array[Any] = pc.utf8_length(texts) if unit == "characters" else pc.binary_length(texts)
     return lengths
+
+
+def _reverse(texts: pa.Array[Any]) -> pa.Array[Any]:
+    _require_letters(texts)
+    return pc.utf8_reverse(texts)
 
 
 def _slice(texts: pa.Array[Any], start: int, end: int) -> pa.Array[Any]:
@@ -78,6 +91,7 @@ def _match(texts: pa.Array[Any], way: str, pattern: str) -> pa.Array[Any]:
             return pc.ends_with(texts, pattern)
         case "part":
             return pc.match_substring(texts, pattern)
+    _require_letters(texts)
     return pc.match_substring_regex(texts, pattern)
 
 
@@ -291,7 +305,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value | None]] = {
         _make_function(IntegerType(), _measure, "characters"),
     ),
     "octet_length": _make_function(IntegerType(), _measure, "bytes"),
-    "reverse": _make_function(StringType(), pc.utf8_reverse),
+    "reverse": _make_function(StringType(), _reverse),
     **dict.fromkeys(("substring", "substr"), _compile_cut),
     "left": _compile_left,
     "right": _make_row_function(StringType(), _take_right, "tc"),

@@ -16,10 +16,12 @@ from engine.errors import UnsupportedSql
 from engine.sql.bind.scope import Scope
 from engine.sql.parsing.location import copy_location
 from engine.sql.parsing.names import normalize_identifier
+from engine.sql.typing.expression_types import INTEGRAL, infer_exact_type
 
 Items = list[tuple[str, exp.Expr]]
 MOST_PARTS = 1000
 _WHOLE = (exp.Column, exp.Literal, exp.Paren, exp.Null, exp.Boolean, exp.Cast)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 
 
 def expand_lateral_aliases(
@@ -58,9 +60,21 @@ def _expand_aliases(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope:
         )
         for field in fields:
             new = exp.Dot(this=new, expression=field.copy())
+        if _is_operand(column) and isinstance(definition, exp.Literal | exp.Neg):
+            # a whole number keeps its type: of a constant beside decimals digits count
+            kind = infer_exact_type(definition, {})
+            new = exp.cast(new, kind) if kind in INTEGRAL else new
         column.replace(copy_location(new, column))
     expanded: exp.Expr = root.this.pop()
     return expanded
+
+
+def _is_operand(node: exp.Expr) -> bool:
+    """Tell whether a node stands in arithmetic."""
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    return isinstance(above, _ARITHMETIC)
 
 
 def _is_alias(node: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> TypeGuard[exp.Column]:

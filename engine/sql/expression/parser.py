@@ -134,8 +134,12 @@ class _ExpressionParser:
         if self.accept("NOT") or self.accept("!"):
             return Not(self.parse(_NOT))
         if self.peek_word() in ("-", "+", "~"):
-            operator = self.advance().text
-            return Unary(operator, self.parse(_UNARY))
+            operator, apart = self.advance().text, self.peek_word() == "("
+            value = self.parse(_UNARY)
+            number = isinstance(value, Literal) and value.kind not in ("string", "null")
+            if apart and number and operator == "-":
+                value = Unary("+", value)  # a sign before parentheses is none of the constant's
+            return Unary(operator, value)
         return self._parse_postfix(self._parse_primary())
 
     def _parse_binary(self, left: Expr, level: int) -> Expr:

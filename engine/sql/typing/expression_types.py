@@ -20,6 +20,8 @@ from engine.sql.typing.types import decimal_digits, element_type, field_type, pa
 
 _MOMENTS = ("timestamp", "timestamp_ntz")
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
+_LEAST = {str(2**31): "int", str(2**63): "bigint"}
+"""The digits of constants that are of a type with their sign alone."""
 _BY_NAME = {
     **dict.fromkeys(
         ("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "weekofyear", "quarter"), "int"
@@ -86,6 +88,8 @@ def infer_exact_type(node: exp.Expr, types: Mapping[str, str]) -> str | None:
             return element_type(infer_part(node.this) or "")
         case exp.Dot():
             return field_type(infer_part(node.this) or "", node.expression.name)
+        case exp.Neg(this=exp.Literal(is_string=False, name=digits)) if digits in _LEAST:
+            return _LEAST[digits]
         case exp.Paren() | exp.Neg() | exp.Alias():
             return infer_part(node.this)
         case exp.Interval():
@@ -204,6 +208,7 @@ def find_operand_digits(node: exp.Expr, kind: str | None) -> tuple[int, int] | N
 
 def _measure_operand(node: exp.Expr, kind: str | None) -> tuple[int, int] | None:
     """Return precision and scale of an operand beside a decimal; a whole literal takes the digits it has."""
+    node = node.unnest()
     inner = node.this if isinstance(node, exp.Neg) else node
     if isinstance(inner, exp.Literal) and not inner.is_string and inner.name.isdigit():
         return len(inner.name.lstrip("0")) or 1, 0

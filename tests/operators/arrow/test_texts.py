@@ -43,3 +43,28 @@ def test_a_letter_with_rules_of_its_own_is_left_to_spark(text: str, there: str |
         return
     with pytest.raises(Inexact):
         value.evaluate(batch)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "length(k)",
+        "k LIKE '_'",
+        "reverse(k)",
+        "upper(k)",
+        "substring(k, -1)",
+        "trim(k)",
+        "instr(k, k)",
+        "md5(k)",
+    ],
+)
+@pytest.mark.parametrize("raw", [b"\xff", b"\x80a", b"\xe4\xb8"])
+def test_bytes_that_are_no_letters_are_left_to_spark(expression: str, raw: bytes) -> None:
+    given = pa.array([raw, b"ok"])
+    batch = pa.record_batch({"k": pa.Array.from_buffers(pa.string(), 2, given.buffers())})
+    value = Compiler(derive_spark_schema(batch.schema), lambda: True).compile_value(
+        parse_expression(expression)
+    )
+    assert value is not None
+    with pytest.raises(Inexact):
+        value.evaluate(batch)

@@ -40,9 +40,13 @@ QUERIES = [
         "SELECT id, price AS p, transform(array(1), p -> p + 1) AS n, transform(array(1), x -> x + p) AS o FROM bid",
         "SELECT id, price AS p, transform(array(1), p -> p + 1) AS n, transform(array(1), x -> x + price) AS o FROM bid",
     ),
+    (  # a whole number keeps its type in arithmetic: of a constant beside decimals digits count
+        "SELECT id, -5 AS x, price * (x) AS y, x AS z, 1.5 AS p, p * price AS q FROM bid",
+        "SELECT id, -5 AS x, price * CAST(-5 AS INT) AS y, -5 AS z, 1.5 AS p, 1.5 * price AS q FROM bid",
+    ),
     (  # an alias goes before a column of the query around it
         "SELECT id FROM bid WHERE EXISTS (SELECT 1 AS price, price + 1 AS n FROM auction a WHERE a.id = bid.id)",
-        "SELECT id FROM bid WHERE EXISTS (SELECT 1 AS price, 1 + 1 AS n FROM auction a WHERE a.id = bid.id)",
+        "SELECT id FROM bid WHERE EXISTS (SELECT 1 AS price, CAST(1 AS INT) + 1 AS n FROM auction a WHERE a.id = bid.id)",
     ),
 ]
 

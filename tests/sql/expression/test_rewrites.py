@@ -25,6 +25,16 @@ def test_replacing_keeps_what_is_known_of_the_whole() -> None:
     assert (found.type, found.position) == ("int", (2, 5))
 
 
+def test_a_constant_put_for_a_column_keeps_the_columns_type_in_arithmetic() -> None:
+    tree = parse_expression("`m` * -`x` + `y` / `z` > `x`")
+    by = {"x": parse_expression("2"), "y": parse_expression("-2147483648"), "z": parse_expression("1.5")}
+    expected = "`m` * -CAST(2 AS INT) + CAST(-2147483648 AS INT) / 1.5 > 2"
+    assert render_spark_sql(substitute(tree, by)) == expected
+    assert substitute(Column("x"), by) == Literal("2")
+    beyond = substitute(parse_expression("`a` < `x`"), {"x": parse_expression("-9223372036854775809")})
+    assert render_spark_sql(beyond) == "`a` < CAST(-9223372036854775809 AS DECIMAL(19,0))"
+
+
 def test_a_template_is_filled_with_trees() -> None:
     found = fill_template(":x * :y > :x", x=parse_expression("`a` + 1"), y=Literal("2"))
     assert render_spark_sql(found) == "(`a` + 1) * 2 > `a` + 1"

@@ -113,6 +113,7 @@ EXPRESSIONS = [
     "d + INTERVAL '1' MONTH", "d - INTERVAL '3' DAY", "d + INTERVAL '1' HOUR", "t + INTERVAL '1' DAY", "d + 1", "regexp_extract(s, 'a', 0)",
     "locate('a', s)", "array_contains(array(i), 1)", "lpad(s, 3, 'x')", "max_by(i, n)", "bool_or(b)", "stddev(g)", "corr(g, f)", "sign(g)",
     "bit_or(i)", "regr_slope(g, g)", "approx_count_distinct(s)", "levenshtein(s, s)", "repeat(s, 2)", "concat_ws(',', s)", "h + h", "n - n",
+    "-2147483648", "-(2147483648)", "-9223372036854775808", "n * (2)", "n * -(2)", "n * -2",
     "-n", "round(n, 1)", "l * n * n * n", "cbrt(g)", "degrees(g)", "instr(s, 'a')", "extract(year FROM d)", "extract(second FROM t)", "to_date(s)",
     "datediff(HOUR, t, t)", "date_diff(DAY, d, t)", "timestampdiff(DAY, d, t)", "timestampadd(HOUR, 1, t)", "dateadd(DAY, i, d)",
     "date_add(MONTH, i, z)", "dateadd(d, 1)", "date_sub(d, 1)",
