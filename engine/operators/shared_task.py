@@ -212,7 +212,8 @@ def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> by
         options = table.table.options
         if table.watermarks or options.ttl_seconds is not None or options.watermark_column is not None:
             marks = [table.watermark_at(epoch) for epoch in (old, new)]
-            parts += [old, new, [entry.epoch for entry in changes], marks]
+            hides = [options.ttl_seconds, options.watermark_column]
+            parts += [old, new, [entry.epoch for entry in changes], marks, hides]
     return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
 
 
