@@ -261,6 +261,33 @@ def test_files_that_cannot_be_deleted_are_no_failure_of_a_view(
     assert "sums" not in list_shared(report)
 
 
+def test_an_interrupted_run_leaves_no_files_and_the_callers_thread_as_it_was(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    tags = session.computing.sparkContext.getJobTags()
+    step(session, 2)
+    assert session.computing.sparkContext.getJobTags() == tags
+    run, known = SharedActions.run, list_left(session)
+
+    def interrupt(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        assert run(actions, spark, planned, tasks)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SharedActions, "run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        step(session, 3)
+    assert list_left(session) == known
+
+
+def list_left(session: Session) -> set[str]:
+    """Return the files that no version needs."""
+    version = session.store.refresh()
+    kept = {path for table in version.tables.values() for path in table.list_objects()}
+    kept |= {path for _, path in version.garbage}
+    return {found.path for found in session.store.objects.list("sst/")} - kept
+
+
 def test_a_result_of_an_earlier_epoch_breaks_a_claim(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
