@@ -48,6 +48,8 @@ MOST_BODIES = 5_000
 MOST_TASKS = 8
 LEAST_FRAGMENTS = 2
 """Fewer are computed as fast by actions of their own."""
+LONG_SECONDS = 1.0
+"""What took longer has an action of its own: a run waits for all that is computed ahead before its domains begin."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ class SharedActions:
         bodies: dict[tuple[str, tuple[str, ...]], Body] = {}
         fragments: list[SharedFragment] = []
         for one in planned.fragments:
+            if self._seconds.get(one.fragment.table, 0.0) > LONG_SECONDS:
+                continue
             table = planned.tables[one.fragment.table].table
             if isinstance(one.fragment.rule, IndexCopy):
                 plan = one.fragment.plan
@@ -198,6 +202,11 @@ class SharedActions:
             return found
         self._delete([found])
         return None
+
+    def note_seconds(self, table: str, seconds: float) -> None:
+        """Note what a fragment that has taken long took by itself: it may be fast again."""
+        if self._seconds.get(table, 0.0) > LONG_SECONDS:
+            self._seconds[table] = seconds
 
     def discard(self) -> None:
         """Delete the files of results that nobody has taken."""

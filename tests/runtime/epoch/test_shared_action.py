@@ -16,6 +16,7 @@ from engine.runtime.epoch import shared_action
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.epoch.shared_action import SharedActions, SharedResult
 from engine.runtime.epoch.shared_schedule import plan_waves
+from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.executor import FragmentTask
 from engine.session import Session
 from engine.sql.expression.nodes import TRUE
@@ -82,6 +83,18 @@ def test_a_chain_of_views_is_computed_by_one_action(session: Session) -> None:
     report = step(session, 2)
     assert list_shared(report) == set(VIEWS)
     assert not any("spark" in view.stages for view in report.views)
+
+
+def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Session) -> None:
+    start(session)
+    for name in ("prices", "same_prices"):
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS SELECT price, count(*) AS n FROM bid GROUP BY price")
+    step(session, 2)
+    executor = session.epochs.runner.executor
+    assert isinstance(executor, SparkExecutor)
+    executor._shared._seconds["sums"] = 9.0
+    assert list_shared(step(session, 3)) == {"prices", "same_prices"}
+    assert list_shared(step(session, 4)) == {*VIEWS, "prices", "same_prices"}
 
 
 def test_several_tasks_compute_what_does_not_read_each_other(
