@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.errors import EpochExpired, RowsNotKept, StorageError
 from engine.hummock import Hummock, SstInfo, Table, Version
 from engine.operators.arrow.map_in_arrow import Body, make_task_frame, map_in_arrow
+from engine.operators.dynamic_filter import list_dynamic_filters
 from engine.operators.flow import Chain
 from engine.operators.lookups.scan import ReadTable
 from engine.operators.lookups.table_parameters import TableParameter
@@ -185,7 +186,7 @@ class SharedActions:
             self._bodies = {**known, **bodies}  # runs take turns with what has changed
             self._frames.clear()
         if tasks not in self._frames:
-            task = SharedTask(pack_bodies(self._bodies))
+            task = SharedTask(self._store.url, dict(self._store.options), pack_bodies(self._bodies))
             self._frames[tasks] = SharedFrame(
                 map_in_arrow(make_task_frame(spark, tasks), task, SHARED_SCHEMA)
             )
@@ -244,4 +245,5 @@ def _describe_fragment(
         planned.old,
         planned.new,
         most_rows,
+        list_dynamic_filters(fragment.plan),
     )

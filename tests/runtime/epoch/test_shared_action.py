@@ -12,7 +12,7 @@ from engine.assumptions import COMPUTED_AHEAD
 from engine.errors import StorageError
 from engine.hummock.version import Generation, LogEntry, SstInfo, Table, TableOptions, TableVersion
 from engine.operators.shared_task import identify_reads
-from engine.runtime.epoch import shared_action
+from engine.runtime.epoch import prepared_frames, shared_action
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.epoch.shared_action import SharedActions, SharedResult
 from engine.runtime.epoch.shared_schedule import plan_waves
@@ -95,6 +95,32 @@ def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Sessio
     executor._shared._seconds["sums"] = 9.0
     assert list_shared(step(session, 3)) == {"prices", "same_prices"}
     assert list_shared(step(session, 4)) == {*VIEWS, "prices", "same_prices"}
+
+
+def test_rows_that_a_bound_passes_count_as_changed(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared_frames, "MOST_SHARED_ROWS", 20)
+    session.sql("CREATE TABLE seen (id BIGINT PRIMARY KEY, moment TIMESTAMP)")
+    session.sql("INSERT INTO seen SELECT id, timestamp_seconds(id * 3600) FROM range(100)")
+    recent = "SELECT id FROM seen WHERE moment > (SELECT max(moment) FROM seen) - INTERVAL 60 HOURS"
+    session.sql(f"CREATE MATERIALIZED VIEW recent AS {recent}")
+    session.sql("CREATE MATERIALIZED VIEW moments AS SELECT moment, count(*) AS n FROM seen GROUP BY moment")
+    session.flush().raise_for_errors()
+    computed: list[set[str]] = []
+    run = SharedActions.run
+
+    def note(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        found = run(actions, spark, planned, tasks)
+        computed.append(set(actions._results))
+        return found
+
+    monkeypatch.setattr(SharedActions, "run", note)
+    for hour in (101, 103, 105, 150):
+        session.sql(f"INSERT INTO seen VALUES ({hour}, timestamp_seconds({hour} * 3600))")
+        session.flush().raise_for_errors()
+        assert_equal(
+            content(session, "recent"), by_duckdb({"seen": content(session, "seen")}, recent), "recent"
+        )
+    assert computed[-2] - computed[-1] == {"recent"}
 
 
 def test_several_tasks_compute_what_does_not_read_each_other(
