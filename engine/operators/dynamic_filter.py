@@ -9,7 +9,7 @@ are found by their number: the input is a state in that order, in each of its pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from engine.operators.lookups.moving_bounds import read_bound
 from engine.operators.lookups.table_parameters import TableSource
 from engine.spark_internals import derive_spark_schema
 from engine.sql.expression.clock import TIME_PART, TIME_PARTS
-from engine.sql.plan import DynamicFilter, Scan
+from engine.sql.plan import DynamicFilter, Node, Scan, list_nodes
 
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 Range = tuple[int, int]
@@ -82,6 +82,27 @@ def count_moved_rows(
     assert isinstance(node.input, Scan)
     ranges = (build_part_range(node.input, node.at, part, found.numbers) for part in range(TIME_PARTS))
     return sum(estimate_rows_in_range(reader, table, epoch, one, through=True) for one in ranges)
+
+
+def count_passed_rows(
+    reader: Reader,
+    tables: Mapping[str, TableVersion],
+    filters: Iterable[DynamicFilter],
+    epochs: tuple[int, int],
+) -> int:
+    """Return an upper bound of the rows that bounds pass between two epochs; only the bounds are read."""
+    rows = 0
+    for node in filters:
+        old, new = (read_bound(reader, tables.get, node.bounds, epoch) for epoch in epochs)
+        passed = find_bound_move(node, old, new)
+        if passed is not None and isinstance(node.input, Scan) and node.input.table in tables:
+            rows += count_moved_rows(reader, tables[node.input.table], node, epochs[0], passed)
+    return rows
+
+
+def list_dynamic_filters(plan: Node) -> tuple[DynamicFilter, ...]:
+    """Return the filters of a plan whose bounds move."""
+    return tuple(node for node in list_nodes(plan) if isinstance(node, DynamicFilter))
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,22 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DoubleType, StringType, StructField, StructType
 
 from engine.arrow import as_values
-from engine.hummock import Commit, SstInfo, TableVersion, Version
+from engine.hummock import Commit, Reader, SstInfo, TableVersion, Version
 from engine.meta.epochs.frontier import needs_run
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.operators.arrow.map_in_arrow import Body
+from engine.operators.dynamic_filter import count_passed_rows
 from engine.operators.lookups.table_parameters import TableAt, bind_tables
 from engine.operators.materialize import RESULT_SCHEMA
 from engine.spark_internals import derive_arrow_schema, read_task_text
+from engine.sql.plan import DynamicFilter
 
 MOST_SECONDS = 2.0
 """A task begins with no further fragment after so long: what is left is computed by actions of its own, side by side."""
@@ -46,7 +49,8 @@ Bodies = Mapping[tuple[str, tuple[str, ...]], Body]
 
 @dataclass(frozen=True)
 class SharedFragment:
-    """One fragment of a shared task: its table goes from epoch `old` to `new`, unless more than `most_rows` have changed for it.
+    """One fragment of a shared task: its table goes from epoch `old` to `new`, unless more than `most_rows` have changed for it,
+    or are passed by the bounds of its `filters`.
 
     `reads` are the tables that its bodies read, `shapes` the sets of changed inputs of which it has bodies: the task may hold
     others yet, of a table that had its name before.
@@ -60,6 +64,7 @@ class SharedFragment:
     old: int
     new: int
     most_rows: int
+    filters: tuple[DynamicFilter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,16 +121,19 @@ class StagedFragments:
 class SharedTask:
     """A body: runs the fragments that its job names for its task, by `bodies` that are packed; gives one row a fragment."""
 
+    url: str
+    options: Mapping[str, Any]
     bodies: bytes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         text = read_task_text()
         assert text is not None, "a shared task runs without a call that names its fragments"
         call, bodies = SharedCall.decode(text), _load_bodies(self.bodies)
+        reader = Reader.open(self.url, self.options)
         for batch in batches:
             for number in as_values(batch.column(0)):
                 if number < len(call.tasks):
-                    yield from run_fragments(call, call.tasks[number], bodies)
+                    yield from run_fragments(call, call.tasks[number], bodies, reader)
 
 
 def pack_bodies(bodies: Bodies) -> bytes:
@@ -140,7 +148,7 @@ def _load_bodies(pickled: bytes) -> Bodies:
 
 
 def run_fragments(
-    call: SharedCall, fragments: Sequence[SharedFragment], bodies: Bodies
+    call: SharedCall, fragments: Sequence[SharedFragment], bodies: Bodies, reader: Reader
 ) -> Iterator[pa.RecordBatch]:
     """Run the fragments of a task and yield a report row of each that was computed.
 
@@ -154,7 +162,7 @@ def run_fragments(
         began = time.perf_counter()
         report = None
         if began - started < MOST_SECONDS:
-            report = _run_fragment(fragment, staged.version, bodies)
+            report = _run_fragment(fragment, staged.version, bodies, reader)
         if report is None:
             staged.add(fragment, None)
             continue
@@ -164,7 +172,7 @@ def run_fragments(
 
 
 def _run_fragment(
-    fragment: SharedFragment, version: Version, bodies: Bodies
+    fragment: SharedFragment, version: Version, bodies: Bodies, reader: Reader
 ) -> tuple[bytes, pa.RecordBatch | None] | None:
     """Return what identifies the rows that a fragment has read, and its report, which is None if nothing was written.
 
@@ -174,6 +182,7 @@ def _run_fragment(
     try:
         changed = tuple(name for name in fragment.inputs if tables[name].list_changes(*span))
         rows = sum(tables[name].count_changed_rows(*span) for name in changed)
+        rows += count_passed_rows(reader, tables, fragment.filters, span)
         if changed not in fragment.shapes or rows > fragment.most_rows:
             return None
         body = bodies[fragment.table, changed]
@@ -212,7 +221,8 @@ def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> by
         options = table.table.options
         if table.watermarks or options.ttl_seconds is not None or options.watermark_column is not None:
             marks = [table.watermark_at(epoch) for epoch in (old, new)]
-            parts += [old, new, [entry.epoch for entry in changes], marks]
+            hides = [options.ttl_seconds, options.watermark_column]
+            parts += [old, new, [entry.epoch for entry in changes], marks, hides]
     return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
 
 

@@ -27,7 +27,8 @@ from engine.meta.epochs.time_boundary import (
     is_timed,
     record_boundaries,
 )
-from engine.runtime.domains.moving_bounds import count_passed_rows, find_expired_watermarks
+from engine.operators.dynamic_filter import count_passed_rows, list_dynamic_filters
+from engine.runtime.domains.moving_bounds import find_expired_watermarks
 from engine.runtime.epoch.assumption_checks import check_append_only, check_change, list_required_columns
 from engine.runtime.epoch.epoch_run import FragmentEpoch, build_task, record_fragment
 from engine.runtime.epoch.row_checks import check_rows
@@ -175,7 +176,8 @@ class DomainRun:
         """Count the rows of a task that come and go by the clock, or by a bound, among those that it reads."""
         if task.old is None or task.whole:
             return task
-        passed = count_passed_rows(self.store.reader, task.tables, task.fragment.plan, (task.old, task.new))
+        filters = list_dynamic_filters(task.fragment.plan)
+        passed = count_passed_rows(self.store.reader, task.tables, filters, (task.old, task.new))
         if is_timed(task.fragment):
             passed += count_crossing_rows(self.store.reader, task.tables[task.table.name], task.new)
         return dataclasses.replace(task, rows=task.rows + passed)

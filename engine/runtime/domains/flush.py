@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from engine.hummock import Hummock
 from engine.hummock.epoch import Clock
@@ -159,15 +160,17 @@ class FlushRunner:
         if not isinstance(self.executor, AheadExecutor) or len(plan.due) < LEAST_DOMAINS:
             yield
             return
+        executor = self.executor
         try:
-            foreseen = forecast_steps(plan, run.version, run.request)
-            self.executor.compute_ahead(list_epochs_ahead(foreseen, run.version))
-        except Exception as failure:
-            _LOG.warning("the epochs of a run are computed one by one: %s", failure)
-        try:
+            try:
+                foreseen = forecast_steps(plan, run.version, run.request)
+                ahead = list_epochs_ahead(foreseen, run.version)
+                self.lanes.run_before(partial(executor.compute_ahead, ahead))
+            except Exception as failure:
+                _LOG.warning("the epochs of a run are computed one by one: %s", failure)
             yield
         finally:
-            self.executor.discard_ahead()
+            executor.discard_ahead()
 
     def _exclude_busy(self, plan: FlushPlan) -> FlushPlan:
         """Leave the domains alone that an earlier run is at work on yet."""

@@ -103,6 +103,30 @@ class Lanes:
             self._outlasting |= {name: lane for name, lane in lanes.items() if name not in ended}
         return {name: lane.outcome.result() for name, lane in ended.items()}
 
+    def run_before(self, work: Callable[[], None]) -> None:
+        """Do what comes before the domains of a run in a thread of its own, as they have; raises what it raises.
+
+        The thread of who asks keeps what Spark ties to a thread. Where the wait is interrupted `stop` ends what is computed.
+        """
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        threading.Thread(target=run, name="lane", daemon=True).start()
+        try:
+            wait([done])
+        except BaseException:
+            self._stop()
+            wait([done], BREAK_OFF_SECONDS)
+            raise
+        done.result()
+
     def wait(self, seconds: float | None = None) -> None:
         """Wait for what is under way, for so long at most."""
         with self._lock:

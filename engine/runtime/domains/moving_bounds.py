@@ -1,27 +1,10 @@
-"""What moving bounds mean to a domain's run: how many rows they pass, and which rows of states nobody needs any more."""
+"""What moving bounds mean to a domain's run: which rows of states nobody needs any more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from engine.hummock import Reader, TableVersion, Version
+from engine.hummock import Reader, Version
 from engine.meta.domains.domain import Domain
-from engine.operators.dynamic_filter import count_moved_rows, find_bound_move
 from engine.operators.lookups.moving_bounds import read_bound
-from engine.sql.plan import DynamicFilter, Node, Scan, list_children
-
-
-def count_passed_rows(
-    reader: Reader, tables: Mapping[str, TableVersion], plan: Node, epochs: tuple[int, int]
-) -> int:
-    """Return an upper bound of the rows that bounds of a plan pass between two epochs; only the bounds are read."""
-    rows = 0
-    for node in _list_dynamic_filters(plan):
-        old, new = (read_bound(reader, tables.get, node.bounds, epoch) for epoch in epochs)
-        passed = find_bound_move(node, old, new)
-        if passed is not None and isinstance(node.input, Scan) and node.input.table in tables:
-            rows += count_moved_rows(reader, tables[node.input.table], node, epochs[0], passed)
-    return rows
 
 
 def find_expired_watermarks(reader: Reader, version: Version, domain: Domain, epoch: int) -> dict[str, int]:
@@ -38,10 +21,3 @@ def find_expired_watermarks(reader: Reader, version: Version, domain: Domain, ep
         if number is not None and (not before or number > before[-1][1]):
             found[fragment.table] = number
     return found
-
-
-def _list_dynamic_filters(node: Node) -> Iterator[DynamicFilter]:
-    if isinstance(node, DynamicFilter):
-        yield node
-    for child in list_children(node):
-        yield from _list_dynamic_filters(child)

@@ -8,6 +8,7 @@ its own.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.errors import EpochExpired, RowsNotKept
+from engine.errors import EpochExpired, RowsNotKept, StorageError
 from engine.hummock import Hummock, SstInfo, Table, Version
 from engine.operators.arrow.map_in_arrow import Body, make_task_frame, map_in_arrow
+from engine.operators.dynamic_filter import list_dynamic_filters
 from engine.operators.flow import Chain
 from engine.operators.lookups.scan import ReadTable
 from engine.operators.lookups.table_parameters import TableParameter
@@ -38,27 +40,36 @@ from engine.runtime.epoch.prepared_frames import MOST_SHARED_ROWS, PreparedFrame
 from engine.runtime.epoch.shared_schedule import plan_waves
 from engine.runtime.executor import FragmentTask, PlannedEpochs, PlannedFragment
 from engine.spark_internals import attach_task_text, can_attach_text, prepare_run
+from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import IndexCopy
 from engine.sql.plan import Scan
 
+_LOG = logging.getLogger(__name__)
 MOST_BODIES = 5_000
 MOST_TASKS = 8
 LEAST_FRAGMENTS = 2
 """Fewer are computed as fast by actions of their own."""
+LONG_SECONDS = 1.0
+"""What took longer has an action of its own: a run waits for all that is computed ahead before its domains begin."""
 
 
 @dataclass(frozen=True)
 class SharedResult:
-    """What a shared action has computed of one fragment: which rows it has read, its files and counts, and its seconds."""
+    """What a shared action has computed of a fragment for its table: which rows were read, files and counts, and the seconds."""
 
+    fragment: Fragment
+    table: Table
     reads: tuple[str, ...]
     identity: bytes
     changes: tuple[NetChange, ...]
     seconds: float
 
     def fits(self, task: FragmentTask) -> bool:
-        """Tell whether it is what `task` asks for: the change that the same rows make."""
+        """Tell whether it is what `task` asks for: the change that the same rows make to the same table."""
         assert task.old is not None
+        same = self.fragment is task.fragment or self.fragment == task.fragment  # some leave out a partition
+        if not same or self.table != task.table:
+            return False
         tables = {name: task.tables[name] for name in self.reads if name in task.tables}
         if len(tables) < len(self.reads):
             return False
@@ -96,6 +107,8 @@ class SharedActions:
         bodies: dict[tuple[str, tuple[str, ...]], Body] = {}
         fragments: list[SharedFragment] = []
         for one in planned.fragments:
+            if self._seconds.get(one.fragment.table, 0.0) > LONG_SECONDS:
+                continue
             table = planned.tables[one.fragment.table].table
             if isinstance(one.fragment.rule, IndexCopy):
                 plan = one.fragment.plan
@@ -132,16 +145,19 @@ class SharedActions:
             fragments = tuple(itertools.chain.from_iterable(wave))
             tables = narrow_tables(staged.version.tables, fragments)
             call = SharedCall(tables, planned.epoch, wave, frozenset(staged.unknown))
-            if not self._run_wave(spark, call, bodies):
+            if not self._run_wave(spark, call, planned, bodies):
                 break
             for fragment in fragments:
                 if staged.is_due(fragment):
                     staged.add(fragment, self._find_files(fragment.table))
         return len(self._results)
 
-    def _run_wave(self, spark: SparkSession, call: SharedCall, bodies: Bodies) -> bool:
+    def _run_wave(
+        self, spark: SparkSession, call: SharedCall, planned: PlannedEpochs, bodies: Bodies
+    ) -> bool:
         """Run the tasks of one wave, and keep their results; False if the call is too long to be sent with a job."""
         text, reads = call.encode(), {one.table: one.reads for task in call.tasks for one in task}
+        fragments = {one.fragment.table: one.fragment for one in planned.fragments}
         if not can_attach_text(spark, text):
             return False
         with attach_task_text(spark, text):
@@ -152,7 +168,8 @@ class SharedActions:
                     else ()
                 )
                 self._seconds[table] = seconds
-                result = SharedResult(reads[table], bytes(identity), changes, seconds)
+                made = planned.tables[table].table
+                result = SharedResult(fragments[table], made, reads[table], bytes(identity), changes, seconds)
                 with self._lock:
                     self._results[table] = result
         return True
@@ -169,7 +186,7 @@ class SharedActions:
             self._bodies = {**known, **bodies}  # runs take turns with what has changed
             self._frames.clear()
         if tasks not in self._frames:
-            task = SharedTask(pack_bodies(self._bodies))
+            task = SharedTask(self._store.url, dict(self._store.options), pack_bodies(self._bodies))
             self._frames[tasks] = SharedFrame(
                 map_in_arrow(make_task_frame(spark, tasks), task, SHARED_SCHEMA)
             )
@@ -187,6 +204,11 @@ class SharedActions:
         self._delete([found])
         return None
 
+    def record_seconds(self, table: str, seconds: float) -> None:
+        """Record what a fragment that has taken long took by itself: it may be fast again."""
+        if self._seconds.get(table, 0.0) > LONG_SECONDS:
+            self._seconds[table] = seconds
+
     def discard(self) -> None:
         """Delete the files of results that nobody has taken."""
         with self._lock:
@@ -195,15 +217,25 @@ class SharedActions:
         self._delete(left)
 
     def _delete(self, results: Sequence[SharedResult]) -> None:
+        """Delete the files of results; what the store does not let go of now is left to the collector."""
         paths = {sst.path for one in results for change in one.changes for sst in change.ssts}
-        if paths:
+        if not paths:
+            return
+        try:
             self._store.objects.delete(sorted(paths))
+        except StorageError as refused:
+            _LOG.warning("files that nobody needs are left to the collector: %s", refused)
 
 
 def _describe_fragment(
     planned: PlannedFragment, shapes: Iterable[tuple[str, ...]], reads: Iterable[str], most_rows: int
 ) -> SharedFragment:
-    fragment, known = planned.fragment, tuple(dict.fromkeys(reads))
+    """Return a fragment as a call names it.
+
+    An input that none of its bodies reads counts as read: a result is of no use once it has changed, too.
+    """
+    fragment = planned.fragment
+    known = tuple(dict.fromkeys((*fragment.inputs, *reads)))
     return SharedFragment(
         fragment.table,
         fragment.inputs,
@@ -213,4 +245,5 @@ def _describe_fragment(
         planned.old,
         planned.new,
         most_rows,
+        list_dynamic_filters(fragment.plan),
     )

@@ -139,6 +139,9 @@ class SparkExecutor:
                     raise
                 started = time.perf_counter()
                 done = self._run_action(self._build_action(task, exact=True), started)
+        if "shared" not in done.seconds:
+            alone = done.seconds.get("spark", done.seconds.get("write", 0.0))
+            self._shared.record_seconds(task.fragment.table, alone)
         return self._report_load(task, done)
 
     def _compute_here(self, task: FragmentTask) -> TaskResult | None:

@@ -65,6 +65,31 @@ def test_a_run_goes_on_without_what_takes_much_longer_and_what_reads_it() -> Non
     assert order.index("slow") < order.index("reader")
 
 
+def test_what_comes_before_the_domains_has_a_thread_of_its_own_and_is_stopped_with_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, end, threads = threading.Event(), threading.Event(), list[threading.Thread]()
+    lanes_of_run = Lanes(4, end.set)
+    lanes_of_run.run_before(lambda: threads.append(threading.current_thread()))
+    assert threads != [threading.current_thread()]
+
+    def fail() -> None:
+        raise ValueError("no tasks")
+
+    with pytest.raises(ValueError, match="no tasks"):
+        lanes_of_run.run_before(fail)
+
+    def work() -> None:
+        begun.set()
+        assert end.wait(SECONDS)
+
+    waits = iter([interrupting(begun), lambda *_: None])
+    monkeypatch.setattr(lanes, "wait", lambda *given: next(waits)(*given))
+    with pytest.raises(KeyboardInterrupt):
+        lanes_of_run.run_before(work)
+    assert end.is_set()
+
+
 def test_what_is_known_to_be_slow_is_not_waited_for() -> None:
     lanes = Lanes(4, lambda: None, patient=False)
     slow = DomainOutcome(seconds=5.0)

@@ -6,15 +6,23 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace as replace_plan
 
 from engine.assumptions import COMPUTED_AHEAD
+from engine.errors import StorageError
 from engine.hummock.version import Generation, LogEntry, SstInfo, Table, TableOptions, TableVersion
 from engine.operators.shared_task import identify_reads
-from engine.runtime.epoch import shared_action
+from engine.runtime.epoch import prepared_frames, shared_action
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.epoch.shared_action import SharedActions, SharedResult
 from engine.runtime.epoch.shared_schedule import plan_waves
+from engine.runtime.epoch.spark_executor import SparkExecutor
+from engine.runtime.executor import FragmentTask
 from engine.session import Session
+from engine.sql.expression.nodes import TRUE
+from engine.sql.incremental.fragments import Fragment
+from engine.sql.incremental.rules import Linear
+from engine.sql.plan import Filter, Scan
 from tests.oracle.batch import assert_equal, by_duckdb, content
 
 SUMS = "SELECT auction, count(*) AS n, sum(price) AS total FROM bid GROUP BY auction"
@@ -75,6 +83,44 @@ def test_a_chain_of_views_is_computed_by_one_action(session: Session) -> None:
     report = step(session, 2)
     assert list_shared(report) == set(VIEWS)
     assert not any("spark" in view.stages for view in report.views)
+
+
+def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Session) -> None:
+    start(session)
+    for name in ("prices", "same_prices"):
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS SELECT price, count(*) AS n FROM bid GROUP BY price")
+    step(session, 2)
+    executor = session.epochs.runner.executor
+    assert isinstance(executor, SparkExecutor)
+    executor._shared._seconds["sums"] = 9.0
+    assert list_shared(step(session, 3)) == {"prices", "same_prices"}
+    assert list_shared(step(session, 4)) == {*VIEWS, "prices", "same_prices"}
+
+
+def test_rows_that_a_bound_passes_count_as_changed(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared_frames, "MOST_SHARED_ROWS", 20)
+    session.sql("CREATE TABLE seen (id BIGINT PRIMARY KEY, moment TIMESTAMP)")
+    session.sql("INSERT INTO seen SELECT id, timestamp_seconds(id * 3600) FROM range(100)")
+    recent = "SELECT id FROM seen WHERE moment > (SELECT max(moment) FROM seen) - INTERVAL 60 HOURS"
+    session.sql(f"CREATE MATERIALIZED VIEW recent AS {recent}")
+    session.sql("CREATE MATERIALIZED VIEW moments AS SELECT moment, count(*) AS n FROM seen GROUP BY moment")
+    session.flush().raise_for_errors()
+    computed: list[set[str]] = []
+    run = SharedActions.run
+
+    def note(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        found = run(actions, spark, planned, tasks)
+        computed.append(set(actions._results))
+        return found
+
+    monkeypatch.setattr(SharedActions, "run", note)
+    for hour in (101, 103, 105, 150):
+        session.sql(f"INSERT INTO seen VALUES ({hour}, timestamp_seconds({hour} * 3600))")
+        session.flush().raise_for_errors()
+        assert_equal(
+            content(session, "recent"), by_duckdb({"seen": content(session, "seen")}, recent), "recent"
+        )
+    assert computed[-2] - computed[-1] == {"recent"}
 
 
 def test_several_tasks_compute_what_does_not_read_each_other(
@@ -196,6 +242,91 @@ def test_a_view_that_takes_the_name_of_another_is_not_computed_as_that_was(
         assert_equal(content(session, "named"), by_duckdb(tables, query), "named")
 
 
+def test_a_result_misses_no_change_of_an_input_that_it_did_not_read(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run may move the target on, so that an epoch takes in a change of which no frame is known yet."""
+    monkeypatch.setenv("TIDELINE_VERIFY", "0")
+    for name in ("one", "two"):
+        session.sql(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, v BIGINT)")
+        session.sql(f"INSERT INTO {name} VALUES (1, 1)")
+        session.sql(f"CREATE MATERIALIZED VIEW of_{name} AS SELECT v, count(*) AS n FROM {name} GROUP BY v")
+    both = "SELECT id, v FROM one UNION ALL SELECT id, v FROM two"
+    session.sql(f"CREATE MATERIALIZED VIEW both_tables AS {both}")
+    session.flush().raise_for_errors()
+    for number in (2, 3):
+        session.sql(f"INSERT INTO one VALUES ({number}, 1)")
+        report = session.flush()
+    assert list_shared(report) == {"of_one", "both_tables"}
+    run = SharedActions.run
+
+    def pass_by(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        monkeypatch.setattr(SharedActions, "run", run)
+        computed = run(actions, spark, planned, tasks)
+        with Session(session.url, session.computing) as other:
+            other.sql("INSERT INTO two VALUES (7, 7)")
+            other.flush(["of_two"]).raise_for_errors()
+        session.store.refresh()
+        return computed
+
+    monkeypatch.setattr(SharedActions, "run", pass_by)
+    session.sql("INSERT INTO one VALUES (4, 1)")
+    session.flush().raise_for_errors()
+    session.flush().raise_for_errors()
+    tables = {name: content(session, name) for name in ("one", "two")}
+    assert_equal(content(session, "both_tables"), by_duckdb(tables, both), "both_tables")
+
+
+def test_files_that_cannot_be_deleted_are_no_failure_of_a_view(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    run = SharedActions.run
+
+    def compact(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        computed = run(actions, spark, planned, tasks)
+        session.store.compact(session.store.table("sums"))
+        return computed
+
+    def refuse(objects: object, paths: object) -> None:
+        raise StorageError("no permission to delete")
+
+    monkeypatch.setattr(SharedActions, "run", compact)
+    monkeypatch.setenv("TIDELINE_VERIFY", "0")  # a check deletes what it has computed, too
+    with monkeypatch.context() as patch:
+        patch.setattr(type(session.store.objects), "delete", refuse)
+        report = step(session, 2)
+    report.raise_for_errors()
+    assert "sums" not in list_shared(report)
+
+
+def test_an_interrupted_run_leaves_no_files_and_the_callers_thread_as_it_was(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    tags = session.computing.sparkContext.getJobTags()
+    step(session, 2)
+    assert session.computing.sparkContext.getJobTags() == tags
+    run, known = SharedActions.run, list_left(session)
+
+    def interrupt(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        assert run(actions, spark, planned, tasks)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SharedActions, "run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        step(session, 3)
+    assert list_left(session) == known
+
+
+def list_left(session: Session) -> set[str]:
+    """Return the files that no version needs."""
+    version = session.store.refresh()
+    kept = {path for table in version.tables.values() for path in table.list_objects()}
+    kept |= {path for _, path in version.garbage}
+    return {found.path for found in session.store.objects.list("sst/")} - kept
+
+
 def test_a_result_of_an_earlier_epoch_breaks_a_claim(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,3 +366,18 @@ def test_what_is_read_is_known_by_its_files() -> None:
 def test_rows_that_hide_by_time_depend_on_the_epochs() -> None:
     hiding = version(TableOptions(ttl_seconds=1.0))
     assert identify_reads({"t": hiding}, 10, 20) != identify_reads({"t": hiding}, 10, 25)
+    longer = version(TableOptions(ttl_seconds=2.0))
+    assert identify_reads({"t": hiding}, 10, 20) != identify_reads({"t": longer}, 10, 20)
+
+
+def test_a_result_is_of_its_fragment_and_its_table_alone() -> None:
+    """A partition may have gone into quarantine since, or the table may have got other options."""
+    one, scan = version(), Scan("t", (("id", "id"),), ("id",), ("id",))
+    fragment = Fragment("v", Linear(), scan, ("id",), ("id",), "")
+    made = Table("v", one.schema, ("id",))
+    task = FragmentTask(fragment, made, {"t": one}, 10, 20, 1)
+    result = SharedResult(fragment, made, ("t",), identify_reads({"t": one}, 10, 20), (), 0.0)
+    assert result.fits(task)
+    assert not result.fits(replace(task, fragment=replace_plan(fragment, plan=Filter(scan, TRUE))))
+    assert not result.fits(replace(task, table=replace(made, options=TableOptions(vnode_groups=2))))
+    assert not result.fits(replace(task, tables={"t": replace(one, table_id=2)}))
