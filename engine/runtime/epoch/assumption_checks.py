@@ -23,7 +23,7 @@ from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.executor import FragmentTask
 from engine.sql.incremental.rules import Lookups
 from engine.sql.plan import list_scans
-from engine.verification import build_assumption_error, should_verify
+from engine.verification import Assumption, build_assumption_error, should_verify
 
 
 def check_append_only(task: FragmentTask, done: FragmentEpoch) -> None:
@@ -88,31 +88,30 @@ def _check_closed(reader: Reader, task: FragmentTask, rows: pa.Table) -> None:
         )
 
 
-def check_retained_frame(
-    reader: Reader, task: FragmentTask, retained: Sequence[NetChange], anew: Sequence[NetChange]
+_ANEW = {
+    KEPT_FRAME: "by a new frame",
+    COMPUTED_AHEAD: "at the domain's turn",
+    LET_GO: "over hidden rows as well",
+}
+"""How an epoch is computed once more to check a claim."""
+
+
+def check_recomputed(
+    reader: Reader,
+    task: FragmentTask,
+    claim: Assumption,
+    made: Sequence[NetChange],
+    anew: Sequence[NetChange],
 ) -> None:
-    """Check `KEPT_FRAME` of an epoch that was computed by a kept frame and `anew`."""
-    difference = _find_difference(reader, task, retained, anew)
-    if difference is not None:
-        raise build_assumption_error(KEPT_FRAME, f"{difference} by a new frame")
-
-
-def check_computed_ahead(
-    reader: Reader, task: FragmentTask, ahead: Sequence[NetChange], anew: Sequence[NetChange]
-) -> None:
-    """Check `COMPUTED_AHEAD` of an epoch that a shared task has computed, and that was computed `anew` at its turn."""
-    difference = _find_difference(reader, task, ahead, anew)
-    if difference is not None:
-        raise build_assumption_error(COMPUTED_AHEAD, f"{difference} at the domain's turn")
-
-
-def check_released_rows(
-    reader: Reader, task: FragmentTask, made: Sequence[NetChange], over_all: Sequence[NetChange]
-) -> None:
-    """Check `LET_GO` of an epoch that was computed `over_all` rows of the states that it looks up, the hidden ones too."""
-    difference = _find_difference(reader, task, made, over_all)
-    if difference is not None:
-        raise build_assumption_error(LET_GO, f"{difference} over hidden rows as well")
+    """Check a claim of an epoch by the change that was `made`, and the one that was computed `anew` without the claim."""
+    one, other = (
+        read_new_files(reader, task.table, [sst for change in each for sst in change.ssts])
+        for each in (made, anew)
+    )
+    if is_same_rows(one, other):
+        return
+    what = f"{task.table.name} in ({task.old}, {task.new}] got {one.num_rows} rows"
+    raise build_assumption_error(claim, f"{what}, and {other.num_rows}, or other values, {_ANEW[claim]}")
 
 
 def include_hidden_rows(task: FragmentTask) -> FragmentTask | None:
@@ -127,19 +126,6 @@ def include_hidden_rows(task: FragmentTask) -> FragmentTask | None:
     hiding = {scan.table for scan in list_scans(task.fragment.plan) if scan.expires}
     found = {name: disable_expiry(task.tables[name]) for name in hiding if name in task.tables}
     return replace(task, tables={**task.tables, **found}) if found else None
-
-
-def _find_difference(
-    reader: Reader, task: FragmentTask, made: Sequence[NetChange], again: Sequence[NetChange]
-) -> str | None:
-    one, other = (
-        read_new_files(reader, task.table, [sst for change in each for sst in change.ssts])
-        for each in (made, again)
-    )
-    if is_same_rows(one, other):
-        return None
-    what = f"{task.table.name} in ({task.old}, {task.new}] got {one.num_rows} rows"
-    return f"{what}, and {other.num_rows}, or other values,"
 
 
 def list_required_columns(stored: StoredCatalog, table: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from engine.assumptions import COMPUTED_AHEAD, KEPT_FRAME, LET_GO
 from engine.errors import RowFailed
 from engine.hummock import Hummock, Version
 from engine.hummock.monitoring.driver_traffic import track_traffic
@@ -24,9 +25,7 @@ from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes, write_change, write_rows
 from engine.operators.skew import describe_skew
 from engine.runtime.epoch.assumption_checks import (
-    check_computed_ahead,
-    check_released_rows,
-    check_retained_frame,
+    check_recomputed,
     include_hidden_rows,
 )
 from engine.runtime.epoch.epoch_run import adapt_context, choose_rule, compute_fragment_change
@@ -151,7 +150,7 @@ class SparkExecutor:
         if shared is not None:
             if should_verify():
                 with self._recompute(task) as anew:
-                    check_computed_ahead(self._store.reader, task, shared.changes, anew)
+                    check_recomputed(self._store.reader, task, COMPUTED_AHEAD, shared.changes, anew)
             return TaskResult(shared.changes, {"shared": shared.seconds})
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
             return TaskResult((), {"plan": time.perf_counter() - started})
@@ -210,12 +209,12 @@ class SparkExecutor:
                 changes = prepared.run(action.context.spark, task, counters)
                 if action.known and should_verify():
                     with self._recompute(task) as anew:
-                        check_retained_frame(self._store.reader, task, changes, anew)
+                        check_recomputed(self._store.reader, task, KEPT_FRAME, changes, anew)
                 if action.known or prepared.can_rerun():
                     self._prepared.give(prepared)
             if should_verify() and (over_all := include_hidden_rows(task)) is not None:
                 with self._recompute(over_all) as anew:
-                    check_released_rows(self._store.reader, task, changes, anew)
+                    check_recomputed(self._store.reader, task, LET_GO, changes, anew)
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
         read = count_rows_read(task.again, action.context) if task.again is not None else 0
         return TaskResult(tuple(changes), seconds, read)

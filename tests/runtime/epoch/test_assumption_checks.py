@@ -16,7 +16,7 @@ from engine.hummock.epoch import micros_of
 from engine.meta.epochs.time_boundary import check_not_crossed, record_boundaries
 from engine.meta.status.watermarks import WatermarkPosition, build_watermark_row
 from engine.operators.materialize import NetChange
-from engine.runtime.epoch.assumption_checks import check_append_only, check_change, check_retained_frame
+from engine.runtime.epoch.assumption_checks import check_append_only, check_change, check_recomputed
 from engine.runtime.epoch.epoch_run import FragmentEpoch
 from engine.runtime.executor import FragmentTask
 from engine.sql.catalog import Relation, RelationColumn, Watermark, build_watermark_relation
@@ -134,7 +134,7 @@ def test_a_view_that_only_adds_never_changes_a_row(store: Hummock) -> None:
 
 def test_a_kept_frame_that_computes_something_else_is_told(store: Hummock) -> None:
     one, same, other = (change(store, [3, 4], x, [0, 0]) for x in ([1, 2], [1, 2], [1, 3]))
-    check_retained_frame(store.reader, task_over(store), [one], [same])
+    check_recomputed(store.reader, task_over(store), KEPT_FRAME, [one], [same])
     for wrong in ([other], []):
         with breaks(KEPT_FRAME):
-            check_retained_frame(store.reader, task_over(store), [one], wrong)
+            check_recomputed(store.reader, task_over(store), KEPT_FRAME, [one], wrong)
