@@ -210,13 +210,10 @@ def _format_failure(
         _format_check(relation, check, results) for check in relation.checks if check.name in failing
     )
     table = find_computed_table(before, relation.name)
-    stays = (
-        "it has no content yet"
-        if table is None
-        else f"it stays as of {format_epoch_time(table.committed_epoch)} UTC"
-    )
-    hint = "correct the rows that it reads, or ALTER the view to have other checks"
-    return f"{wrong}; {stays}: {hint}"
+    if table is None:  # ALTER takes no other checks while it is being created
+        return f"{wrong}; it has no content yet: correct the rows that it reads, or DROP the view and CREATE it with other checks"
+    stays = f"it stays as of {format_epoch_time(table.committed_epoch)} UTC"
+    return f"{wrong}; {stays}: correct the rows that it reads, or ALTER the view to have other checks"
 
 
 def _format_check(relation: Relation, check: Check, results: Mapping[str, CheckResult]) -> str:

@@ -213,7 +213,8 @@ def _change_checks(
         raise build_error("checks are set by themselves", "set the other options by a statement of their own")
     made = list_creations(version).get(find_domain_name(stored, relation.name))
     if made is not None and relation.name in made.tables and made.state == CONSUMING_SNAPSHOT:
-        raise build_error(f"{relation.name} is still being created", "run FLUSH first")
+        hint = f"WAIT FOR {relation.name}, or DROP it and CREATE it with other checks"
+        raise build_error(f"{relation.name} is still being created", hint)
     text = None if options[CHECKS].lower() == "default" else options[CHECKS]
     others = {name: value for name, value in relation.options.items() if name != CHECKS}
     if text is not None:

@@ -117,7 +117,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
 }
 """The options by name; `docs/reference.md` is made of this table."""
 CHANGEABLE = (
-    "backfill_rate_limit", "parallelism", "retention", "on_row_error", "checkpoint_frequency", "refresh", "checks",
+    "backfill_rate_limit", "parallelism", "retention", "checkpoint_frequency", "refresh", "checks",
 )  # fmt: skip
 _INTERVAL = "refresh.interval.sec"
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}

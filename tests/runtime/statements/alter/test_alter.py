@@ -71,6 +71,7 @@ def test_a_dropped_column_comes_back_empty(bids: Session) -> None:
         ("ALTER TABLE v RENAME TO w", "is a materialized view"),
         ("ALTER TABLE nothing RENAME TO w", "no table nothing"),
         ("ALTER MATERIALIZED VIEW v SET key = 'id'", "is fixed"),
+        ("ALTER MATERIALIZED VIEW v SET on_row_error = 'null'", "is fixed"),
         ("ALTER MATERIALIZED VIEW v SET backfill_rate_limit = many", "cannot be 'many'"),
         ("ALTER MATERIALIZED VIEW v DROP COLUMN s", "those of its query"),
         ("COMMENT ON COLUMN bid.nr IS 'x'", "no column nr"),
