@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +41,13 @@ def bids(home: Path, spark: SparkSession) -> Iterator[Session]:
         yield session
 
 
+def answer(session: Session, query: str) -> list[dict[str, object]]:
+    found = session.sql(query)
+    assert found is not None
+    rows: list[dict[str, object]] = found.to_pylist()
+    return rows
+
+
 def run_program(text: str, home: Path) -> None:
     exec(STORE.sub((home / "store").as_uri(), text), {"Session": Session})
 
@@ -54,19 +60,32 @@ def test_the_program_at_the_top_of_the_readme_prints_what_the_readme_says(
     assert printed and f"`{printed}`" in " ".join((ROOT / "README.md").read_text().split())
 
 
-def test_a_landing_folder_takes_the_file_of_its_page(
+def test_a_landing_folder_takes_the_file_of_its_page_and_takes_it_again_when_it_is_repaired(
     home: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (home / "landing" / "orders").mkdir(parents=True)
-    create, _, dead_letters = read_blocks("docs/landing.md", "sql")
+    run_program(read_blocks("docs/landing.md", "python")[0], home)
+    report, letters = capsys.readouterr().out.splitlines()
+    assert report == "orders 1 1 None" and "'line': 3" in letters
+    options, dead_letters, again = read_blocks("docs/landing.md", "sql")
+    for folder in ("unloaded", "dms"):
+        (home / folder).mkdir()
     with Session((home / "store").as_uri(), spark) as session:
-        session.sql(create)
-        subprocess.run(["sh", "-c", read_blocks("docs/landing.md", "")[0]], check=True)
-        (home / "landing" / "orders" / "second.csv").write_text("id,item,price\n2,cake,much\n")
-        run_program(read_blocks("docs/landing.md", "python")[0], home)
-        assert capsys.readouterr().out.strip() == "orders 1 1 None"
-        answer = session.sql(dead_letters)
-        assert answer is not None and answer.num_rows == 1
+        (home / "landing" / "orders" / "first.csv").write_text("id,item,price\n1,tea,3.50\n2,cake,4.00\n")
+        session.poll(["orders"])
+        assert {row["line"] for row in answer(session, dead_letters)} == {3, -1}
+        session.sql(again)
+        session.poll(["orders"])
+        assert len(answer(session, "SELECT * FROM orders")) == 2 and not answer(session, dead_letters)
+        session.sql(options)
+        for number, (name, sequence) in enumerate([("new", 9), ("restored", 1), ("counts", 1)]):
+            session.sql("DELETE FROM _sequence_customers" if name == "counts" else "SELECT 1")
+            (home / "dms" / f"{number}.csv").write_text(
+                f"Op,AR_H_CHANGE_SEQ,id,name\nU,{sequence},1,{name}\n"
+            )
+            session.poll(["customers"])
+            assert answer(session, "SELECT name FROM customers") == [
+                {"name": "counts" if name == "counts" else "new"}
+            ]
 
 
 def test_sinks_are_created_as_their_page_says_and_deliver(bids: Session, home: Path) -> None:
