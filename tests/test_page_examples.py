@@ -122,3 +122,10 @@ def test_statements_of_the_page_of_epochs_run(bids: Session) -> None:
     report = bids.flush()
     report.raise_for_errors()  # what is late is no more than a warning
     assert [name for name, found in report["delays"].checks.items() if found.rows] == ["late"]
+
+
+def test_a_view_is_built_in_the_background_as_its_page_says(home: Path, spark: SparkSession) -> None:
+    create, limits = read_blocks("docs/backfill.md", "sql")
+    with Session((home / "store").as_uri(), spark) as session:
+        assert answer(session, create) == [{"item": "tea", "total": 150_000}]
+        session.sql(limits)
