@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.errors import EpochFailed
 from engine.session import Session
 from engine.sql.statements.reader import parse_statement
 from engine.sql.statements.statement_types import CreateMaterializedView
@@ -30,17 +30,6 @@ def home(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def bids(home: Path, spark: SparkSession) -> Iterator[Session]:
-    """A session over the table and the view that pages talk about."""
-    with Session((home / "store").as_uri(), spark) as session:
-        session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
-        session.sql(
-            "CREATE MATERIALIZED VIEW top AS SELECT auction, max(price) AS best FROM bid GROUP BY auction"
-        )
-        yield session
 
 
 def answer(session: Session, query: str) -> list[dict[str, object]]:
@@ -111,17 +100,28 @@ def test_sinks_are_created_as_their_page_says_and_deliver(home: Path, spark: Spa
         assert names["rows"] == {8: 20}
 
 
-def test_statements_of_the_page_of_epochs_run(bids: Session) -> None:
-    write, refresh, checks = read_blocks("docs/epochs.md", "sql")
-    assert bids.sql(write).to_pylist() == [{"auction": 7, "best": 60}]  # type: ignore[union-attr]
-    bids.sql(refresh.replace("…", "auction, count(*) AS bids FROM bid GROUP BY auction"))
-    flights = "CREATE TABLE flights (flight INT PRIMARY KEY, next INT, day DATE, status STRING, minutes INT)"
-    bids.sql(flights)
-    bids.sql(checks.replace("SELECT …", "SELECT * FROM flights"))
-    bids.sql("INSERT INTO flights VALUES (1, 2, DATE'2024-01-01', 'open', 700)")
-    report = bids.flush()
-    report.raise_for_errors()  # what is late is no more than a warning
-    assert [name for name, found in report["delays"].checks.items() if found.rows] == ["late"]
+def test_statements_of_the_page_of_epochs_run(home: Path, spark: SparkSession) -> None:
+    write, domain, refresh, shares, checks, broken = read_blocks("docs/epochs.md", "sql")
+    with Session((home / "store").as_uri(), spark) as session:
+        assert answer(session, write) == [{"auction": 7, "best": 60}]
+        session.sql(domain, build=False)
+        session.sql(refresh)
+        session.sql(shares, build=False)
+        session.sql(checks)
+        session.sql("INSERT INTO flight VALUES (1, 'a', DATE'2024-01-01', 'open', 700)")
+        report = session.flush()
+        report.raise_for_errors()  # what is late is no more than a warning
+        assert [name for name, found in report["delays"].checks.items() if found.rows] == ["late"]
+        session.sql("INSERT INTO flight VALUES (2, 'b', DATE'2024-01-01', 'open', -1)")
+        assert "check check_3 of delays" in (session.flush(["delays"])["delays"].error or "")
+        now, committed = broken.strip().splitlines()
+        assert [row["id"] for row in answer(session, now)] == [2]
+        assert answer(session, committed) == [{"id": 1, "_failed": 8}]
+        assert not answer(session, "SELECT * FROM _check_2_delays") + answer(
+            session, "SELECT * FROM _check_4_delays"
+        )
+        assert answer(session, "SELECT share FROM shares") == [{"share": None}]
+        assert answer(session, "SELECT n, total FROM bids, money") == [{"n": 1, "total": 60}]
 
 
 def test_a_view_is_built_in_the_background_as_its_page_says(home: Path, spark: SparkSession) -> None:
@@ -129,3 +129,14 @@ def test_a_view_is_built_in_the_background_as_its_page_says(home: Path, spark: S
     with Session((home / "store").as_uri(), spark) as session:
         assert answer(session, create) == [{"item": "tea", "total": 150_000}]
         session.sql(limits)
+
+
+def test_a_partition_fails_and_comes_back_as_its_page_says(home: Path, spark: SparkSession) -> None:
+    create, repair = read_blocks("docs/partitions.md", "sql")
+    with Session((home / "store").as_uri(), spark) as session:
+        with pytest.raises(EpochFailed, match=r"partition 2024-01-02 .*\n.*\n?.*'id': 2"):
+            session.sql(create)
+        assert [row["total"] for row in answer(session, "SELECT * FROM per_day")] == [100]
+        session.sql(repair)
+        assert [row["total"] for row in answer(session, "SELECT * FROM per_day ORDER BY day")] == [100, 50]
+        assert session.materialize("per_day", "2024-01-02")["per_day"].partition_rows_read == 1
