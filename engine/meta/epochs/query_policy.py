@@ -182,7 +182,8 @@ def _check_readable(
 def _check_computed(name: str, content: Content) -> None:
     if content.find_newest(name, content.version.epoch) is None:
         raise EpochFailed(
-            f"view {name} has not been computed yet: run FLUSH, and look at its error if that fails"
+            f"view {name} has not been computed yet: run FLUSH, or WAIT FOR {name} if it is built in steps; `tideline status "
+            "--waits` says what hinders it"
         )
 
 
