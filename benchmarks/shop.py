@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.epoch_cases import TableChange, replace_rows
+from benchmarks.shop_views import VIEWS
 from benchmarks.tpch import to_decimals
 
 DDL: Mapping[str, str] = {
@@ -124,6 +125,8 @@ class ShopTable:
 
 class Shop:
     """The seven tables of a shop, which go on from hour to hour."""
+
+    ddl, views = DDL, VIEWS
 
     def __init__(self, scale: float, seed: int = 1) -> None:
         self.chance, self.hour = np.random.default_rng(seed), 0

@@ -128,6 +128,9 @@ def build_view_metadata(report: ViewReport, table: TableVersion) -> dict[str, Me
         metadata["quarantine"] = dg.MetadataValue.md(_format_list(tuple(lines)))
     if report.skew:
         metadata["skew"] = dg.MetadataValue.md(_format_list(report.skew))
+    if report.ways:
+        lines = [f"{table}: {way}" for table, way in report.ways.items()]
+        metadata["computed_by"] = dg.MetadataValue.md(_format_list(tuple(lines)))
     if report.partition_rows_read:
         metadata["partition_rows_read"] = report.partition_rows_read
         metadata["partition_rows_written"] = report.partition_rows_written

@@ -37,6 +37,7 @@ from engine.operators.arrow.compiler import Compiler, Item
 from engine.operators.arrow.expressions import Value
 from engine.operators.arrow.folds import GroupBy
 from engine.operators.arrow.map_in_arrow import Body, map_in_arrow
+from engine.operators.spark_reasons import record_reason
 from engine.sql.expression.nodes import Column, Expr, Literal, Unary
 from engine.sql.expression.spark_sql import quote, render_spark_sql
 from engine.sql.expression.template import as_columns, fill_template
@@ -275,6 +276,13 @@ class Flow:
         spread = not keys and (self.groups or not self.single)
         return None if self.exact or spread else self.compiler.compile_groups(keys, calls)
 
+    def compiles_call(self, expr: Expr) -> bool:
+        """Tell whether Arrow computes an expression over aggregates, or one that stands in an aggregate."""
+        compiler = self.compiler
+        return (
+            compiler.compile_value(expr) is not None or compiler.compile_groups((), [("_", expr)]) is not None
+        )
+
 
 Rows = DataFrame | Flow
 """What operators work on."""
@@ -285,6 +293,7 @@ def compute(rows: Rows, items: Sequence[Item], kept: Collection[str] = ()) -> Ro
     found = rows.compute_items(items) if isinstance(rows, Flow) else None
     if found is not None:
         return found
+    _record_refused(rows, [expr for _, expr in items])
     return as_frame(rows).selectExpr(
         *(_kept(item) if item[0] in kept else render_item(item) for item in items)
     )
@@ -293,13 +302,26 @@ def compute(rows: Rows, items: Sequence[Item], kept: Collection[str] = ()) -> Ro
 def append_columns(rows: Rows, *items: Item) -> Rows:
     """Return each row with the items after its columns."""
     found = rows.compute_items([*as_columns(rows.columns), *items]) if isinstance(rows, Flow) else None
-    return as_frame(rows).selectExpr("*", *map(render_item, items)) if found is None else found
+    if found is not None:
+        return found
+    _record_refused(rows, [expr for _, expr in items])
+    return as_frame(rows).selectExpr("*", *map(render_item, items))
 
 
 def keep(rows: Rows, condition: Expr) -> Rows:
     """Return the rows for which the condition is true, on Arrow if it can be."""
     found = rows.keep_rows(condition) if isinstance(rows, Flow) else None
-    return as_frame(rows).where(render_spark_sql(condition)) if found is None else found
+    if found is not None:
+        return found
+    _record_refused(rows, [condition])
+    return as_frame(rows).where(render_spark_sql(condition))
+
+
+def _record_refused(rows: Rows, exprs: Sequence[Expr]) -> None:
+    """Record which of the expressions over a flow's rows is the first that Arrow does not compute."""
+    if isinstance(rows, Flow) and rows.bodies and not rows.exact:
+        compiler = rows.compiler
+        record_reason(exprs, lambda expr: compiler.compile_value(expr) is not None)
 
 
 def _kept(item: Item) -> str:
@@ -329,6 +351,10 @@ def group_rows(
     found = Flow.of(rows, exact=exact).group(keys, calls)
     if found is not None:
         return found
+    if isinstance(rows, Flow):
+        _record_refused(rows, [expr for _, expr in keys])
+        if not exact:
+            record_reason([expr for _, expr in calls], rows.compiles_call)
     if place is None:
         return group_by_spark(rows, keys, calls)
     return group_by_spark(rows, [(place, Column(place)), *keys], calls).drop(place)

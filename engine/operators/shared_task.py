@@ -31,12 +31,14 @@ from engine.operators.materialize import RESULT_SCHEMA
 from engine.spark_internals import derive_arrow_schema, read_task_text
 from engine.sql.plan import DynamicFilter
 
+FIRST_TIME = "it is the first epoch in which these inputs have changed"
 MOST_SECONDS = 2.0
 """A task begins with no further fragment after so long: what is left is computed by actions of its own, side by side."""
 SHARED_SCHEMA = StructType(
     [
         StructField("table", StringType(), False),
-        StructField("reads", BinaryType(), False),
+        StructField("left_out", StringType(), True),
+        StructField("reads", BinaryType(), True),
         StructField("seconds", DoubleType(), False),
         *RESULT_SCHEMA.fields,
     ]
@@ -101,9 +103,13 @@ class StagedFragments:
         """What the store would hold if they were committed now."""
         return self._checkpoint.version
 
+    def is_unknown(self, fragment: SharedFragment) -> bool:
+        """Tell whether the new content of something that a fragment reads comes from elsewhere."""
+        return not self.unknown.isdisjoint((*fragment.dependencies, *fragment.reads))
+
     def is_due(self, fragment: SharedFragment) -> bool:
         """Tell whether a fragment is to be computed now: all that it reads is known, and some of it has changed."""
-        if not self.unknown.isdisjoint((*fragment.dependencies, *fragment.reads)):
+        if self.is_unknown(fragment):
             self.unknown.add(fragment.table)
             return False
         return needs_run(self.version, fragment.table, fragment.dependencies, fragment.new)
@@ -150,48 +156,53 @@ def _load_bodies(pickled: bytes) -> Bodies:
 def run_fragments(
     call: SharedCall, fragments: Sequence[SharedFragment], bodies: Bodies, reader: Reader
 ) -> Iterator[pa.RecordBatch]:
-    """Run the fragments of a task and yield a report row of each that was computed.
+    """Run the fragments of a task and yield a report row of each that was due: what it has written, or why it was left out.
 
     One that fails is left out, and what reads it: it fails in an action of its own, which says why.
     """
     staged = StagedFragments(Version(epoch=call.epoch, tables=call.tables), call.unknown)
     started = time.perf_counter()
     for fragment in fragments:
+        if staged.is_unknown(fragment):
+            yield _build_report(fragment.table, left_out="an input is computed in another way")
         if not staged.is_due(fragment):
             continue
         began = time.perf_counter()
-        report = None
+        report: tuple[bytes, pa.RecordBatch | None] | str = "the shared action had no time left"
         if began - started < MOST_SECONDS:
             report = _run_fragment(fragment, staged.version, bodies, reader)
-        if report is None:
+        if isinstance(report, str):
             staged.add(fragment, None)
+            yield _build_report(fragment.table, left_out=report)
             continue
         identity, result = report
         staged.add(fragment, () if result is None else _decode_ssts(result))
-        yield _build_report(fragment.table, identity, time.perf_counter() - began, result)
+        yield _build_report(fragment.table, result, reads=identity, seconds=time.perf_counter() - began)
 
 
 def _run_fragment(
     fragment: SharedFragment, version: Version, bodies: Bodies, reader: Reader
-) -> tuple[bytes, pa.RecordBatch | None] | None:
+) -> tuple[bytes, pa.RecordBatch | None] | str:
     """Return what identifies the rows that a fragment has read, and its report, which is None if nothing was written.
 
-    None stands for a fragment that cannot be computed here.
+    A text says why a fragment cannot be computed here.
     """
     tables, span = version.tables, (fragment.old, fragment.new)
     try:
         changed = tuple(name for name in fragment.inputs if tables[name].list_changes(*span))
         rows = sum(tables[name].count_changed_rows(*span) for name in changed)
         rows += count_passed_rows(reader, tables, fragment.filters, span)
-        if changed not in fragment.shapes or rows > fragment.most_rows:
-            return None
+        if changed not in fragment.shapes:
+            return FIRST_TIME
+        if rows > fragment.most_rows:
+            return f"{rows:,} rows have changed for it, and {fragment.most_rows:,} at most go into a shared action"
         body = bodies[fragment.table, changed]
         read = {name: tables[name] for name in fragment.reads}
         identity = identify_reads(read, *span)
         with bind_tables({name: TableAt(table, *span) for name, table in read.items()}):
             reports = list(body(iter([_ONLY_TASK])))
-    except Exception:
-        return None
+    except Exception as failure:
+        return f"it failed in the shared action ({type(failure).__name__})"
     return identity, reports[0] if reports else None
 
 
@@ -199,12 +210,18 @@ def _decode_ssts(report: pa.RecordBatch) -> tuple[SstInfo, ...]:
     return msgspec.msgpack.decode(report.column("ssts")[0].as_py(), type=tuple[SstInfo, ...])
 
 
-def _build_report(table: str, reads: bytes, seconds: float, result: pa.RecordBatch | None) -> pa.RecordBatch:
+def _build_report(
+    table: str,
+    result: pa.RecordBatch | None = None,
+    *,
+    reads: bytes | None = None,
+    seconds: float = 0.0,
+    left_out: str | None = None,
+) -> pa.RecordBatch:
     """Return the row of a fragment: its own, or one of nulls where nothing was written."""
-    own = {} if result is None else result.to_pylist()[0]
-    return pa.RecordBatch.from_pylist(
-        [{"table": table, "reads": reads, "seconds": seconds} | own], derive_arrow_schema(SHARED_SCHEMA)
-    )
+    row: dict[str, Any] = {"table": table, "left_out": left_out, "reads": reads, "seconds": seconds}
+    row |= {} if result is None else result.to_pylist()[0]
+    return pa.RecordBatch.from_pylist([row], derive_arrow_schema(SHARED_SCHEMA))
 
 
 def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from engine.hummock import Table, TableVersion, Version
@@ -59,17 +60,40 @@ class FragmentTask:
         return self.rows > SMALL_CHANGE_ROWS
 
 
+class Place(StrEnum):
+    """Where the change of a fragment's table is computed, the cheapest place first."""
+
+    NOWHERE = "nowhere"
+    DRIVER = "driver"
+    SHARED = "shared action"
+    ARROW = "own action on Arrow"
+    SPARK = "own action with Spark"
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where the change of a fragment's table was computed, and why there and not in a cheaper place."""
+
+    place: Place
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}" if self.reason else str(self.place)
+
+
 @dataclass(frozen=True)
 class TaskResult:
     """The files that a task has written, durable and visible to nobody, with the seconds of its stages.
 
     `rows_read` are the input rows of the partitions that it computed again. `skew` names a key that one task worked for alone.
+    `way` is None where the executor knows one only.
     """
 
     changes: tuple[NetChange, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
     rows_read: int = 0
     skew: str | None = None
+    way: Way | None = None
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks.project import HourCost, Project, ProjectBatch, is_same_bag, list_bounds, run_hours
+from benchmarks.project import (
+    WORKLOADS,
+    HourCost,
+    Project,
+    ProjectBatch,
+    Workload,
+    is_same_bag,
+    list_bounds,
+    run_hours,
+    show_views,
+)
 from benchmarks.shop import DDL, Shop
 from benchmarks.shop_views import VIEWS
+from benchmarks.tpch import KEYS
+from benchmarks.tpch_hours import TpchHours
 from engine.session import Session
 
 
@@ -41,22 +53,48 @@ def test_bags_are_the_same_where_every_row_is_there_as_often() -> None:
 
 def test_views_over_views_equal_the_batch_after_each_hour(session: Session, tmp_path: Path) -> None:
     views = {name: VIEWS[name] for name in ("stock", "vendor_stock")}
-    costs, wrong = _run_project(session, tmp_path, views)
+    costs, wrong = _run_project(session, tmp_path, Shop(0.002), views)
     assert wrong == [] and len(costs) == 2
     assert all(cost.fragments and cost.jobs and cost.spark and cost.duckdb for cost in costs)
-    assert list_bounds(costs, wrong)[-1].is_met
+    assert all(each.way is not None for cost in costs for each in cost.fragments)
+    by_view = show_views(costs, dict.fromkeys(views, 1.0))
+    assert set(by_view) == set(views)
+    assert list_bounds(costs, wrong, WORKLOADS["shop"], by_view)[-1].is_met
+
+
+def test_tables_of_tpch_go_on_as_their_changes_say() -> None:
+    hours, other = TpchHours(0.002), TpchHours(0.002)
+    before = {table: hours.read(table) for table in hours.ddl}
+    changes, same = hours.generate_hour(300), other.generate_hour(300)
+    assert all(mine.rows.equals(yours.rows) for mine, yours in zip(changes, same, strict=True))
+    for table, rows in before.items():
+        key = list(KEYS[table])
+        content = {tuple(row[name] for name in key): row for row in rows.to_pylist()}
+        for change in (each for each in changes if each.table == table):
+            for row in change.rows.to_pylist():
+                at = tuple(row[name] for name in key)
+                assert change.mode == "upsert" or (at in content) == (change.mode == "delete")
+                if change.mode == "delete":
+                    del content[at]
+                else:
+                    content[at] = row
+        assert content == {tuple(row[name] for name in key): row for row in hours.read(table).to_pylist()}
+    owners = set(hours.read("lineitem").column("l_orderkey").to_pylist())
+    assert owners == set(hours.read("orders").column("o_orderkey").to_pylist())
 
 
 @pytest.mark.long
-def test_all_views_equal_the_batch_after_each_hour(session: Session, tmp_path: Path) -> None:
-    assert len(VIEWS) == 15
-    assert _run_project(session, tmp_path, VIEWS)[1] == []
+@pytest.mark.parametrize("workload", [Shop(0.002), TpchHours(0.005)], ids=["shop", "tpch"])
+def test_all_views_equal_the_batch_after_each_hour(
+    session: Session, tmp_path: Path, workload: Workload
+) -> None:
+    assert _run_project(session, tmp_path, workload, workload.views)[1] == []
 
 
 def _run_project(
-    session: Session, folder: Path, views: Mapping[str, str]
+    session: Session, folder: Path, workload: Workload, views: Mapping[str, str]
 ) -> tuple[list[HourCost], list[str]]:
-    project = Project(session, Shop(0.002), views)
+    project = Project(session, workload, views)
     project.load_tables()
     project.create_views()
-    return run_hours(project, ProjectBatch(session.computing, folder, views), 2, 200)
+    return run_hours(project, ProjectBatch(session.computing, folder, workload, views), 2, 200)

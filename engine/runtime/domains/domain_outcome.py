@@ -116,6 +116,7 @@ def _add_changes(report: ViewReport, done: list[FragmentEpoch]) -> ViewReport:
         partition_rows_written=sum(epoch.rows_written_again for epoch in own),
         rebuilt=next((epoch.rebuilt for epoch in done if epoch.rebuilt is not None), None),
         skew=tuple(dict.fromkeys(epoch.skew for epoch in done if epoch.skew is not None)),
+        ways={epoch.table: str(epoch.way) for epoch in done if epoch.way is not None},
     )
 
 

@@ -19,7 +19,7 @@ from engine.operators.grouping import recompute, top_n, windows
 from engine.operators.grouping.aggregate import keyed_recompute, partials_delta
 from engine.operators.joins import temporal_join
 from engine.runtime.epoch.first_content import compute_first_content, compute_step_content, is_batch_step
-from engine.runtime.executor import FragmentTask, TaskResult
+from engine.runtime.executor import FragmentTask, TaskResult, Way
 from engine.runtime.spark.analyze import build_whole_frame
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.fragments import Fragment
@@ -60,6 +60,7 @@ class FragmentEpoch:
     table: str = ""
     driver_bytes: int = 0
     skew: str | None = None
+    way: Way | None = None
 
 
 def record_fragment(
@@ -88,6 +89,7 @@ def record_fragment(
         table,
         sum(change.driver_bytes for change in changes),
         computed.skew,
+        computed.way,
     )
     return done, commit
 

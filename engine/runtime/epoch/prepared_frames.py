@@ -30,13 +30,14 @@ Shape = tuple[str, tuple[str, ...], bool]
 
 @dataclass(frozen=True)
 class PreparedFrame:
-    """The frame of one fragment for epochs in which the same inputs have changed."""
+    """The frame of one fragment for epochs in which the same inputs have changed; `reasons` are what of it is left to Spark."""
 
     shape: Shape
     fragment: Fragment
     table: Table
     flow: Flow
     parameters: TableParameters
+    reasons: tuple[str, ...] = ()
 
     @property
     def frame(self) -> DataFrame:

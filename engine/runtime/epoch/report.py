@@ -18,7 +18,7 @@ class ViewReport:
     phase) tell of views that were made by snapshot backfill. `driver_bytes` have passed through the driver: what tasks answer,
     rows that are copied there, and those that a pandera schema checks. `checks` are by name how they came out at the newest
     epoch, if only as what has stopped it. `skew` says of each table of the view which key has so many changed rows that one
-    task worked for it alone.
+    task worked for it alone, `ways` where its newest epoch was computed and why there.
     """
 
     view: str
@@ -47,6 +47,7 @@ class ViewReport:
     partition_rows_read: int = 0
     partition_rows_written: int = 0
     skew: tuple[str, ...] = ()
+    ways: dict[str, str] = field(default_factory=dict)
     checks: dict[str, CheckResult] = field(default_factory=dict)
 
     @property

@@ -98,6 +98,7 @@ class SharedActions:
         self._store, self._prepared = store, prepared
         self._lock = threading.Lock()
         self._results: dict[str, SharedResult] = {}
+        self._reasons: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         self._bodies: Bodies = {}
         self._frames: dict[int, SharedFrame] = {}
@@ -107,7 +108,8 @@ class SharedActions:
         bodies: dict[tuple[str, tuple[str, ...]], Body] = {}
         fragments: list[SharedFragment] = []
         for one in planned.fragments:
-            if self._seconds.get(one.fragment.table, 0.0) > LONG_SECONDS:
+            if (spent := self._seconds.get(one.fragment.table, 0.0)) > LONG_SECONDS:
+                self._reasons[one.fragment.table] = f"it took {spent:.1f} s last time"
                 continue
             table = planned.tables[one.fragment.table].table
             if isinstance(one.fragment.rule, IndexCopy):
@@ -161,7 +163,11 @@ class SharedActions:
         if not can_attach_text(spark, text):
             return False
         with attach_task_text(spark, text):
-            for table, identity, seconds, *report in self._build_frame(spark, bodies, len(call.tasks)).rows():
+            frame = self._build_frame(spark, bodies, len(call.tasks))
+            for table, left_out, identity, seconds, *report in frame.rows():
+                if left_out is not None:
+                    self._reasons[table] = left_out
+                    continue
                 changes = (
                     tuple(collect_changes([tuple(report)], self._store.counters))
                     if report[0] is not None
@@ -201,8 +207,13 @@ class SharedActions:
         plain = task.old is not None and not task.whole and task.piece is None and task.again is None
         if plain and found.fits(task):
             return found
+        self._reasons[task.fragment.table] = "its tables were others at its turn than the run had planned"
         self._delete([found])
         return None
+
+    def explain(self, table: str) -> str:
+        """Return why there was no result of a table's fragment that fits."""
+        return self._reasons.get(table, "nothing else that Arrow computes alone was due in the run")
 
     def record_seconds(self, table: str, seconds: float) -> None:
         """Record what a fragment that has taken long took by itself: it may be fast again."""
@@ -214,6 +225,7 @@ class SharedActions:
         with self._lock:
             left = list(self._results.values())
             self._results.clear()
+        self._reasons = {}
         self._delete(left)
 
     def _delete(self, results: Sequence[SharedResult]) -> None:

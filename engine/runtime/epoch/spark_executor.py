@@ -19,11 +19,13 @@ from engine.hummock.monitoring.driver_traffic import track_traffic
 from engine.hummock.rows.expiry import disable_expiry
 from engine.hummock.version import Run
 from engine.operators.arrow.expressions import MARK
-from engine.operators.context import EpochContext
+from engine.operators.context import SPREAD_ROWS, EpochContext
 from engine.operators.flow import Flow
 from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes, write_change, write_rows
+from engine.operators.shared_task import FIRST_TIME
 from engine.operators.skew import describe_skew
+from engine.operators.spark_reasons import collect_reasons
 from engine.runtime.epoch.assumption_checks import (
     check_recomputed,
     include_hidden_rows,
@@ -33,7 +35,7 @@ from engine.runtime.epoch.failing_row import build_row_error, format_reason, is_
 from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, build_shape, can_retain_frame
 from engine.runtime.epoch.shared_action import LEAST_FRAGMENTS, SharedActions
-from engine.runtime.executor import FragmentTask, PlannedEpochs, TaskResult
+from engine.runtime.executor import FragmentTask, Place, PlannedEpochs, TaskResult, Way
 from engine.runtime.partitions.frames import append_partitions, count_rows_read, find_touched_partitions
 from engine.runtime.source_rows import get_source_reader
 from engine.runtime.spark.session import EngineSpark
@@ -54,7 +56,7 @@ COPIED_ROWS = 300_000
 class SparkAction:
     """A task's one action, planned: its frame, None where nothing changes, and what keeps that for later epochs, if it can be.
 
-    A frame that is `known` has run before.
+    A frame that is `known` has run before. `reasons` are expressions that Spark computes.
     """
 
     task: FragmentTask
@@ -62,6 +64,7 @@ class SparkAction:
     flow: Flow | None
     prepared: PreparedFrame | None = None
     known: bool = False
+    reasons: tuple[str, ...] = ()
 
 
 class SparkExecutor:
@@ -151,13 +154,13 @@ class SparkExecutor:
             if should_verify():
                 with self._recompute(task) as anew:
                     check_recomputed(self._store.reader, task, COMPUTED_AHEAD, shared.changes, anew)
-            return TaskResult(shared.changes, {"shared": shared.seconds})
+            return TaskResult(shared.changes, {"shared": shared.seconds}, way=Way(Place.SHARED))
         if task.old is None and not task.rows and is_empty_over_nothing(task.fragment.plan):
-            return TaskResult((), {"plan": time.perf_counter() - started})
+            return TaskResult((), {"plan": time.perf_counter() - started}, way=Way(Place.NOWHERE))
         copied = task.piece is None and not task.whole and task.rows <= COPIED_ROWS
         if isinstance(task.fragment.rule, IndexCopy) and copied:
             changes = self._copy_index(task)
-            return TaskResult(changes, {"write": time.perf_counter() - started})
+            return TaskResult(changes, {"write": time.perf_counter() - started}, way=Way(Place.DRIVER))
         return None
 
     def _report_load(self, task: FragmentTask, done: TaskResult) -> TaskResult:
@@ -179,7 +182,7 @@ class SparkExecutor:
             context.spark
         ).is_in_process:  # a server plans it anew, by the settings that it has then
             self._configure(task, context)
-        return SparkAction(task, context, prepared.flow, prepared, known=True)
+        return SparkAction(task, context, prepared.flow, prepared, known=True, reasons=prepared.reasons)
 
     def _build_action(self, task: FragmentTask, *, keep: bool = False, exact: bool = False) -> SparkAction:
         """Return a task's action by a new frame, for others to `keep`; with `exact` Spark computes every expression of it."""
@@ -187,14 +190,17 @@ class SparkExecutor:
         with self._explain_row_errors(task, context):
             self._configure(task, context)
             rule = choose_rule(task.fragment, context, whole=task.whole, mine=task.mine)
-            change = rule(context)
-            if task.again is not None:
-                change = append_partitions(change, task.again, task.table, context)
-            flow = None if change is None else write_rows(change, task.table, context)
+            with collect_reasons() as reasons:
+                change = rule(context)
+                if task.again is not None:
+                    change = append_partitions(change, task.again, task.table, context)
+                flow = None if change is None else write_rows(change, task.table, context)
         if flow is None or context.parameters is None:
-            return SparkAction(task, context, flow)
-        prepared = PreparedFrame(build_shape(task), task.fragment, task.table, flow, context.parameters)
-        return SparkAction(task, context, flow, prepared)
+            return SparkAction(task, context, flow, reasons=tuple(reasons))
+        prepared = PreparedFrame(
+            build_shape(task), task.fragment, task.table, flow, context.parameters, tuple(reasons)
+        )
+        return SparkAction(task, context, flow, prepared, reasons=prepared.reasons)
 
     def _run_action(self, action: SparkAction, started: float) -> TaskResult:
         """Run a task's action, whose planning has `started` then."""
@@ -217,7 +223,24 @@ class SparkExecutor:
                     check_recomputed(self._store.reader, task, LET_GO, changes, anew)
         seconds = {"plan": planned - started, "spark": time.perf_counter() - planned}
         read = count_rows_read(task.again, action.context) if task.again is not None else 0
-        return TaskResult(tuple(changes), seconds, read)
+        return TaskResult(tuple(changes), seconds, read, way=self._describe_way(action))
+
+    def _describe_way(self, action: SparkAction) -> Way:
+        """Return in which kind of action a task was computed, and why not in a cheaper one."""
+        task, flow, prepared = action.task, action.flow, action.prepared
+        if flow is None:
+            return Way(Place.NOWHERE, "nothing has changed")
+        if prepared is not None and prepared.body is not None:
+            return Way(Place.ARROW, self._shared.explain(task.fragment.table) if action.known else FIRST_TIME)
+        if task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh):
+            return Way(Place.SPARK, "the whole content is computed")
+        if task.again is not None:
+            return Way(Place.SPARK, "partitions are computed again")
+        if task.piece is not None or task.is_large or task.rows >= SPREAD_ROWS:
+            return Way(Place.SPARK, f"{task.rows:,} changed rows are spread over tasks")
+        if action.reasons:
+            return Way(Place.SPARK, "it computes " + ", ".join(action.reasons))
+        return Way(Place.SPARK, "its rule has an operator that is Spark's")
 
     @contextmanager
     def _explain_row_errors(self, task: FragmentTask, context: EpochContext) -> Iterator[None]:

@@ -83,6 +83,29 @@ def test_a_chain_of_views_is_computed_by_one_action(session: Session) -> None:
     report = step(session, 2)
     assert list_shared(report) == set(VIEWS)
     assert not any("spark" in view.stages for view in report.views)
+    assert {table: way for view in report.views for table, way in view.ways.items()} == dict.fromkeys(
+        VIEWS, "shared action"
+    )
+
+
+def test_reports_say_where_an_epoch_was_computed_and_why(session: Session) -> None:
+    session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, price BIGINT, word STRING)")
+    session.sql("INSERT INTO bid VALUES (1, 1, 'one')")
+    session.sql("CREATE MATERIALIZED VIEW sounds AS SELECT id, upper(soundex(word)) AS sound FROM bid")
+    session.sql("INSERT INTO bid VALUES (2, 2, 'two')")
+    assert session.flush()["sounds"].ways == {
+        "sounds": "own action with Spark: it computes soundex(`bid:word`)"
+    }
+    session.sql("CREATE MATERIALIZED VIEW prices AS SELECT price, count(*) AS n FROM bid GROUP BY price")
+    session.flush().raise_for_errors()
+    reasons = []
+    for number in (3, 4):
+        session.sql(f"INSERT INTO bid VALUES ({number}, 2, 'two')")
+        reasons.append(session.flush()["prices"].ways["prices"])
+    assert reasons == [
+        "own action on Arrow: it is the first epoch in which these inputs have changed",
+        "own action on Arrow: nothing else that Arrow computes alone was due in the run",
+    ]
 
 
 def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Session) -> None:
@@ -93,7 +116,10 @@ def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Sessio
     executor = session.epochs.runner.executor
     assert isinstance(executor, SparkExecutor)
     executor._shared._seconds["sums"] = 9.0
-    assert list_shared(step(session, 3)) == {"prices", "same_prices"}
+    report = step(session, 3)
+    assert list_shared(report) == {"prices", "same_prices"}
+    assert report["sums"].ways["sums"] == "own action on Arrow: it took 9.0 s last time"
+    assert report["named"].ways["named"] == "own action on Arrow: an input is computed in another way"
     assert list_shared(step(session, 4)) == {*VIEWS, "prices", "same_prices"}
 
 
@@ -116,11 +142,13 @@ def test_rows_that_a_bound_passes_count_as_changed(session: Session, monkeypatch
     monkeypatch.setattr(SharedActions, "run", note)
     for hour in (101, 103, 105, 150):
         session.sql(f"INSERT INTO seen VALUES ({hour}, timestamp_seconds({hour} * 3600))")
-        session.flush().raise_for_errors()
+        report = session.flush()
+        report.raise_for_errors()
         assert_equal(
             content(session, "recent"), by_duckdb({"seen": content(session, "seen")}, recent), "recent"
         )
     assert computed[-2] - computed[-1] == {"recent"}
+    assert "rows have changed for it, and 20 at most" in report["recent"].ways["recent"]
 
 
 def test_several_tasks_compute_what_does_not_read_each_other(
@@ -207,6 +235,7 @@ def test_a_result_of_other_rows_is_computed_anew(session: Session, monkeypatch: 
     monkeypatch.setattr(SharedActions, "run", compact)
     report = step(session, 2)
     assert "sums" not in list_shared(report)
+    assert "its tables were others at its turn" in report["sums"].ways["sums"]
     assert {name for name, _ in seen} >= set(VIEWS)
     kept = {path for table in session.store.version.tables.values() for path in table.list_objects()}
     left = [
