@@ -31,7 +31,9 @@ def list_partition_statuses(
     how, own = _find_partitioning(store, view)
     behind = read_quarantine(store.version, how.view)
     epoch = own.committed_epoch if own is not None else None
-    found = [PartitionStatus(key, q.epoch, q.error, q.attempts, q.retry_at) for key, q in behind.items()]
+    found = [
+        PartitionStatus(key, q.epoch, q.error, q.attempts, q.tries.retry_at) for key, q in behind.items()
+    ]
     keys: Collection[str] = ()
     if how.groups is not None:
         keys = [str(group) for group in range(how.groups)]
