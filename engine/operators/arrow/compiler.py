@@ -13,7 +13,6 @@ from functools import cache
 
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
@@ -21,7 +20,6 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     NullType,
-    ShortType,
     StringType,
     StructField,
     StructType,
@@ -32,7 +30,6 @@ from pyspark.sql.types import (
 from engine.operators.arrow import numbers, texts, time_texts, times
 from engine.operators.arrow.casts import compile_cast
 from engine.operators.arrow.coercion import (
-    WIDTHS,
     NotCompilable,
     as_double,
     build_arithmetic,
@@ -56,6 +53,7 @@ from engine.operators.arrow.decimals import derive_sum_type
 from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_arrow_type, find_members
 from engine.operators.arrow.folds import Fold, GroupBy
 from engine.operators.arrow.spellings import rewrite_spelling
+from engine.operators.arrow.whole_numbers import TYPES, WIDTHS
 from engine.sql.expression.nodes import (
     NULL,
     And,
@@ -88,10 +86,10 @@ Item = tuple[str, Expr]
 
 _KINDS = {
     **{kind.simpleString(): kind for kind in ARROW_TYPES},
-    "byte": ByteType(),
-    "short": ShortType(),
-    "integer": IntegerType(),
-    "long": LongType(),
+    "byte": TYPES["tinyint"],
+    "short": TYPES["smallint"],
+    "integer": TYPES["int"],
+    "long": TYPES["bigint"],
     "timestamp_ltz": TimestampType(),
 }
 _COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}

@@ -16,9 +16,10 @@ from engine.meta.domains.quarantine import PartitionStatus, find_partitioning, r
 from engine.runtime.partitions.checks import require_partitioning
 from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.incremental.partitions import NULL_KEY, Partitioning
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 NAMED_AT_ONCE = 100_000
-_AS_TEXT = ("tinyint", "smallint", "int", "bigint", "string", "date")
+_AS_TEXT = (*INTEGRAL, "string", "date")
 
 
 def list_partition_statuses(

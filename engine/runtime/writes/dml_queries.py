@@ -17,8 +17,9 @@ from engine.sql.dialect import Dialect
 from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.statements.dml.literal_rows import NotLiteral, find_misfit, read_literal
 from engine.sql.statements.statement_types import OnConflict
-from engine.sql.typing.expression_types import INTEGRAL, infer_exact_type
+from engine.sql.typing.expression_types import infer_exact_type
 from engine.sql.typing.types import cast_type, to_arrow
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.typing.wrong_literals import refuse_type
 
 

@@ -11,9 +11,10 @@ from sqlglot.errors import ParseError
 from engine.sql.bind.expressions import ExpressionBinder, walk_own_parts
 from engine.sql.expression import nodes as tree
 from engine.sql.expression.nodes import Cast, Expr, annotate
-from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.expression_types import is_number
 from engine.sql.typing.intervals import has_months
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.window_calls import Frame, FrameEnd
 
 WHOLE = Frame("rows", FrameEnd("preceding"), FrameEnd("following"))

@@ -21,8 +21,9 @@ from engine.sql.expression.template import fill_template
 from engine.sql.parsing.dialect_readers import SESSION_FRAME
 from engine.sql.plan import Node, Over, Project
 from engine.sql.rewrites.queries.fixed_windows import build_interval, read_length
-from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.expression_types import is_number
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.window_calls import SESSION_NEXT as NEXT
 from engine.sql.window_calls import SESSION_START as START
 from engine.sql.window_calls import SortKey, WindowCall

@@ -12,9 +12,10 @@ from engine.sql.dialects.postgres.nested.array_literals import build_spark_array
 from engine.sql.dialects.postgres.nested.json_operators import read_document
 from engine.sql.dialects.postgres.strings.patterns import Untranslatable
 from engine.sql.parsing.location import copy_location
-from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.expression_types import is_number
 from engine.sql.typing.intervals import has_months, is_span
 from engine.sql.typing.types import cast_type
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 TypeOf = Callable[[exp.Expr], str | None]
 _TWO_SIDED = (
