@@ -413,7 +413,7 @@ def differences(spark: SparkSession, found: Sequence[Kernel]) -> tuple[list[str]
         f"if(`given`[{n}], {render_spark_sql(kernel.expr)}, NULL) AS `r{n}`" for n, kernel in enumerate(found)
     ]
     try:
-        told = _frame(spark, table).selectExpr("id", *texts).toArrow().sort_by("id")
+        spark_rows = _frame(spark, table).selectExpr("id", *texts).toArrow().sort_by("id")
     except PySparkException as error:
         if len(found) > 1:
             half = len(found) // 2
@@ -422,7 +422,7 @@ def differences(spark: SparkSession, found: Sequence[Kernel]) -> tuple[list[str]
         return [f"{render_spark_sql(found[0].expr)}: Spark fails: {str(error)[:200]}"], 0
     wrong = []
     for n, (kernel, values, given) in enumerate(computed):
-        there = told.column(f"r{n}").combine_chunks()
+        there = spark_rows.column(f"r{n}").combine_chunks()
         wrong += _unlike(render_spark_sql(kernel.expr), kernel.expr.columns, values, there, given)
     return wrong, int(masks.sum())
 
@@ -475,18 +475,18 @@ def fold_kernels() -> list[FoldKernel]:
 
 def fold_differences(spark: SparkSession, found: Sequence[FoldKernel]) -> tuple[list[str], int]:
     """Return where Spark's aggregates of a group are others, and how many were compared."""
-    told: list[dict[int, Any]] = []
+    folds: list[dict[int, Any]] = []
     given = np.zeros((ROWS, len(found)), dtype=bool)
     groups = rows().column("g").to_numpy()
     for n, kernel in enumerate(found):
-        told.append({})
+        folds.append({})
         for group in np.unique(groups):
             (batch,) = rows().filter(pa.array(groups == group)).combine_chunks().to_batches()
             try:
                 (folded,) = kernel.body(iter([batch]))
             except Inexact:
                 continue
-            told[n][int(group)] = folded.column("r")
+            folds[n][int(group)] = folded.column("r")
             given[groups == group, n] = True
     table = rows().append_column("given", pa.array(list(given), pa.list_(pa.bool_())))
     texts = [
@@ -497,12 +497,12 @@ def fold_differences(spark: SparkSession, found: Sequence[FoldKernel]) -> tuple[
     wrong = []
     for n, kernel in enumerate(found):
         for at, group in enumerate(by_g.column("g").to_pylist()):
-            here, there = told[n].get(group), by_g.column(f"r{n}").combine_chunks().slice(at, 1)
+            here, there = folds[n].get(group), by_g.column(f"r{n}").combine_chunks().slice(at, 1)
             if here is not None and (here.type != there.type or plain(here) != plain(there)):
                 wrong.append(
                     f"{render_spark_sql(kernel.expr)} of group {group}: {plain(here)}, of Spark {plain(there)}"
                 )
-    return wrong, sum(map(len, told))
+    return wrong, sum(map(len, folds))
 
 
 def key_differences(spark: SparkSession) -> tuple[list[str], int]:
@@ -520,8 +520,8 @@ def key_differences(spark: SparkSession) -> tuple[list[str], int]:
         seen.append((kind, [numbers[value] for value in plain(batch.column(f"a:{kind}"))]))
     items = ", ".join(f"count(1) OVER (PARTITION BY `a:{kind}`) AS `{kind}`" for kind, _ in seen)
     _frame(spark, rows()).createOrReplaceTempView("kernel_rows")
-    told = spark.sql(f"SELECT id, {items} FROM kernel_rows").toArrow().sort_by("id")
-    wrong += [f"groups of {kind}" for kind, here in seen if told.column(kind).to_pylist() != here]
+    spark_rows = spark.sql(f"SELECT id, {items} FROM kernel_rows").toArrow().sort_by("id")
+    wrong += [f"groups of {kind}" for kind, here in seen if spark_rows.column(kind).to_pylist() != here]
     return wrong, len(seen)
 
 
@@ -577,10 +577,10 @@ def window_differences(
     computed: list[tuple[WindowCall, pa.Array[Any]]] = []
     for call, arrow in found:
         try:
-            (told,) = ComputeWindows(("g",), (arrow,))(iter([batch]))
+            (answers,) = ComputeWindows(("g",), (arrow,))(iter([batch]))
         except Inexact:
             continue
-        computed.append((call, told.column(call.name)))
+        computed.append((call, answers.column(call.name)))
     names = tuple(rows().column_names)
     scan = Scan("kernels", tuple((name, name) for name in names), ("id",), ())
     over = Over(scan, ("g",), tuple(call for call, _ in computed))

@@ -193,7 +193,7 @@ def _update(statement: Update, stored: StoredCatalog, context: StatementContext)
     alias = statement.alias or strip_schema(relation.name)
     returned = _parse_returning(run, statement, alias)
     changed = resolve_assignments(relation, statement.assignments, statement.sql)
-    untold = refuse_assignments(relation, alias, changed, statement.sql)
+    untyped = refuse_assignments(relation, alias, changed, statement.sql)
     items = build_update_items(relation, alias, changed)
     moves = any(column.name in changed for column in list_key_columns(relation))
     if moves:
@@ -213,8 +213,8 @@ def _update(statement: Update, stored: StoredCatalog, context: StatementContext)
             raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
         return (Put(whole),), _append_columns(whole, rows, returned)
 
-    values = build_selection(relation, alias, value_items(untold), statement.sources, statement.where)
-    reading = StatementRead(query, None if moves else "once", local, constants or {}, untold, values)
+    values = build_selection(relation, alias, value_items(untyped), statement.sources, statement.where)
+    reading = StatementRead(query, None if moves else "once", local, constants or {}, untyped, values)
     result = run.read_and_write(reading, put, statement)
     if result is None:
         return None
