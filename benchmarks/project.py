@@ -40,7 +40,7 @@ from benchmarks.many_views import measure_job_seconds
 from benchmarks.processors import ProcessorSeconds, measure_processors
 from benchmarks.shop import DDL, Shop
 from benchmarks.shop_views import VIEWS
-from engine.runtime.executor import Executor, FragmentTask, TaskResult
+from benchmarks.task_times import TaskTime, TimingExecutor
 from engine.runtime.spark.session import connect
 from engine.session import Session
 
@@ -52,42 +52,13 @@ console = Console(width=140 if not sys.stdout.isatty() else None)
 
 
 @dataclass(frozen=True)
-class FragmentTime:
-    """What one fragment's task of an hour took: seconds of its thread by stage, and upper bounds of changed input rows."""
-
-    table: str
-    rows: int
-    seconds: float
-    stages: dict[str, float]
-
-
-class TimingExecutor:
-    """Passes tasks on, and keeps what each took."""
-
-    def __init__(self, inner: Executor) -> None:
-        self.inner = inner
-        self.times: list[FragmentTime] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def compute(self, task: FragmentTask) -> TaskResult:
-        """Compute a task and take note of it."""
-        started = time.perf_counter()
-        done = self.inner.compute(task)
-        spent = time.perf_counter() - started
-        self.times.append(FragmentTime(task.fragment.table, task.rows, spent, dict(done.seconds)))
-        return done
-
-
-@dataclass(frozen=True)
 class HourCost:
     """One hour: its changed rows; seconds of writing and of the flush, and of the peers; what Spark did; processor seconds."""
 
     rows: int
     write: float
     flush: float
-    fragments: tuple[FragmentTime, ...]
+    fragments: tuple[TaskTime, ...]
     jobs: int
     in_jobs: float
     classes: int
@@ -159,8 +130,7 @@ class Project:
 
     def __init__(self, session: Session, shop: Shop, views: Mapping[str, str] = VIEWS) -> None:
         self.session, self.shop, self.views = session, shop, views
-        self.executor = TimingExecutor(session._runner.executor)
-        session._runner.executor = session._runner.backfill.executor = self.executor
+        self.executor = TimingExecutor.install(session)
 
     def load_tables(self) -> float:
         """Write the rows before the first hour; return the seconds."""
@@ -293,7 +263,7 @@ def _list_cells(costs: Sequence[HourCost]) -> Iterable[str]:
         yield f"{peer:.2f} ({peer / seconds:.1f} x)"
 
 
-def show_fragments(times: Sequence[FragmentTime]) -> None:
+def show_fragments(times: Sequence[TaskTime]) -> None:
     """Print what each fragment of an hour took, the dearest first."""
     table = Table("fragment", "rows in", "seconds", "by stage", title="fragments of the last hour")
     for each in sorted(times, key=lambda one: -one.seconds):
