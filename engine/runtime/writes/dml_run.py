@@ -46,7 +46,7 @@ from engine.runtime.writes.dml_queries import (
     refuse_assignment,
     rename_relation,
 )
-from engine.runtime.writes.driver_rows import SETTING, read_driver_limit
+from engine.runtime.writes.driver_rows import DRIVER_LIMIT, SETTING
 from engine.runtime.writes.key_order import KeyOrderedRows
 from engine.runtime.writes.replaced_rows import refuse_many
 from engine.runtime.writes.returning import Returning
@@ -241,7 +241,7 @@ class StatementRun:
     def _read_from_store(self, reading: StatementRead, version: Version) -> pa.Table | None:
         """Return the rows that the store gives without Spark, or None where it should compute them."""
         table = version.tables[self.relation.name]
-        if reading.local is None or sum(sst.size for sst in table.live_ssts) > read_driver_limit():
+        if reading.local is None or sum(sst.size for sst in table.live_ssts) > DRIVER_LIMIT.read():
             return None
         point = point_read(reading.local, self.stored.catalog, self.dialect, self.sql)
         if point is None:

@@ -109,7 +109,7 @@ class FrameBinder:
     def _parse_row_offset(self, spec: exp.WindowSpec, part: str, side: str) -> Expr | None:
         if side not in ("PRECEDING", "FOLLOWING"):
             return None
-        node = _strip_parens(spec.args[part])
+        node = spec.args[part].unnest()
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             if int(node.name) > _MOST_ROWS:
                 raise self._build_error(
@@ -122,7 +122,7 @@ class FrameBinder:
         self, spec: exp.WindowSpec, sides: tuple[str, str], kind: str | None
     ) -> tuple[str | None, list[Expr | None]]:
         nodes = [
-            _strip_parens(spec.args[part]) if side in ("PRECEDING", "FOLLOWING") else None
+            spec.args[part].unnest() if side in ("PRECEDING", "FOLLOWING") else None
             for part, side in zip(("start", "end"), sides, strict=True)
         ]
         offsets = [node for node in nodes if node is not None]
@@ -195,12 +195,6 @@ class FrameBinder:
 
     def _build_offset_error(self, node: exp.Expr, remedy: str) -> Exception:
         return self._build_error(node, f"{node.sql()[:60]} as an offset of a frame", f"write {remedy}")
-
-
-def _strip_parens(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def _is_number(node: exp.Expr) -> bool:

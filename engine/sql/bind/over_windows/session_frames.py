@@ -17,7 +17,7 @@ import sqlglot.expressions as exp
 from engine.sql.bind.expressions import ExpressionBinder
 from engine.sql.bind.over_windows.frames import UP_TO_PEERS
 from engine.sql.expression.nodes import Arithmetic, Call, Cast, Column, Expr, Literal, annotate
-from engine.sql.expression.template import fill_template
+from engine.sql.expression.template import as_columns, fill_template
 from engine.sql.parsing.dialect_readers import SESSION_FRAME
 from engine.sql.plan import Node, Over, Project
 from engine.sql.rewrites.queries.fixed_windows import build_interval, read_length
@@ -138,4 +138,4 @@ class SessionFrameBinder:
 
 
 def _append_column(plan: Node, name: str, expr: Expr) -> Node:
-    return Project(plan, (*((column, Column(column)) for column in plan.columns), (name, expr)))
+    return Project(plan, (*as_columns(plan.columns), (name, expr)))
