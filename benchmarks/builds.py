@@ -30,7 +30,7 @@ from rich.table import Table
 
 from benchmarks import tpch
 from benchmarks.processors import measure_processors
-from engine.runtime.executor import Executor, FragmentTask, TaskResult
+from benchmarks.task_times import TaskTime, TimingExecutor
 from engine.session import Session
 
 LIMIT = 2.0
@@ -46,43 +46,6 @@ SMALL = {
 TEXTS = Path(__file__).parent.parent / "tests" / "oracle" / "tpch"
 BATCH_SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": "10485760", "spark.sql.adaptive.enabled": "true"}
 """What a batch query runs with: Spark's own defaults, but for partitions, of which there are as many as pay on the cores."""
-
-
-@dataclass(frozen=True)
-class BuildTask:
-    """One task of a build: its table and rule, how many input rows it was to read, and its seconds by stage."""
-
-    table: str
-    rule: str
-    rows: int
-    seconds: float
-    stages: dict[str, float]
-
-
-class TimingExecutor:
-    """Passes tasks on, and takes note of each."""
-
-    def __init__(self, inner: Executor) -> None:
-        self.inner = inner
-        self.steps: list[BuildTask] = []
-
-    @property
-    def parallelism(self) -> int:
-        """That of the executor behind."""
-        return self.inner.parallelism
-
-    def compute(self, task: FragmentTask) -> TaskResult:
-        """Compute a task and take note of it."""
-        started = time.perf_counter()
-        done = self.inner.compute(task)
-        spent = time.perf_counter() - started
-        self.steps.append(
-            BuildTask(task.fragment.table, task.fragment.rule.word, task.rows, spent, dict(done.seconds))
-        )
-        return done
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.inner, name)
 
 
 @dataclass
@@ -107,7 +70,7 @@ class Build:
     parquet: LeastTimes = field(default_factory=LeastTimes)
     planning: float = float("inf")
     building: float = float("inf")
-    steps: list[BuildTask] = field(default_factory=list)
+    steps: list[TaskTime] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -154,8 +117,7 @@ class BuildRun:
 
     def __init__(self, session: Session, folder: Path, scale: float) -> None:
         self.session, self.folder, self.scale = session, folder, scale
-        self.executor = TimingExecutor(session._runner.executor)
-        session._runner.executor = session._runner.backfill.executor = self.executor
+        self.executor = TimingExecutor.install(session)
 
     def load(self) -> int:
         """Write the tables into the store and as Parquet; return how many rows there are."""
@@ -192,13 +154,13 @@ class BuildRun:
 
     def build(self, name: str, text: str, done: Build) -> None:
         """Create the view and compute it."""
-        self.executor.steps, started = [], time.perf_counter()
+        self.executor.times, started = [], time.perf_counter()
         self.session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}", build=False)
         planned = time.perf_counter()
         self.session.flush([name]).raise_for_errors()
         built = time.perf_counter()
         if built - started < done.planning + done.building:
-            done.planning, done.building, done.steps = planned - started, built - planned, self.executor.steps
+            done.planning, done.building, done.steps = planned - started, built - planned, self.executor.times
 
     def run_batch(self, text: str, kind: str) -> None:
         """Run a query by Spark over all tables and write its result as Parquet."""

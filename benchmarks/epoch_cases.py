@@ -31,7 +31,7 @@ class Smaller:
     times: int = 100
     changes: int = 1_000
     at_most: float = 1.3
-    told: str = "on a base 100 x smaller"
+    comparison: str = "on a base 100 x smaller"
 
 
 class BenchmarkCase(ABC):

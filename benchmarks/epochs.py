@@ -283,7 +283,7 @@ def list_requirements(name: str, results: dict[int, CaseResult], percent: int) -
             )
     flat = case.smaller
     if flat.changes in results and (other := results[flat.changes].get_peer(SMALLER_BASE)) is not None:
-        text = f"{name}, {flat.changes:,} changes: slower than {flat.told}"
+        text = f"{name}, {flat.changes:,} changes: slower than {flat.comparison}"
         yield Requirement(text, results[flat.changes].median / other, flat.at_most, at_most=True)
 
 

@@ -80,12 +80,12 @@ def measure(epochs: int, assets: int, event_seconds: float) -> InstanceGrowth:
     @dg.op(name="drive", out={})
     def drive() -> Iterator[Any]:
         nonlocal events
-        telling = EventThrottle(event_seconds, dict.fromkeys(names, "3f2a91c07b5d6e48"))
+        throttle = EventThrottle(event_seconds, dict.fromkeys(names, "3f2a91c07b5d6e48"))
         for number in range(epochs):
-            for event in telling.submit([build_epoch_event(name, number) for name in names], float(number)):
+            for event in throttle.submit([build_epoch_event(name, number) for name in names], float(number)):
                 events += 1
                 yield event
-        for event in telling.drain(telling.reported_tags):
+        for event in throttle.drain(throttle.reported_tags):
             events += 1
             yield event
 

@@ -39,7 +39,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster_tideline.driver.driver_job import DRIVER_RUN, READY_TAG
 from dagster_tideline.models.loader import Model, load_models
 from dagster_tideline.runs.asset_builder import WORKER_TAG
-from dagster_tideline.runs.pending import RETRIES, find_pending
+from dagster_tideline.runs.pending import DRIVER_RETRIES, find_pending
 from dagster_tideline.services import Services, build_project_environment, get_dagster_home
 from dagster_tideline.settings import Settings
 from dagster_tideline.sync import sync_models
@@ -283,7 +283,7 @@ def _measure_epoch_rate(
     """Land a file an epoch; with more than one in flight the next file lands while an epoch is computed, as in a driver."""
     tables = [name for name, relation in session.catalog.relations.items() if relation.kind == "table"]
     polling = (
-        SourcePoller(session.store, tables, session.epochs.store.refresh, RETRIES.find_wait)
+        SourcePoller(session.store, tables, session.epochs.store.refresh, DRIVER_RETRIES)
         if most > 1
         else None
     )

@@ -43,8 +43,9 @@ from benchmarks.epochs import Requirement, judge
 from benchmarks.many_views import measure_job_seconds
 from benchmarks.processors import ProcessorSeconds, measure_processors
 from benchmarks.shop import Shop
+from benchmarks.task_times import TaskTime, TimingExecutor
 from benchmarks.tpch_hours import TpchHours
-from engine.runtime.executor import Executor, FragmentTask, Place, TaskResult, Way
+from engine.runtime.executor import Place
 from engine.runtime.spark.session import connect
 from engine.session import Session
 
@@ -55,48 +56,13 @@ console = Console(width=140 if not sys.stdout.isatty() else None)
 
 
 @dataclass(frozen=True)
-class FragmentTime:
-    """What one fragment's task of an hour took: seconds of its thread by stage, and upper bounds of changed input rows."""
-
-    table: str
-    rows: int
-    seconds: float
-    stages: dict[str, float]
-    way: Way | None = None
-
-    @property
-    def computing(self) -> float:
-        """The seconds that the fragment itself took, wherever it was computed."""
-        return self.stages.get("shared", self.seconds)
-
-
-class TimingExecutor:
-    """Passes tasks on, and keeps what each took."""
-
-    def __init__(self, inner: Executor) -> None:
-        self.inner = inner
-        self.times: list[FragmentTime] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def compute(self, task: FragmentTask) -> TaskResult:
-        """Compute a task and take note of it."""
-        started = time.perf_counter()
-        done = self.inner.compute(task)
-        spent = time.perf_counter() - started
-        self.times.append(FragmentTime(task.fragment.table, task.rows, spent, dict(done.seconds), done.way))
-        return done
-
-
-@dataclass(frozen=True)
 class HourCost:
     """One hour: its changed rows; seconds of writing and of the flush, and of the peers; what Spark did; processor seconds."""
 
     rows: int
     write: float
     flush: float
-    fragments: tuple[FragmentTime, ...]
+    fragments: tuple[TaskTime, ...]
     jobs: int
     in_jobs: float
     classes: int
@@ -202,12 +168,11 @@ class ProjectBatch:
 
 
 class Project:
-    """A store with the tables and views of a shop."""
+    """A store with the tables and views of a workload."""
 
     def __init__(self, session: Session, shop: Workload, views: Mapping[str, str] | None = None) -> None:
         self.session, self.shop, self.views = session, shop, shop.views if views is None else views
-        self.executor = TimingExecutor(session._runner.executor)
-        session._runner.executor = session._runner.backfill.executor = self.executor
+        self.executor = TimingExecutor.install(session)
 
     def load_tables(self) -> float:
         """Write the rows before the first hour; return the seconds."""
@@ -340,7 +305,7 @@ def _list_cells(costs: Sequence[HourCost]) -> Iterable[str]:
         yield f"{peer:.2f} ({peer / seconds:.1f} x)"
 
 
-def show_fragments(times: Sequence[FragmentTime]) -> None:
+def show_fragments(times: Sequence[TaskTime]) -> None:
     """Print what each fragment of an hour took, the dearest first."""
     table = Table("fragment", "rows in", "seconds", "by stage", title="fragments of the last hour")
     for each in sorted(times, key=lambda one: -one.seconds):

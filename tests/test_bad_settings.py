@@ -22,7 +22,7 @@ from dagster_tideline.settings import VARIABLES, Settings
 from engine.cli.commands import main
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.connectors.landing import bucket
-from engine.connectors.landing.tasks import read_task_threshold
+from engine.connectors.landing.tasks import TASK_THRESHOLD
 from engine.errors import EnvironmentNotReady, StorageError, TidelineError
 from engine.hummock.object_store import open_object_store
 from engine.hummock.object_store.delayed import delay_requests
@@ -32,7 +32,7 @@ from engine.runtime import compaction_tasks
 from engine.runtime.spark.masters import read_driver_memory
 from engine.runtime.spark.probe import read_executor_timeout
 from engine.runtime.spark.session import connect
-from engine.runtime.writes.driver_rows import read_driver_limit
+from engine.runtime.writes.driver_rows import DRIVER_LIMIT
 from engine.session import Session
 from engine.verification import should_verify
 from tests.connectors.bad_settings import Bad, check_refused
@@ -328,9 +328,9 @@ def test_a_text_that_names_no_spark_is_told_before_one_is_started(
         ("TIDELINE_EXECUTOR_SECONDS", "0", read_executor_timeout, "such as 120"),
         ("TIDELINE_EXECUTOR_SECONDS", "1e30", read_executor_timeout, "such as 120"),
         ("TIDELINE_LANDING_MEMORY", "-1", ReadLimits.from_environment, "such as 256"),
-        ("TIDELINE_LANDING_TASKS_MB", "all", read_task_threshold, "such as 1024"),
-        ("TIDELINE_DRIVER_ROWS_MB", "much", read_driver_limit, "such as 64"),
-        ("TIDELINE_COMPACTION_TASKS_MB", "large", compaction_tasks.read_task_threshold, "such as 512"),
+        ("TIDELINE_LANDING_TASKS_MB", "all", TASK_THRESHOLD.read, "such as 1024"),
+        ("TIDELINE_DRIVER_ROWS_MB", "much", DRIVER_LIMIT.read, "such as 64"),
+        ("TIDELINE_COMPACTION_TASKS_MB", "large", compaction_tasks.TASK_THRESHOLD.read, "such as 512"),
         ("TIDELINE_VERIFY", "always", should_verify, "1"),
         ("TIDELINE_STORE_DELAY_MS", "slow", lambda: delay_requests(LocalObjectStore(Path("/"))), "as 80"),
     ],

@@ -11,10 +11,10 @@ from engine import jars
 from engine.errors import EnvironmentNotReady
 
 
-def fake_java(folder: Path, told: str) -> Path:
+def fake_java(folder: Path, output: str) -> Path:
     (folder / "bin").mkdir()
     java = folder / "bin" / "java"
-    java.write_text(f"#!/bin/sh\necho '{told}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     java.chmod(0o755)
     return folder
 

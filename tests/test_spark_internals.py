@@ -72,25 +72,25 @@ def test_a_session_carries_what_is_attached_to_it_and_frames_have_that_session(s
 
 def test_a_spark_of_this_process_is_told_by_its_active_context(spark: SparkSession) -> None:
     assert has_own_spark(), "SparkContext._active_spark_context is not set any more by a running Spark"
-    told = "from engine.spark_internals import has_own_spark; print(has_own_spark())"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    program = "from engine.spark_internals import has_own_spark; print(has_own_spark())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 def test_a_thread_plans_by_the_session_that_was_made_active_in_it(spark: SparkSession) -> None:
     beside = spark.newSession()
-    told: list[bool] = []
+    answers: list[bool] = []
 
     def plan() -> None:
         for session in (spark, beside):
             activate(session)
             active = session._jvm.SparkSession.getActiveSession()  # type: ignore[union-attr]
-            told.append(active.isDefined() and active.get().equals(session._jsparkSession))
+            answers.append(active.isDefined() and active.get().equals(session._jsparkSession))
 
     thread = threading.Thread(target=plan)
     thread.start()
     thread.join()
-    assert told == [True, True], "Spark's setActiveSession does not set the session of a thread any more"
+    assert answers == [True, True], "Spark's setActiveSession does not set the session of a thread any more"
 
 
 def test_a_frame_of_operators_without_a_memory_computes_everything_anew(spark: SparkSession) -> None:
@@ -158,7 +158,7 @@ def test_moments_come_in_utc_whatever_the_zone_of_the_session(spark: SparkSessio
 
 
 def test_the_daemon_of_workers_has_what_is_put_in_its_place() -> None:
-    told = """
+    program = """
 import pyspark.daemon as daemon
 from engine.spark_internals import run_daemon
 assert {"traceback", "gc", "manager"} <= set(vars(daemon)), "pyspark.daemon has no traceback, gc or manager any more"
@@ -171,7 +171,7 @@ daemon.manager = manager
 run_daemon(lambda: seen.append("printed"), lambda: "formatted", lambda: seen.append("collected"))
 print(seen)
 """
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['collected', 'printed', 'formatted']"
 
 
@@ -188,8 +188,8 @@ def test_the_daemon_asks_for_what_is_put_in_its_place() -> None:
 
 
 def test_the_daemon_of_workers_loads_no_more_than_pysparks_own() -> None:
-    told = "import sys; import pyspark.daemon; before = set(sys.modules); import engine.runtime.spark.worker_daemon; print(sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    program = "import sys; import pyspark.daemon; before = set(sys.modules); import engine.runtime.spark.worker_daemon; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = [name for name in ast.literal_eval(done.stdout) if not name.startswith("engine")]
     assert loaded == []
 
@@ -200,11 +200,11 @@ def test_pyspark_finds_the_classes_that_are_remembered_without_asking_java(
     asked: list[str] = []
     look_up = JVMView.__getattr__
 
-    def noted(view: JVMView, name: str) -> object:
+    def record_look_up(view: JVMView, name: str) -> object:
         asked.append(name)
         return look_up(view, name)
 
-    monkeypatch.setattr(JVMView, "__getattr__", noted)
+    monkeypatch.setattr(JVMView, "__getattr__", record_look_up)
     frame = spark.range(3).select(functions.expr("id + 1").alias("n"), functions.col("id"))
     rows = frame.mapInArrow(lambda batches: batches, frame.schema).collect()
     assert sorted(tuple(row) for row in rows) == [(1, 0), (2, 1), (3, 2)]

@@ -29,10 +29,11 @@ from dagster_tideline.runs.epoch_events import (
 from dagster_tideline.runs.epoch_run import EpochOptions, run_epoch
 from dagster_tideline.runs.event_throttle import EventThrottle, group_models, record_tags
 from dagster_tideline.runs.liveness import ACTIVE, is_worker_gone
-from dagster_tideline.runs.pending import RETRIES, Pending, find_pending
+from dagster_tideline.runs.pending import DRIVER_RETRIES, Pending, find_pending
 from dagster_tideline.runs.run_log import forward_run_log
 from engine.connectors.polling import SourcePoller
 from engine.errors import StorageError
+from engine.hummock.back_off import AttemptLog, Attempts
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -147,7 +148,7 @@ class Driver:
         """What is reported once all that is on its way is committed."""
         self._compared_at = time.monotonic()
         self._last_state: tuple[Mapping[str, int], ReportedTags] = ({}, {})
-        self._tries: dict[str, tuple[int, float]] = {}
+        self._attempts = AttemptLog(DRIVER_RETRIES)
         self._checked_at = 0.0
         self._last_error = ""
         self._polling: SourcePoller | None = None
@@ -168,7 +169,7 @@ class Driver:
             session.store,
             tables,
             look,
-            lambda tries: RETRIES.find_wait(tries - 1),
+            DRIVER_RETRIES,
             lambda: session.computing,
         )
         try:
@@ -199,7 +200,11 @@ class Driver:
                 has_news = session.epochs.has_ended or (self._polling is not None and self._polling.has_news)
                 if outdated := bool(pending.models) and self._is_outdated():
                     pending = replace(pending, models=())
-                if not is_known or has_news or (pending and self._is_due(pending)):
+                if (
+                    not is_known
+                    or has_news
+                    or (pending and self._attempts.is_due(pending.digest, time.monotonic()))
+                ):
                     self._run_epoch(pending, sync=not outdated)
                     is_known = True
                     continue
@@ -271,8 +276,7 @@ class Driver:
         except dg.Failure as failure:
             self.context.log.error(failure.description or "an epoch has failed")
         self._in_flight.append((self.session.epochs.commit_in_flight, found))
-        tries = self._tries.get(pending.digest, (0, 0.0))[0] + 1
-        self._tries = {pending.digest: (tries, time.monotonic() + RETRIES.find_wait(tries - 1))}
+        self._attempts.record(pending.digest, time.monotonic())
 
     def _report_committed(self, most: int | None = None) -> Iterator[Event]:
         """Yield what may be told of what is committed by now; waits where more than `most` epochs are on their way."""
@@ -288,10 +292,6 @@ class Driver:
                 self._reported_tags = dict(self.throttle.reported_tags)
                 continue
             yield from self.throttle.submit(events, time.monotonic())
-
-    def _is_due(self, pending: Pending) -> bool:
-        """Tell whether work has changed since it was tried, or enough time has passed."""
-        return time.monotonic() >= self._tries.get(pending.digest, (0, 0.0))[1]
 
     def _is_outdated(self) -> bool:
         """Tell whether a driver is being started, or at work, that knows other models: what it makes of them is not undone."""
@@ -367,8 +367,8 @@ def _explain_wait(instance: dg.DagsterInstance, job: str, now: float) -> str:
             break
         failed += 1
         ended = max(ended, record.end_time or record.update_timestamp.timestamp())
-    wait = ended + RETRIES.find_wait(failed - 1) - now
-    if wait <= 0:
+    wait = Attempts(DRIVER_RETRIES, failed, ended).find_wait(now)
+    if not wait:
         return ""
     return f"the last {failed} drivers failed before they were ready, see their errors; the next one starts in {wait:.0f} s"
 

@@ -21,6 +21,7 @@ from dagster_tideline.runs.liveness import ACTIVE, find_active_run
 from dagster_tideline.runs.pending import RETRIES, Pending, find_pending
 from dagster_tideline.settings import Settings, normalize_store
 from engine.hummock import Hummock
+from engine.hummock.back_off import Attempts
 from engine.hummock.epoch import format_epoch_time
 
 WORK_TAG = "tideline/work"
@@ -99,8 +100,7 @@ def request_run(
     ]
     if tried:
         last = max(record.end_time or record.update_timestamp.timestamp() for record in tried)
-        wait = last + RETRIES.find_wait(len(tried)) - now
-        if wait > 0:
+        if wait := Attempts(RETRIES, len(tried), last).find_wait(now):
             return dg.SkipReason(
                 f"the last {len(tried)} runs left this undone, see their errors; tried again in {wait:.0f} s ({pending.reason})"
             )

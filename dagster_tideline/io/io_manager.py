@@ -20,6 +20,7 @@ from engine.meta.epochs.content import Content
 from engine.meta.epochs.query_policy import check_has_content
 from engine.session import Session
 from engine.sql.catalog import Catalog
+from engine.sql.expression.spark_sql import quote
 
 FRAMES = (DataFrame, ConnectFrame)
 
@@ -46,7 +47,7 @@ class TidelineIOManager(dg.ConfigurableIOManager):
         if form in FRAMES:
             reader = session.spark.read.format("tideline").option("store", session.url)
             return reader.option("epoch", str(epoch)).load(name)
-        found = session.sql(f"SELECT * FROM {_quote_name(name)}", policy=str(epoch))
+        found = session.sql(f"SELECT * FROM {quote(name)}", policy=str(epoch))
         assert found is not None
         if form is pd.DataFrame:
             return found.to_pandas(types_mapper=pd.ArrowDtype)
@@ -133,7 +134,3 @@ def _find_relation_name(context: dg.InputContext | dg.OutputContext, key: dg.Ass
     assets = context.step_context.job_def.asset_layer
     said = assets.get(key).metadata.get(RELATION) if assets.has(key) else None
     return said.value if isinstance(said, dg.TextMetadataValue) else key.path[-1]
-
-
-def _quote_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

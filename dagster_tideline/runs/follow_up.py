@@ -18,7 +18,8 @@ from dagster_tideline.runs.epoch_events import Event, fetch_reported_tags, list_
 from dagster_tideline.runs.epoch_job import GROUP_TAG
 from dagster_tideline.runs.epoch_run import EpochOptions, run_epoch
 from dagster_tideline.runs.event_throttle import EventThrottle, group_models
-from dagster_tideline.runs.pending import find_pending
+from dagster_tideline.runs.pending import RETRIES, find_pending
+from engine.hummock.back_off import AttemptLog
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -47,14 +48,14 @@ def run_follow_ups(
     until = record.create_timestamp.timestamp() + DAEMON_SECONDS - END_SECONDS
     versions = {model.name: model.code_version for model in models}
     throttle: EventThrottle | None = None
-    tried = ""
+    attempts = AttemptLog(RETRIES)
     failed: dg.Failure | None = None
     while failed is None and time.time() < until:
         pending = find_pending(session.store, models)
-        if not pending or pending.digest == tried:
+        if not pending or not attempts.is_due(pending.digest, time.time()):
             time.sleep(LOOK_SECONDS)
             continue
-        tried = pending.digest
+        attempts.record(pending.digest, time.time())
         if throttle is None:
             reported_tags = fetch_reported_tags(context.instance, list_read_relations(models), naming)
             throttle = EventThrottle(float("inf"), versions, reported_tags, group_models(models))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dagster_tideline.models.loader import Model
 from dagster_tideline.sync import SyncPlan, plan_sync
@@ -21,7 +21,9 @@ from engine.meta.status.sinks import compute_progress, find_sink_source, list_si
 from engine.meta.status.waits import list_waits
 
 RETRIES = BackOff(15.0, 1800.0)
-"""When work that a run has left undone is tried again."""
+"""When the sensor asks for another run over work that a run has left undone."""
+DRIVER_RETRIES = replace(RETRIES, free=1)
+"""When a driver, which is warm, tries such work again: at once the first time."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from engine.connectors.contract.connector import SourceReport, Spark, no_spark
 from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.errors import TidelineError
 from engine.hummock import Hummock, Version
+from engine.hummock.back_off import AttemptLog, BackOff
 from engine.meta.catalog.stored_catalog import load_catalog
 
 _LOG = logging.getLogger(__name__)
@@ -20,8 +21,8 @@ CLOSE_SECONDS = 30.0
 class SourcePoller:
     """Polls the sources of some tables as soon as they have something, and again once somebody has taken the reports.
 
-    `look` gives the version whose sources are looked at, `spark` the session that reads Delta tables. What `attempts` polls
-    have left rests for `delay(attempts)` seconds.
+    `look` gives the version whose sources are looked at, `spark` the session that reads Delta tables. What a poll has
+    left is tried again as `retries` says.
     """
 
     def __init__(
@@ -29,15 +30,15 @@ class SourcePoller:
         store: Hummock,
         tables: Collection[str],
         look: Callable[[], Version],
-        delay: Callable[[int], float],
+        retries: BackOff,
         spark: Spark = no_spark,
     ) -> None:
-        self._store, self._tables, self._look, self._delay = store, frozenset(tables), look, delay
+        self._store, self._tables, self._look = store, frozenset(tables), look
         self._spark = spark
         self._changed = threading.Condition()
         self._reports: Sequence[SourceReport] = ()
         self._closed = threading.Event()
-        self._left, self._attempts, self._rests_until = "", 0, 0.0
+        self._attempts = AttemptLog(retries)
         self._thread = threading.Thread(target=self._poll_until_closed, name="polling", daemon=True)
         self._thread.start()
 
@@ -79,11 +80,10 @@ class SourcePoller:
         catalog = load_catalog(self._look()).catalog
         count, digest = compute_pending_digest(catalog, self._store, self._tables)
         now = self._store.clock.monotonic()
-        if not count or (digest == self._left and now < self._rests_until):
+        if not count or not self._attempts.is_due(digest, now):
             return
         found = poll_all(catalog, self._store, self._tables, self._spark)
-        self._attempts = self._attempts + 1 if digest == self._left else 1
-        self._left, self._rests_until = digest, now + self._delay(self._attempts)
+        self._attempts.record(digest, now)
         with self._changed:
             self._reports = [one for one in found if one.epoch is not None or one.error or one.warnings]
             self._changed.notify_all()

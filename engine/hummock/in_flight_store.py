@@ -31,7 +31,6 @@ from engine.hummock.manifests.invariants import parse_created_ms
 from engine.hummock.object_store.spooled import SpooledObjectStore
 from engine.hummock.private_folder import make_private
 from engine.hummock.reads.verify_assumptions import verify_commit
-from engine.hummock.snapshots import Snapshots
 from engine.hummock.store import Hummock
 from engine.hummock.version import Commit, Version
 from engine.hummock.writes.write_stop import with_write_stop
@@ -87,14 +86,7 @@ class InFlightStore(Hummock):
             self._objects = self._spooled = SpooledObjectStore(base._objects, self._folder)
             self.reader = base.reader.with_store(self._spooled)
             self.options = {**base.options, SPOOL: str(self._folder)}
-        self._snapshots = Snapshots(
-            self._chain,
-            self.refresh,
-            self.reader,
-            self.buffer,
-            self._clock,
-            self.maintenance.find_retention_start,
-        )
+        self._snapshots = self._open_snapshots()
         self._changed = threading.Condition(threading.RLock())
         self._queue: deque[InFlightCommit] = deque()
         self._ahead: tuple[Version, tuple[str, ...], Version] | None = None

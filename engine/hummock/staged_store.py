@@ -10,7 +10,6 @@ from engine.errors import StorageError
 from engine.hummock.epoch import Clock
 from engine.hummock.manifests.delta import apply_delta, rebase
 from engine.hummock.manifests.preconditions import Precondition
-from engine.hummock.snapshots import Snapshots
 from engine.hummock.store import Hummock
 from engine.hummock.version import Commit, Table, Version
 
@@ -31,14 +30,7 @@ class StagedStore(Hummock):
         self._objects, self.reader, self.options = base._objects, base.reader, base.options
         self._staged: list[Commit] = []
         self._version = base.refresh()
-        self._snapshots = Snapshots(
-            self._chain,
-            self.refresh,
-            self.reader,
-            self.buffer,
-            self._clock,
-            self.maintenance.find_retention_start,
-        )
+        self._snapshots = self._open_snapshots()
 
     @property
     def version(self) -> Version:

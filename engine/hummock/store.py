@@ -79,14 +79,11 @@ class Hummock:
         """Epochs that were handed over by `epoch(wait=False)` and are not committed yet."""
         self._news_seconds = float(options["news_seconds"])
         self._row_ids = RowIds(self.claim)
-        self._snapshots = Snapshots(
-            parts.chain,
-            self.refresh,
-            parts.reader,
-            self.buffer,
-            parts.clock,
-            self.maintenance.find_retention_start,
-        )
+        self._snapshots = self._open_snapshots()
+
+    def _open_snapshots(self) -> Snapshots:
+        retention_start = self.maintenance.find_retention_start
+        return Snapshots(self._chain, self.refresh, self.reader, self.buffer, self._clock, retention_start)
 
     @classmethod
     def open(

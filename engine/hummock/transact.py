@@ -15,7 +15,7 @@ from engine.hummock.back_off import BackOff
 from engine.hummock.store import Hummock
 
 T = TypeVar("T")
-PAUSES = BackOff(0.002, 0.1)
+PAUSES = BackOff(0.002, 0.1, free=1)
 """In seconds, from the second lost race on; a commit that loses waits for its rivals' tries by itself already."""
 
 
@@ -76,7 +76,7 @@ def commit_with_retry(
                 if build_error is None:
                     raise
                 raise build_error(lost) from conflict
-            if pause := PAUSES.find_wait(lost - 1):
+            if pause := PAUSES.find_wait(lost):
                 clock.sleep(clock.jitter(pause))
         store.refresh()
         if prepare is not None:

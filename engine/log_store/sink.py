@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from engine.hummock import Commit, Hummock, Reader, TableVersion
-from engine.hummock.back_off import BackOff
+from engine.hummock.back_off import Attempts, BackOff
 from engine.hummock.manifests.preconditions import Precondition, require, require_all, require_same_table
 from engine.hummock.reads.change_log import read_net_changes
 from engine.hummock.reads.merge import HashRange
@@ -21,6 +21,7 @@ from engine.log_store.changes import Changes
 
 VNODES = 256
 RETRIES = BackOff(1.0, 300.0)
+"""When a reader whose target fails delivers again, less what each takes off by chance."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class SinkLogStore:
     ) -> None:
         self.table, self.consumer, self.group = table, consumer, group
         self._store, self._columns = store, list(columns)
-        self.failures = 0
+        self.attempts = Attempts(RETRIES.scale(random.uniform(0.8, 1.0)))
 
     def find_position(self, table: TableVersion) -> ReaderPosition | None:
         """Return what is acknowledged, None if the reader holds nothing."""
@@ -112,15 +113,12 @@ class SinkLogStore:
 
     def record_acknowledgement(self) -> None:
         """Note that what was read has been acknowledged by a commit."""
-        self.failures = 0
+        self.attempts = self.attempts.forget()
 
-    def record_failure(self) -> float:
-        """Note a failure; return the seconds to wait before the next attempt, which begins at what is acknowledged.
-
-        They double with each failure in a row, up to five minutes, with some chance in it.
-        """
-        self.failures += 1
-        return RETRIES.find_wait(self.failures) * random.uniform(0.8, 1.0)
+    def record_failure(self, now: float) -> Attempts:
+        """Note a failure; return how many there were in a row. The next attempt begins at what is acknowledged."""
+        self.attempts = self.attempts.add(now)
+        return self.attempts
 
     def require_unmoved(self, base: TableVersion) -> Precondition:
         """Return the precondition that no other process has acknowledged anything for this reader since `seen`."""

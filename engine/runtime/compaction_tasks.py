@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,14 +23,15 @@ from engine.hummock.monitoring.driver_traffic import track_bytes
 from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run
 from engine.operators.arrow.map_in_arrow import map_in_arrow
-from engine.runtime.mebibytes import parse_mebibytes
+from engine.runtime.mebibytes import MebibyteSetting
 from engine.runtime.spark.errors import find_task_error
 from engine.runtime.spark.masters import is_local
 from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import activate, collect, set_schema
 
 SETTING = "TIDELINE_COMPACTION_TASKS_MB"
-DEFAULT_MB = 512.0
+TASK_THRESHOLD = MebibyteSetting(SETTING, 512.0)
+"""From how many bytes of rows on tasks merge them."""
 """Below that a merge in one process takes a few seconds, of which a Spark job would save one or two."""
 LEAST_ON_A_MACHINE = 3
 """On one machine fewer tasks at once are no faster than one process: together they burn some 1.4 times its seconds."""
@@ -89,7 +89,7 @@ class CompactionTasks:
 
     def at_once(self, merge: Merge) -> int:
         """Return how many ranges tasks would merge at the same time; of a server's cores one is left to others. 1: none."""
-        if merge.size < read_task_threshold() or (spark := self._spark()) is None:
+        if merge.size < TASK_THRESHOLD.read() or (spark := self._spark()) is None:
             return 1
         with _translate_errors(merge.table.name, spark):  # a server is asked, and may be gone
             cores = spark.count_parallel_tasks() - (not spark.is_in_process)
@@ -154,8 +154,3 @@ def _build_error(table: str, error: Exception) -> StorageError:
         f"Spark's tasks could not compact table {table}, which is as it was: {find_task_error(error)}. Look at the "
         f"executors' logs; {SETTING} above the size of the table has the process itself merge it"
     )
-
-
-def read_task_threshold() -> int:
-    """Return from how many bytes of rows on tasks merge them; raises EnvironmentNotReady for no number."""
-    return parse_mebibytes(SETTING, os.environ.get(SETTING), DEFAULT_MB)

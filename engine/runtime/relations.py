@@ -22,14 +22,11 @@ def resolve_relation(
     """
     relation = stored.catalog.relations.get(name)
     if relation is None or (name.startswith("_") and not system):
-        line, column = locate_name(name, sql)
         message = f"there is no {kind or 'table or view'} {name}"
-        raise SqlError(message, sql=sql, line=line, column=column, hint=stored.catalog.suggest_names(name))
+        raise build_name_error(message, name, sql, stored.catalog.suggest_names(name))
     if kind and relation.kind != kind:
         hint = f"write {relation.kind.upper()} {name}"
-        line, column = locate_name(name, sql)
-        message = f"{name} is a {relation.kind}, not a {kind}"
-        raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
+        raise build_name_error(f"{name} is a {relation.kind}, not a {kind}", name, sql, hint)
     return relation
 
 
@@ -53,3 +50,9 @@ def locate_name(name: str, sql: str) -> tuple[int, int]:
         if found is not None:
             return locate_character(sql, found.start())
     return 1, 1
+
+
+def build_name_error(message: str, name: str, sql: str, hint: str) -> SqlError:
+    """Return an error at the place where a statement names something."""
+    line, column = locate_name(name, sql)
+    return SqlError(message, sql=sql, line=line, column=column, hint=hint)

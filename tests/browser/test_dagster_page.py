@@ -82,10 +82,10 @@ def test_what_is_healthy_does_not_look_failed_beside_it(page: Page, served: Serv
     expect(page.get_by_text(re.compile("^Failed in"))).to_have_count(0)
 
 
-def shown(page: Page, check: str, result: str, *told: str) -> None:
+def shown(page: Page, check: str, result: str, *texts: str) -> None:
     """Expect how a check came out that is chosen by a click, and what is told of it."""
     page.get_by_text(check, exact=True).first.click()
-    for text in (rf"Evaluation result\s+{result}\s", *told):
+    for text in (rf"Evaluation result\s+{result}\s", *texts):
         expect(page.locator("body")).to_contain_text(re.compile(text), use_inner_text=True)
 
 

@@ -70,25 +70,25 @@ def test_d_of_a_name_shows_its_columns_and_the_statement_that_made_it(
     statements: StatementRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _talk(statements, "\\d bar")
-    told = capsys.readouterr().out
-    assert "cents   bigint" in told and "CREATE TABLE bar" in told
+    output = capsys.readouterr().out
+    assert "cents   bigint" in output and "CREATE TABLE bar" in output
 
 
 def test_an_error_is_told_with_its_place_and_the_prompt_goes_on(
     statements: StatementRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _talk(statements, "SELECT * FROM bra;", "SELECT 1 AS one;")
-    told = capsys.readouterr()
-    assert "line 1, column 15" in told.err and "              ^" in told.err
-    assert told.out.split() == ["one", "───", "1"]
+    output = capsys.readouterr()
+    assert "line 1, column 15" in output.err and "              ^" in output.err
+    assert output.out.split() == ["one", "───", "1"]
 
 
 def test_ctrl_c_drops_what_is_typed_and_the_prompt_goes_on(
     statements: StatementRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _talk(statements, KeyboardInterrupt, "SELECT 1 AS one;")
-    told = capsys.readouterr()
-    assert "cancelled" in told.err and "one" in told.out
+    output = capsys.readouterr()
+    assert "cancelled" in output.err and "one" in output.out
 
 
 def test_ctrl_c_of_a_statement_leaves_a_session_that_works_with_its_settings(

@@ -193,7 +193,7 @@ class Landed:
     """What the landing source makes of a file: its rows, and the lines that it tells something of."""
 
     rows: list[Row]
-    told: list[tuple[int, str]]
+    rejections: list[tuple[int, str]]
     deletes: bool
 
 
@@ -204,7 +204,7 @@ def landed(folder: Path, case: Case) -> Landed:
     file = PendingFile(case.name, status.st_size, status.st_mtime_ns, place_path=case.name)
     options = FileOptions(columns=frozenset((*KINDS, "_op")))
     for batch in read_landing_file(LandingFolder(folder), file, options, ReadLimits(), lambda: TARGET, 0):
-        found.told += [(bad.line, bad.reason) for bad in batch.bad]
+        found.rejections += [(bad.line, bad.reason) for bad in batch.bad]
         if batch.landed is not None:
             table = batch.landed.rows
             found.deletes |= bool(batch.landed.deletes.any())
@@ -229,8 +229,8 @@ def classed(ours: Landed, judged: dict[str, list[Row] | str]) -> str:
     agree = [name for name, rows in read.items() if same(ours.rows, rows)]
     if ours.deletes:
         return "rows delete others"
-    if ours.told:
-        whole = any(line <= 0 for line, _ in ours.told)
+    if ours.rejections:
+        whole = any(line <= 0 for line, _ in ours.rejections)
         kind = "set aside" if whole and not ours.rows else "told"
         strange = [name for name, rows in read.items() if not _are_among(ours.rows, rows)]
         if len(strange) == len(JUDGES) and same(read["duckdb"], read["pyarrow"]):

@@ -98,9 +98,9 @@ def test_files_that_executors_do_not_find_are_not_taken_for_a_history_that_is_go
     with pytest.raises(HistoryGone):
         poll(session)
     on_another_disk(monkeypatch)
-    with pytest.raises(SourceError, match=UNSEEN) as told:
+    with pytest.raises(SourceError, match=UNSEEN) as error:
         poll(session)
-    assert "RESYNC" not in str(told.value)
+    assert "RESYNC" not in str(error.value)
     (report,) = poll_all(session.catalog, session.store, None, lambda: session.computing)
     assert report.error is not None and UNSEEN in report.error
 

@@ -176,5 +176,5 @@ def test_what_is_no_change_is_told(text: str, reason: str) -> None:
     good = '{"op": "c", "after": {"id": 1}}'
     found, bad, _ = rows_of(f"{good}\n{text}\n{good}\n".encode(), DEBEZIUM)
     assert found == [{"id": "1", CHANGE: "upsert"}] * 2
-    ((line, told),) = bad
-    assert line == 2 and told.startswith(reason.partition(".*")[0])
+    ((line, message),) = bad
+    assert line == 2 and message.startswith(reason.partition(".*")[0])

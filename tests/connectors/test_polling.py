@@ -18,18 +18,20 @@ from engine.connectors.polling import SourcePoller
 from engine.connectors.sources import poll_all
 from engine.errors import Unavailable
 from engine.hummock import Version
+from engine.hummock.back_off import BackOff
 from engine.session import Session
 
 SECONDS = 30.0
+AT_ONCE = BackOff(0.0, 0.0)
 
 
 @contextmanager
 def polled(
     lake: Session,
     look: Callable[[], Version] | None = None,
-    delay: Callable[[int], float] = lambda tries: 0.0,
+    retries: BackOff = AT_ONCE,
 ) -> Iterator[SourcePoller]:
-    polling = SourcePoller(lake.store, {"orders"}, look or lake.store.refresh, delay)
+    polling = SourcePoller(lake.store, {"orders"}, look or lake.store.refresh, retries)
     try:
         yield polling
     finally:
@@ -87,7 +89,6 @@ def test_what_cannot_be_taken_is_tried_again_at_the_distance_that_was_asked_for(
     lake: Session, folder: Path, orders: Callable[..., LandingSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders()
-    tried: list[int] = []
 
     def fail(self: LandingSource, spark: Spark) -> None:
         raise OSError("no right to read it")
@@ -95,11 +96,7 @@ def test_what_cannot_be_taken_is_tried_again_at_the_distance_that_was_asked_for(
     monkeypatch.setattr(LandingSource, "poll", fail)
     land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
 
-    def delay(attempts: int) -> float:
-        tried.append(attempts)
-        return 0.0 if attempts < 3 else 3600.0
-
-    with polled(lake, delay=delay) as polling:
+    with polled(lake, retries=BackOff(3600.0, 3600.0, free=2)) as polling:
         for _ in range(3):
             assert polling.wait(SECONDS)
             (report,) = polling.take_reports()
@@ -109,7 +106,7 @@ def test_what_cannot_be_taken_is_tried_again_at_the_distance_that_was_asked_for(
         monkeypatch.setenv("TIDELINE_HOME", str(folder.parent))
         land(folder, "b.csv", "id,name,price\n2,x,1.5\n")  # other work: it does not wait
         assert polling.wait(SECONDS)
-    assert tried == [1, 2, 3, 1] and ids(lake) == [1, 2]
+    assert ids(lake) == [1, 2]
 
 
 def test_a_store_that_does_not_answer_ends_nothing(
@@ -172,10 +169,10 @@ def test_tables_of_others_are_left_alone_and_nothing_is_polled_after_the_close(
 ) -> None:
     orders()
     land(folder, "a.csv", "id,name,price\n1,x,1.5\n")
-    others = SourcePoller(lake.store, {"another"}, lake.store.refresh, lambda tries: 0.0)
+    others = SourcePoller(lake.store, {"another"}, lake.store.refresh, AT_ONCE)
     assert not others.wait(0.3)
     others.close()
-    closed = SourcePoller(lake.store, {"orders"}, lake.store.refresh, lambda tries: 0.0)
+    closed = SourcePoller(lake.store, {"orders"}, lake.store.refresh, AT_ONCE)
     assert closed.wait(SECONDS)
     closed.close()
     land(folder, "b.csv", "id,name,price\n2,x,1.5\n")

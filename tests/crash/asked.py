@@ -20,7 +20,7 @@ from tests.crash.broken import Broken
 
 
 @dataclass
-class Noted:
+class MutationHistory:
     """What is known of one domain: the mutations seen in its queue by number, and what was in force when it was first seen."""
 
     members: tuple[str, ...]
@@ -33,7 +33,7 @@ class AskedMutations:
     """Looks at every version and remembers the queues."""
 
     def __init__(self) -> None:
-        self._noted: dict[str, Noted] = {}
+        self._histories: dict[str, MutationHistory] = {}
 
     def check(self, version: Version) -> None:
         """Raise Broken if a domain's mutations in force are not those that were asked for, in order."""
@@ -44,34 +44,34 @@ class AskedMutations:
                 raise Broken(f"{key} outlives its domain")
         for name, domain in known.items():
             control = read_control(version, name)
-            noted = self._noted.get(name)
-            if noted is None or noted.members != domain.members:
-                noted = self._noted[name] = Noted(domain.members, control, {}, control.taken)
-            if control.taken < noted.last:
+            history = self._histories.get(name)
+            if history is None or history.members != domain.members:
+                history = self._histories[name] = MutationHistory(domain.members, control, {}, control.taken)
+            if control.taken < history.last:
                 raise Broken(
-                    f"domain {name} has forgotten mutations: {noted.last} were taken, now {control.taken}"
+                    f"domain {name} has forgotten mutations: {history.last} were taken, now {control.taken}"
                 )
-            noted.last = control.taken
+            history.last = control.taken
             numbers = [asked.number for asked in control.asked]
             if numbers != list(range(control.taken + 1, control.taken + 1 + len(numbers))):
                 raise Broken(f"the queue of domain {name} has gaps: {control.taken} taken, {numbers} wait")
             for asked in control.asked:
-                if noted.asked.setdefault(asked.number, asked) != asked:
+                if history.asked.setdefault(asked.number, asked) != asked:
                     raise Broken(f"mutation {asked.number} of domain {name} was replaced")
-            self._in_force(name, noted, control, stored)
+            self._in_force(name, history, control, stored)
 
     def forget(self, domain: str) -> None:
         """Forget a domain that has left; another may have its name by now."""
-        self._noted.pop(domain, None)
+        self._histories.pop(domain, None)
 
-    def _in_force(self, name: str, noted: Noted, control: Control, stored: StoredCatalog) -> None:
-        paused = bool(noted.first.paused)
+    def _in_force(self, name: str, history: MutationHistory, control: Control, stored: StoredCatalog) -> None:
+        paused = bool(history.first.paused)
         limits: dict[str, int | None] = {}
         tasks: dict[str, int | None] = {}
-        for number in range(noted.first.taken + 1, control.taken + 1):
-            asked = noted.asked.get(number)
+        for number in range(history.first.taken + 1, control.taken + 1):
+            asked = history.asked.get(number)
             if asked is None:  # asked for and taken between two looks
-                noted.first, noted.asked = control, {a.number: a for a in control.asked}
+                history.first, history.asked = control, {a.number: a for a in control.asked}
                 return
             match asked.mutation:
                 case "pause" | "resume":

@@ -77,8 +77,8 @@ class Checks:
         stored = load_catalog(version)
         if strange := list_failures(version).keys() - list_domains(stored).keys():
             raise Broken(f"failures outlive their domains: {sorted(strange)}")
-        told = (*list_waits(version, stored, self.clock()), *list_quarantine_waits(version))
-        if any(not wait.reason for wait in told):
+        waits = (*list_waits(version, stored, self.clock()), *list_quarantine_waits(version))
+        if any(not wait.reason for wait in waits):
             raise Broken("a wait has no reason")
         if strange := set(list_quarantined_views(version)) - stored.plans.keys():
             raise Broken(f"a quarantine outlives its view: {sorted(strange)}")

@@ -50,8 +50,8 @@ def main(url: str, cache: str, number: int, rounds: int) -> None:
             [row for batch in store.iter(v, epoch=found) for row in batch.to_pylist()] for v in ("v1", "v2")
         ]
         same = sorted(map(str, twins[0])) == sorted(map(str, twins[1]))
-        told = {"whole": views is None, "written": written, "read": found, "same": same}
-        print(json.dumps(told), flush=True)
+        report = {"whole": views is None, "written": written, "read": found, "same": same}
+        print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

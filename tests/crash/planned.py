@@ -46,7 +46,7 @@ def plan_last_run(run: FlushRunner) -> FlushPlan:
 
 
 def _check(plan: DomainPlan, done: Sequence[FlushStep], *, whole: bool, certain: bool) -> None:
-    told = f"{plan.name} was to do {_words(plan.steps)} and did {_words(done)}"
+    message = f"{plan.name} was to do {_words(plan.steps)} and did {_words(done)}"
     left = list(plan.steps)
     if len(done) > 1 and done[-1].work == RECOMPUTE and not any(s.work == RECOMPUTE for s in left):
         done = done[:-1]  # an epoch has put partitions into quarantine, of which some are tried at once
@@ -63,14 +63,14 @@ def _check(plan: DomainPlan, done: Sequence[FlushStep], *, whole: bool, certain:
         built = built or step.work == "backfill step"
         while left and not _fits(step, left[0], sure):
             if sure and left[0].work not in (RECOMPUTE, "backfill step"):
-                raise Broken(told)
+                raise Broken(message)
             left.pop(0)
         if not left:
-            raise Broken(told)
+            raise Broken(message)
         left.pop(0)
         brought = brought or step.work in EPOCHS
     if certain and whole and not built and any(step.work in EPOCHS for step in left):
-        raise Broken(told)
+        raise Broken(message)
 
 
 def _fits(done: FlushStep, planned: FlushStep, certain: bool) -> bool:

@@ -127,8 +127,8 @@ class Life:
         self._reader.join()
         if self.child.returncode != 0 or "ended" not in self.lines:  # a signal may have come after it
             self.errors.seek(0)
-            told = "\n".join(self.errors.read().splitlines()[-12:])
-            raise Broken(f"life {self.number} ended with {self.child.returncode}:\n{told}")
+            last_lines = "\n".join(self.errors.read().splitlines()[-12:])
+            raise Broken(f"life {self.number} ended with {self.child.returncode}:\n{last_lines}")
 
 
 class StoreChecks(Checks):
@@ -249,7 +249,7 @@ class ProcessProgram:
         self.seed, self.folder, self.spark, self.lives = seed, folder, spark, lives
         self.random = random.Random(seed)
         self.checks: StoreChecks | None = None
-        self.told: list[Life] = []
+        self.all_lives: list[Life] = []
         self.kills = self.stops = 0
 
     def run(self) -> None:
@@ -259,7 +259,7 @@ class ProcessProgram:
             for number in range(self.lives):
                 last = number == self.lives - 1
                 life = Life(self.folder, self.seed, number, self.spark, settle=last)
-                self.told.append(life)
+                self.all_lives.append(life)
                 life.until(self.random.randrange(2 * STEPS), self.random.uniform(0, WITHIN_SECONDS))
                 if asleep is not None:
                     asleep.signal(signal.SIGCONT)
@@ -278,12 +278,12 @@ class ProcessProgram:
             assert self.checks is not None
             self.checks.at_the_end()
         except AssertionError as error:
-            told = "\n".join(line for life in self.told for line in life.lines[-8:])
+            last_lines = "\n".join(line for life in self.all_lives for line in life.lines[-8:])
             raise Broken(
-                f"{error}\nreplay: python -m tests.crash.program --executor spark {self.seed}\nlast steps:\n{told}"
+                f"{error}\nreplay: python -m tests.crash.program --executor spark {self.seed}\nlast steps:\n{last_lines}"
             ) from error
         finally:
-            for life in self.told:
+            for life in self.all_lives:
                 life.kill()
 
     def _check(self) -> None:

@@ -246,9 +246,9 @@ def test_a_planted_bug_is_caught(plant: Plant, tmp_path: Path, monkeypatch: pyte
             Program(seed, tmp_path / str(seed)).run()
         except Broken as error:
             assert f"replay: python -m tests.crash.program {seed}" in str(error)
-            told = str(error).splitlines()[0]
-            if re.search(PLANTED[plant], told):
+            message = str(error).splitlines()[0]
+            if re.search(PLANTED[plant], message):
                 return
-            others.append(f"seed {seed}: {told[:200]}")
+            others.append(f"seed {seed}: {message[:200]}")
     listed = "\n".join(others[:5])
     pytest.fail(f"{plant.__name__} was not caught by its check in {SEEDS} programs; others said:\n{listed}")

@@ -99,7 +99,7 @@ class Project:
             raise_on_error=False,
         )
 
-    def told(self, asset: str) -> dict[str, Any]:
+    def read_metadata(self, asset: str) -> dict[str, Any]:
         """Return the numbers of an asset's newest materialization."""
         event = self.instance.get_latest_materialization_event(dg.AssetKey(asset))
         found = None if event is None else event.asset_materialization

@@ -35,7 +35,7 @@ def test_private_parts_of_dagster_stand_in_one_file() -> None:
 
 
 @pytest.fixture
-def told() -> dict[str, str]:
+def event_tags() -> dict[str, str]:
     """The tags that Dagster itself writes to the event of an asset with an input."""
 
     @dg.asset(code_version="1")
@@ -52,10 +52,10 @@ def told() -> dict[str, str]:
     return dict(event.asset_materialization.tags or {})
 
 
-def test_an_event_names_its_version_its_code_and_its_inputs_by_these_tags(told: dict[str, str]) -> None:
-    assert told[internals.CODE_VERSION_TAG] == "2" and internals.DATA_VERSION_TAG in told
-    assert told[f"{internals.INPUT_VERSION}a"] == "7"
-    assert told[f"{internals.INPUT_POINTER}a"].isdigit()
+def test_an_event_names_its_version_its_code_and_its_inputs_by_these_tags(event_tags: dict[str, str]) -> None:
+    assert event_tags[internals.CODE_VERSION_TAG] == "2" and internals.DATA_VERSION_TAG in event_tags
+    assert event_tags[f"{internals.INPUT_VERSION}a"] == "7"
+    assert event_tags[f"{internals.INPUT_POINTER}a"].isdigit()
 
 
 def test_an_input_that_was_read_at_no_event_is_no_new_dependency() -> None:
@@ -69,7 +69,7 @@ def test_an_input_that_was_read_at_no_event_is_no_new_dependency() -> None:
     assert known.input_storage_ids == {dg.AssetKey("a"): None}
 
 
-def test_an_asset_without_an_event_has_the_initial_version(told: dict[str, str]) -> None:
+def test_an_asset_without_an_event_has_the_initial_version(event_tags: dict[str, str]) -> None:
     outside = dg.AssetSpec("outside")
 
     @dg.asset(deps=[outside])

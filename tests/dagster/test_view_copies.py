@@ -42,9 +42,9 @@ def test_a_model_gets_loses_and_moves_its_table_and_the_view_stays(project: Proj
     session, home = project.session, project.home
     make(project)
     assert rows(home / "out/sums") == content(session, "sums")
-    assert {"delta_rows_out", "delta_lag_rows"} <= project.told("sums").keys()
-    assert "delta_rows_out" not in project.told("base")
-    assert project.told("sums_delta") == {}
+    assert {"delta_rows_out", "delta_lag_rows"} <= project.read_metadata("sums").keys()
+    assert "delta_rows_out" not in project.read_metadata("base")
+    assert project.read_metadata("sums_delta") == {}
     built = session.store.refresh().tables["sums"].table_id
 
     project.model("sums.sql", VIEW.format(""))

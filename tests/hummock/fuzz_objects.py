@@ -37,7 +37,7 @@ Read = Callable[[Hummock], Any]
 class Outcome:
     """What came of the damages by kind, and those that gave a wrong answer or an error without a name."""
 
-    told: Counter[str] = field(default_factory=Counter)
+    reports: Counter[str] = field(default_factory=Counter)
     unharmed: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
@@ -134,7 +134,7 @@ def run(flips: int, seed: int, folder: Path, tell: Callable[[str], None] = lambd
             try:
                 answer = _ask(url, cache, asked[name])
             except TidelineError as error:
-                outcome.told[kind] += 1
+                outcome.reports[kind] += 1
                 if in_cache:
                     outcome.failures.append(
                         f"{number}: {what}: {name}: the cache is never needed, but {error}"
@@ -185,8 +185,8 @@ def main() -> int:
         outcome = run(given.flips, given.seed, folder, lambda text: print(text, flush=True))
     finally:
         shutil.rmtree(folder)
-    for kind in sorted(outcome.told | outcome.unharmed):
-        print(f"{kind:20} told {outcome.told[kind]:6}   unharmed {outcome.unharmed[kind]:6}")
+    for kind in sorted(outcome.reports | outcome.unharmed):
+        print(f"{kind:20} reports {outcome.reports[kind]:6}   unharmed {outcome.unharmed[kind]:6}")
     for failure in outcome.failures[:50]:
         print(failure)
     print(f"{given.flips} damages, seed {given.seed}: {len(outcome.failures)} failures")

@@ -25,14 +25,14 @@ class Outcome:
     epochs: list[list[int]]
 
 
-def commit_many(url: str, cache: str, part: int, commits: int, start, told) -> None:  # type: ignore[no-untyped-def]
+def commit_many(url: str, cache: str, part: int, commits: int, start, reports) -> None:  # type: ignore[no-untyped-def]
     """One process: wait for the others, then commit one row at a time; tell the epochs, or the error."""
     try:
         store = Hummock.open(url, cache_dir=cache, create=False)
         start.wait(300)
-        told.put((part, [store.ingest_batch({"t": [Put(_row(part, step))]}) for step in range(commits)]))
+        reports.put((part, [store.ingest_batch({"t": [Put(_row(part, step))]}) for step in range(commits)]))
     except BaseException as error:
-        told.put((part, repr(error)))
+        reports.put((part, repr(error)))
         raise
 
 
@@ -41,10 +41,10 @@ def race(url: str, cache: Path, processes: int, commits: int) -> Outcome:
     with Hummock.open(url, cache_dir=cache) as store:
         store.create_table("t", SCHEMA, ["id"], ["id"])
         first = store.version.number
-        start, told = CONTEXT.Barrier(processes), CONTEXT.Queue()
+        start, reports = CONTEXT.Barrier(processes), CONTEXT.Queue()
         racers = [
             CONTEXT.Process(
-                target=commit_many, args=(url, str(cache), part, commits, start, told), daemon=True
+                target=commit_many, args=(url, str(cache), part, commits, start, reports), daemon=True
             )
             for part in range(processes)
         ]
@@ -52,7 +52,7 @@ def race(url: str, cache: Path, processes: int, commits: int) -> Outcome:
             racer.start()
         epochs: dict[int, list[int]] = {}
         for _ in racers:
-            part, outcome = told.get(timeout=600)
+            part, outcome = reports.get(timeout=600)
             assert isinstance(outcome, list), f"process {part}: {outcome}"
             epochs[part] = outcome
         for racer in racers:
@@ -86,8 +86,8 @@ def check(outcome: Outcome, processes: int, commits: int) -> None:
     assert outcome.numbers == list(range(outcome.first + 1, outcome.first + 1 + len(outcome.numbers)))
     assert outcome.writes == total, f"{outcome.writes} commits of rows, {total} were made"
     assert outcome.content == expected(processes, commits)
-    assert all(told == sorted(told) for told in outcome.epochs)
-    assert len({epoch for told in outcome.epochs for epoch in told}) == total
+    assert all(epochs == sorted(epochs) for epochs in outcome.epochs)
+    assert len({epoch for epochs in outcome.epochs for epoch in epochs}) == total
 
 
 def _row(part: int, step: int):  # type: ignore[no-untyped-def]

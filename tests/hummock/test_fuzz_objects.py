@@ -21,7 +21,7 @@ from tests.hummock.fuzz_objects import run
 def test_every_answer_from_a_damaged_store_is_right_or_has_a_name(tmp_path: Path) -> None:
     outcome = run(150, 1, tmp_path)
     assert outcome.failures == []
-    assert sum(outcome.told.values()) > 5 and sum(outcome.unharmed.values()) > 5
+    assert sum(outcome.reports.values()) > 5 and sum(outcome.unharmed.values()) > 5
 
 
 @pytest.fixture

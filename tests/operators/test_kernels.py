@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.operators.kernels import (
+from tests.operators.kernel_differences import (
     differences,
     fold_differences,
-    fold_kernels,
-    kernels,
     key_differences,
-    one_of_each,
-    window_calls,
     window_differences,
 )
+from tests.operators.kernels import fold_kernels, kernels, one_of_each, window_calls
 
 FORMS = 300
 """So many expressions are asked of Spark at once."""

@@ -17,8 +17,8 @@ FEW = 300
 
 def test_a_key_is_told_with_its_rows_among_all() -> None:
     loads = [WriteLoad(100), WriteLoad(1_900_000, 1_700_000, "shop = 7"), WriteLoad(2_000)]
-    told = describe_skew("sales", loads)
-    assert told is not None and told.startswith(
+    message = describe_skew("sales", loads)
+    assert message is not None and message.startswith(
         "sales: 1,700,000 of 1,902,100 rows have shop = 7, and one task"
     )
     assert describe_skew("sales", [WriteLoad(100), WriteLoad(3_000_000)]) is None

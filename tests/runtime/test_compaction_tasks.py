@@ -131,12 +131,12 @@ def test_a_file_that_is_missing_is_told_as_where_one_process_merges(
     assert path is not None
     path.unlink()
     session.store.reader.files.cache.drop(task.merge[0][0].sst_id)
-    told = []
+    messages = []
     for executor in (None, tasks(session.store)):
         with pytest.raises(CorruptObject, match="is missing from the store") as error:
             run_task(session.store.reader, task, executor)
-        told.append(str(error.value))
-    assert told[0] == told[1]
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
 
 
 def test_what_was_compacted_meanwhile_is_not_replaced(

@@ -70,9 +70,9 @@ def _statements(text: str) -> list[str]:
     return [part for part in re.split(r";\s*\n|;(?=\s+[A-Z])", text) if part.strip()]
 
 
-def _answer(described: str, rows: str, told: str) -> Answer:
-    if told.rstrip().endswith("failed"):
-        return Answer(None, [], told.strip().rsplit("\n", 1)[0])
+def _answer(described: str, rows: str, output: str) -> Answer:
+    if output.rstrip().endswith("failed"):
+        return Answer(None, [], output.strip().rsplit("\n", 1)[0])
     columns = list(csv.reader(io.StringIO(described)))
     if columns[:1] != [["Column", "Type"]]:
         return Answer(None, [], None)

@@ -21,9 +21,8 @@ from engine.sql.typing.types import (
     quote_type,
     to_arrow,
 )
+from engine.sql.typing.whole_numbers import DIGITS, INTEGRAL
 
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
-_DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 """How many digits before the point a decimal has that Delta lets take the place of one."""
 _MOST_CHARACTERS = 200
 
@@ -158,11 +157,11 @@ def _is_wider(theirs: str, kind: str) -> bool:
     """Tell whether Delta may have widened a type to another (its table of type changes)."""
     kind = _normalize_type(kind)
     to, digits = decimal_digits(theirs), decimal_digits(kind)
-    if kind in _WHOLE:
-        if theirs in _WHOLE:
-            return _WHOLE.index(theirs) > _WHOLE.index(kind)
+    if kind in INTEGRAL:
+        if theirs in INTEGRAL:
+            return INTEGRAL.index(theirs) > INTEGRAL.index(kind)
         if to is not None:
-            return to[0] - to[1] >= _DIGITS[kind]
+            return to[0] - to[1] >= max(DIGITS["int"], DIGITS[kind])
         return theirs == "double" and kind != "bigint"
     if digits is not None and to is not None:
         return to[1] >= digits[1] and to[0] - to[1] >= digits[0] - digits[1]

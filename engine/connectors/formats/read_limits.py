@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from engine.errors import EnvironmentNotReady
-from engine.runtime.mebibytes import parse_mebibytes
+from engine.runtime.mebibytes import MebibyteSetting
 
 SETTING = "TIDELINE_LANDING_MEMORY"
 DEFAULT_MIB = 256
@@ -23,11 +23,10 @@ class ReadLimits:
     @classmethod
     def from_environment(cls) -> ReadLimits:
         """Return the bounds that TIDELINE_LANDING_MEMORY sets, in MiB; raises EnvironmentNotReady for no number above 0."""
-        text = os.environ.get(SETTING)
-        memory = parse_mebibytes(SETTING, text, DEFAULT_MIB)
+        memory = MebibyteSetting(SETTING, DEFAULT_MIB).read()
         if not memory:
             raise EnvironmentNotReady(
-                f"{SETTING} is {text}: a poll has to hold rows, in {DEFAULT_MIB} MiB for one"
+                f"{SETTING} is {os.environ[SETTING]}: a poll has to hold rows, in {DEFAULT_MIB} MiB for one"
             )
         return cls(max(memory, 64))
 

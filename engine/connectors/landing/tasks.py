@@ -7,7 +7,6 @@ numbered in the order of the files, so that of several rows of a key the last on
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from engine.connectors.landing.place import LandingPlace
 from engine.connectors.landing.rows import LandedRows, LandingTarget
 from engine.errors import TidelineError
 from engine.hummock import Hummock, Reader, SstInfo, TableVersion
-from engine.runtime.mebibytes import parse_mebibytes
+from engine.runtime.mebibytes import MebibyteSetting
 from engine.runtime.writes.change_tasks import ChangeResult, WriteChanges
 from engine.runtime.writes.key_order import sort_by_key
 from engine.runtime.writes.spill import (
@@ -43,7 +42,8 @@ from engine.sql.column_names import ADDED
 from engine.sql.expression.spark_sql import quote
 
 SETTING = "TIDELINE_LANDING_TASKS_MB"
-DEFAULT_MB = 1024.0
+TASK_THRESHOLD = MebibyteSetting(SETTING, 1024.0)
+"""From how many bytes of files on tasks read them."""
 """With two cores a poll by itself is faster, with more the tasks are."""
 COMMIT_BYTES = 16 << 30
 COMMIT_FILES = 10_000
@@ -255,17 +255,12 @@ class FileRun(NamedTuple):
     by_tasks: bool
 
 
-def read_task_threshold() -> int:
-    """Return from how many bytes of files on tasks read them; raises EnvironmentNotReady for no number."""
-    return parse_mebibytes(SETTING, os.environ.get(SETTING), DEFAULT_MB)
-
-
 def plan_runs(pending: Sequence[PendingFile]) -> Iterator[FileRun]:
     """Yield what is pending in its order: by tasks where much of it follows each other, one commit a run.
 
     Files that were changed, can't be read or are half taken are a poll's own.
     """
-    least = read_task_threshold()
+    least = TASK_THRESHOLD.read()
     start = size = 0
     for at, file in enumerate(pending):
         own = file.record is not None or file.fault is not None

@@ -18,6 +18,7 @@ from engine.connectors.sinks.registry import find_sink_connector
 from engine.connectors.sinks.start import add_precondition, build_start
 from engine.errors import SinkError, TidelineError
 from engine.hummock import Commit, Hummock, TableVersion, Version
+from engine.hummock.back_off import Attempts
 from engine.hummock.manifests.commit_merge import merge_commits
 from engine.hummock.manifests.preconditions import Precondition, require_all, require_same_table
 from engine.hummock.monitoring.driver_traffic import track_bytes, track_traffic
@@ -25,7 +26,7 @@ from engine.hummock.object_store import ObjectStore
 from engine.hummock.transact import RetryPolicy, commit_once, commit_with_retry
 from engine.log_store.changes import Changes
 from engine.log_store.fan_out import Channel
-from engine.log_store.sink import LogRange, SinkLogStore, VnodeGroup
+from engine.log_store.sink import RETRIES, LogRange, SinkLogStore, VnodeGroup
 from engine.meta.catalog.stored_catalog import RELATIONS, load_catalog
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.status.sinks import (
@@ -65,7 +66,7 @@ class Delivery:
         self._start = 0
         self._stopped = threading.Event()
         self._channels: dict[str, Channel] = {}
-        self._retry_at = 0.0
+        self._attempts = Attempts(RETRIES)
         self._done = DeliveryResult(0)
         self._seconds, self._passed = 0.0, 0
         columns = list_log_columns(relation)
@@ -78,7 +79,7 @@ class Delivery:
     def is_due(self, at: SinkProgress, eager: bool) -> bool:
         """Tell whether there is something to do now; without `eager` not before a failed sink's time has come."""
         if at.is_due:
-            return eager or self._clock() >= self._retry_at
+            return eager or not self._attempts.is_waiting(self._clock())
         return (at.phase == "lapsed" and self.error is None) or (
             at.phase == "paused" and self._is_overdue(at)
         )
@@ -90,7 +91,7 @@ class Delivery:
         at = compute_progress(version, self.relation)
         anew = read_sink_state(version, self.relation.name).start != self._start
         if anew or (at.phase == "log" and not at.is_due):
-            self.error, self._retry_at = None, 0.0
+            self.error, self._attempts = None, self._attempts.forget()
             for reader in self.readers:
                 reader.record_acknowledgement()
 
@@ -128,14 +129,15 @@ class Delivery:
             failures = self._deliver_all()
         self._passed = traffic.bytes
         self.error = failures[0][1] if failures else None
-        self._retry_at = self._clock() + min(wait for wait, _ in failures) if failures else 0.0
+        attempts = (one for one, _ in failures)
+        self._attempts = min(attempts, key=lambda one: one.retry_at, default=Attempts(RETRIES))
         for reader in self.readers:
             self._release_channel(reader)
         self._expire_if_due()
         self._seconds = time.perf_counter() - started
 
-    def _deliver_all(self) -> list[tuple[float, str]]:
-        """Deliver of each group; returns of those that failed when they are tried again, and why."""
+    def _deliver_all(self) -> list[tuple[Attempts, str]]:
+        """Deliver of each group; returns of those that failed how often they were tried, and why."""
         failures = []
         for reader in self.readers:
             try:
@@ -149,7 +151,6 @@ class Delivery:
     def report(self, version: Version, running: bool) -> SinkReport:
         """Return what the last run did and how far the sink is."""
         at = compute_progress(version, self.relation)
-        failures = max(reader.failures for reader in self.readers)
         return SinkReport(
             sink=self.relation.name,
             source=find_sink_source(self.relation),
@@ -165,8 +166,8 @@ class Delivery:
             seconds=self._seconds,
             driver_bytes=self._passed,
             error=self.error,
-            attempts=failures,
-            retry_at=self._retry_at or None,
+            attempts=max(reader.attempts.count for reader in self.readers),
+            retry_at=self._attempts.retry_at or None,
         )
 
     def _deliver_group(self, reader: SinkLogStore) -> None:
@@ -287,9 +288,9 @@ class Delivery:
             self._target = find_sink_connector(self.relation).open_target(opening)
         return self._target
 
-    def _record_failure(self, reader: SinkLogStore, error: str) -> tuple[float, str]:
+    def _record_failure(self, reader: SinkLogStore, error: str) -> tuple[Attempts, str]:
         self._target = None
-        return reader.record_failure(), error
+        return reader.record_failure(self._clock()), error
 
     def _expire_if_due(self) -> None:
         """Let go of the log of a sink that has failed, or was paused, for longer than its retention."""

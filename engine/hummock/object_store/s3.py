@@ -30,7 +30,13 @@ from engine.errors import StorageError, Unavailable, UnknownStore
 from engine.hummock.clock import system_clock
 from engine.hummock.object_store import ObjectInfo
 from engine.hummock.object_store.retrying import retry_until_answered
-from engine.hummock.object_store.s3_errors import ASK_AGAIN, Busy, build_bucket_error, explain_error
+from engine.hummock.object_store.s3_errors import (
+    ASK_AGAIN,
+    Busy,
+    build_bucket_error,
+    explain_error,
+    read_error_code,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -78,7 +84,7 @@ class S3ObjectStore:
         try:
             self._client.head_bucket(Bucket=bucket)
         except ClientError as error:
-            if _error_code(error) not in (*_MISSING, "NoSuchBucket"):
+            if read_error_code(error) not in (*_MISSING, "NoSuchBucket"):
                 raise build_bucket_error(bucket, error) from error
             if not create:
                 raise UnknownStore(
@@ -93,10 +99,10 @@ class S3ObjectStore:
         try:
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + path, Body=data, IfNoneMatch="*")
         except ClientError as error:
-            if _error_code(error) in ("412", "PreconditionFailed"):
+            if read_error_code(error) in ("412", "PreconditionFailed"):
                 # a retry inside a client of one's own of a put that had won answers so too: the caller reads back
                 return None if error.response.get("ResponseMetadata", {}).get("RetryAttempts") else False
-            if _error_code(error) in ASK_AGAIN:
+            if read_error_code(error) in ASK_AGAIN:
                 return None
             raise self._build_error(path, "written", error) from error
         except _NO_ANSWER:
@@ -122,7 +128,7 @@ class S3ObjectStore:
         try:
             upload = self._client.create_multipart_upload(Bucket=bucket, Key=key)
         except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and _error_code(error) in _NOT_OFFERED:
+            if isinstance(error, ClientError) and read_error_code(error) in _NOT_OFFERED:
                 return
             raise self._build_error(path, "written", error) from error
         with contextlib.suppress(ClientError, BotoCoreError):
@@ -181,7 +187,7 @@ class S3ObjectStore:
         try:
             found = self._client.head_object(Bucket=self.bucket, Key=self.prefix + path)
         except ClientError as error:
-            if _error_code(error) in _MISSING:
+            if read_error_code(error) in _MISSING:
                 return None
             raise self._build_error(path, "read", error) from error
         except BotoCoreError as error:
@@ -218,7 +224,7 @@ class S3ObjectStore:
             answer = self._client.get_object(**request)
             return answer["Body"].read()
         except ClientError as error:
-            if _error_code(error) in _MISSING:
+            if read_error_code(error) in _MISSING:
                 return None
             raise self._build_error(path, "read", error) from error
         except BotoCoreError as error:
@@ -226,9 +232,9 @@ class S3ObjectStore:
 
     def _build_error(self, path: str, what: str, error: Exception) -> StorageError:
         again = isinstance(error, _NO_ANSWER) or (
-            isinstance(error, ClientError) and _error_code(error) in ASK_AGAIN
+            isinstance(error, ClientError) and read_error_code(error) in ASK_AGAIN
         )
-        code = _error_code(error) if isinstance(error, ClientError) else ""
+        code = read_error_code(error) if isinstance(error, ClientError) else ""
         if code == "NoSuchBucket":
             return StorageError(f"there is no bucket {self.bucket}: create it, or correct the address")
         kind = Unavailable if again else StorageError
@@ -244,7 +250,7 @@ class S3ObjectStore:
         try:
             self._client.create_bucket(**arguments)
         except ClientError as error:
-            if _error_code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+            if read_error_code(error) not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
                 raise build_bucket_error(self.bucket, error) from error
         except BotoCoreError as error:
             raise build_bucket_error(self.bucket, error) from error
@@ -277,7 +283,3 @@ def _has_endpoint(session: boto3.session.Session) -> bool:
         "amazonaws.com"
         not in session.client("s3", region_name=session.region_name or "us-east-1").meta.endpoint_url
     )
-
-
-def _error_code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))

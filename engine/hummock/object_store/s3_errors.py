@@ -66,7 +66,7 @@ def build_bucket_error(bucket: str, error: Exception) -> StorageError:
     """Return the error for a bucket that cannot be opened, with the setting that is most likely wrong."""
     said, now = explain_error(error)
     kind = Unavailable if isinstance(error, _NO_ANSWER) else StorageError
-    if isinstance(error, ClientError) and _error_code(error) in ASK_AGAIN:
+    if isinstance(error, ClientError) and read_error_code(error) in ASK_AGAIN:
         kind, now = Busy, now or "it has too much to do"
     now = now or "look at AWS_ENDPOINT_URL and AWS_DEFAULT_REGION"
     return kind(f"bucket {bucket} cannot be used: {said}; {now}")
@@ -77,13 +77,13 @@ def explain_error(error: Exception) -> tuple[str, str]:
     match error:
         case ParamValidationError() if "bucket name" in str(error).lower():
             return _NO_NAME
-        case ClientError() if _error_code(error) == "InvalidBucketName":
+        case ClientError() if read_error_code(error) == "InvalidBucketName":
             return _NO_NAME
         case NoCredentialsError() | PartialCredentialsError() | ProfileNotFound():
             return format_error(error), _SET
         case InvalidRegionError():
             return format_error(error), "correct AWS_DEFAULT_REGION"
-        case ClientError() if _error_code(error) in _REFUSED:
+        case ClientError() if read_error_code(error) in _REFUSED:
             return f"{format_error(error)}: the credentials are refused, or have no right to it", _CORRECT
         case ValueError():
             return format_error(error), "set AWS_ENDPOINT_URL to http://host:port or https://host:port"
@@ -93,5 +93,6 @@ def explain_error(error: Exception) -> tuple[str, str]:
             return format_error(error), ""
 
 
-def _error_code(error: ClientError) -> str:
+def read_error_code(error: ClientError) -> str:
+    """Return the code by which S3 names what went wrong."""
     return str(error.response.get("Error", {}).get("Code", ""))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from engine.hummock import Version
-from engine.hummock.back_off import BackOff
+from engine.hummock.back_off import Attempts, BackOff
 from engine.meta.catalog.records import Prefix, Record
 
 RETRIES = BackOff(1.0, 120.0)
@@ -47,9 +47,9 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.error == error[:_ERROR_CHARACTERS]
 
     @property
-    def retry_at(self) -> float:
-        """When the domain is to be tried again: the wait doubles with each failure, up to two minutes."""
-        return RETRIES.find_retry_time(self.attempts, self.last)
+    def tries(self) -> Attempts:
+        """How often the domain was tried in vain: the wait doubles with each failure, up to two minutes."""
+        return Attempts(RETRIES, self.attempts, self.last)
 
 
 FAILURES = Record.of_json(Prefix.FAILURE, Failure)

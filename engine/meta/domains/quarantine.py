@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from engine.hummock import Version
+from engine.hummock.back_off import Attempts
 from engine.hummock.epoch import format_epoch
 from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.stored_catalog import StoredCatalog
@@ -40,16 +41,15 @@ class QuarantinedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     suspect: bool = False
 
     @property
-    def retry_at(self) -> float:
-        """When it is to be tried again, if its view's inputs have changed: the wait doubles with each failure."""
-        return RETRIES.find_retry_time(self.attempts, self.last)
+    def tries(self) -> Attempts:
+        """How often it was tried in vain; it is tried again only if its view's inputs have changed, too."""
+        return Attempts(RETRIES, self.attempts, self.last)
 
     @property
     def text(self) -> str:
         """What is the matter, in words."""
-        times = "once" if self.attempts == 1 else f"{self.attempts} times"
         at = "without content" if self.epoch is None else f"at epoch {format_epoch(self.epoch)}"
-        return f"{at}, failed {times}: {self.error}"
+        return f"{at}, failed {self.tries.text}: {self.error}"
 
 
 QUARANTINES = Record.of_json(Prefix.QUARANTINE, dict[str, QuarantinedPartition])
@@ -148,7 +148,7 @@ def find_due_partitions(
         changed = any(
             version.tables[name].last_change > one.tried for name in inputs if name in version.tables
         )
-        if (changed or one.suspect) and (eager or not RETRIES.is_waiting(one.retry_at, now)):
+        if (changed or one.suspect) and (eager or not one.tries.is_waiting(now)):
             found.add(key)
     return frozenset(found)
 
@@ -184,7 +184,7 @@ def describe_quarantine(found: Mapping[str, QuarantinedPartition]) -> str | None
         return None
     lines = [f"{len(found)} {'partition' if len(found) == 1 else 'partitions'} in quarantine"]
     for key, one in list(found.items())[:5]:
-        again = time.strftime("%H:%M:%S", time.gmtime(one.retry_at))
+        again = time.strftime("%H:%M:%S", time.gmtime(one.tries.retry_at))
         lines.append(f"partition {key} {one.text} (tried again when its inputs change, after {again} UTC)")
     if len(found) > 5:
         lines.append(f"and {len(found) - 5} more")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.hummock import Version
 from engine.meta.domains.domain import Domain
-from engine.meta.domains.failures import RETRIES, Failure, list_failures
+from engine.meta.domains.failures import Failure, list_failures
 from engine.meta.epochs.barrier import OpenBarrier, find_open_barrier
 from engine.meta.epochs.time_boundary import is_timed
 
@@ -23,7 +23,7 @@ def find_failed_barrier(domain: Domain, version: Version, now: float) -> OpenBar
     if left.barrier.mutation == "recompute" or _has_moved_on(domain, version, left):
         return None
     timed = any(is_timed(fragment) for _, fragment in domain.fragments)
-    return None if timed and not RETRIES.is_waiting(failure.retry_at, now) else left
+    return None if timed and not failure.tries.is_waiting(now) else left
 
 
 def is_same_failure(before: Failure, error: str, reason: str | None) -> bool:

@@ -13,7 +13,7 @@ from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.domains.checkpoint_frequency import find_sealed_barriers
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
 from engine.meta.domains.domain import Domain, find_domain_name, find_rate_limit, list_domains
-from engine.meta.domains.failures import RETRIES, Failure, list_failures
+from engine.meta.domains.failures import Failure, list_failures
 from engine.meta.domains.mutation import read_control
 from engine.meta.domains.quarantine import list_quarantined_views, read_quarantine
 from engine.meta.domains.refresh_policy import Rest, find_rest, find_schedule
@@ -115,16 +115,16 @@ def _build_wait(lag: _Lag, version: Version, stored: StoredCatalog, now: float) 
         failed = "" if failure is None else f"; the last time it failed: {failure.error}"
         until = _find_release_time(domain, version) if rest.until is None else rest.until
         return DomainWait(domain.name, "refresh", rest.text + failed, since, until, by_choice=True)
-    if failure is not None and RETRIES.is_waiting(failure.retry_at, now):
+    if failure is not None and failure.tries.is_waiting(now):
         return DomainWait(
-            domain.name, "failed", describe_failure(failure, now), failure.since, failure.retry_at
+            domain.name, "failed", describe_failure(failure, now), failure.since, failure.tries.retry_at
         )
     if stuck is not None and not (stuck.by_choice and lag.pending):
         reason = f"waits for {stuck.domain}: {stuck.reason}"
         return DomainWait(domain.name, "upstream", reason, since, stuck.until, by_choice=stuck.by_choice)
     if failure is not None:
         reason = describe_failure(failure, now)
-        return DomainWait(domain.name, "failed", reason, failure.since, failure.retry_at, goes_on=True)
+        return DomainWait(domain.name, "failed", reason, failure.since, failure.tries.retry_at, goes_on=True)
     if expired := [table for table in domain.tables if _is_log_missing(domain, table, version)]:
         reason = (
             f"the changes that {', '.join(expired)} lacks were released: the next run computes it as a whole"
@@ -170,7 +170,7 @@ def list_quarantine_waits(version: Version) -> tuple[DomainWait, ...]:
     for view in list_quarantined_views(version):
         for key, one in read_quarantine(version, view).items():
             reason = f"partition {key} {one.text} (tried again when what it reads changes)"
-            found.append(DomainWait(view, "quarantined", reason, one.since, one.retry_at))
+            found.append(DomainWait(view, "quarantined", reason, one.since, one.tries.retry_at))
     return tuple(found)
 
 
@@ -202,7 +202,9 @@ def count_stuck_seconds(wait: DomainWait, version: Version, now: float) -> float
 
 def describe_failure(failure: Failure, now: float) -> str:
     """Return a failure in words: the error, how often, and when it is tried again."""
-    last, again = (time.strftime("%H:%M:%S", time.gmtime(at)) for at in (failure.last, failure.retry_at))
-    times = "once" if failure.attempts == 1 else f"{failure.attempts} times in a row"
-    when = f"after {again} UTC, or by FLUSH at once" if now < failure.retry_at else "by the next run"
+    last, again = (
+        time.strftime("%H:%M:%S", time.gmtime(at)) for at in (failure.last, failure.tries.retry_at)
+    )
+    times = f"{failure.tries.text}{' in a row' if failure.attempts > 1 else ''}"
+    when = f"after {again} UTC, or by FLUSH at once" if now < failure.tries.retry_at else "by the next run"
     return f"{failure.error} (failed {times}, the last time at {last} UTC; tried again {when})"

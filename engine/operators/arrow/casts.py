@@ -11,13 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DoubleType,
-    IntegerType,
     LongType,
-    ShortType,
     StringType,
     TimestampNTZType,
     TimestampType,
@@ -28,8 +25,8 @@ from engine.operators.arrow.expressions import ARROW_TYPES, Inexact, Kernel, Val
 from engine.operators.arrow.numbers import cut_to_whole
 from engine.operators.arrow.time_texts import print_time
 from engine.operators.arrow.times import TIMES, begin_dates, multiply_to_moments, read_whole
+from engine.operators.arrow.whole_numbers import WIDTHS
 
-_BITS: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
 _PLAIN = pa.timestamp("us")
 _FORMS: dict[type[DataType], str] = {
     DateType: r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z",
@@ -37,7 +34,7 @@ _FORMS: dict[type[DataType], str] = {
     TimestampNTZType: r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?)?\z",
     BooleanType: r"\A(true|false)\z",
     DoubleType: r"\A-?[0-9]{1,300}([.][0-9]{1,300})?\z",
-    **dict.fromkeys((ByteType, ShortType, IntegerType, LongType), r"\A-?[0-9]{1,19}\z"),
+    **dict.fromkeys(map(type, WIDTHS), r"\A-?[0-9]{1,19}\z"),
 }
 
 
@@ -78,19 +75,19 @@ def compile_cast(value: Value, kind: DataType) -> Value | None:
 
 def _find_kernel(source: DataType, kind: DataType) -> Kernel | None:
     arrow = ARROW_TYPES[kind]
-    if source in _BITS and kind in _BITS:
-        return Kernel(_cast_safely, (arrow,), may_fail=_BITS[kind] < _BITS[source])
-    if isinstance(source, DoubleType) and kind in _BITS:
-        return Kernel(cut_to_whole, ("trunc", _BITS[kind]), may_fail=True)
-    if isinstance(source, BooleanType) and (kind in _BITS or isinstance(kind, StringType)):
+    if source in WIDTHS and kind in WIDTHS:
+        return Kernel(_cast_safely, (arrow,), may_fail=WIDTHS[kind] < WIDTHS[source])
+    if isinstance(source, DoubleType) and kind in WIDTHS:
+        return Kernel(cut_to_whole, ("trunc", WIDTHS[kind]), may_fail=True)
+    if isinstance(source, BooleanType) and (kind in WIDTHS or isinstance(kind, StringType)):
         return Kernel(_cast_safely, (arrow,))
-    if source in _BITS and isinstance(kind, BooleanType):
+    if source in WIDTHS and isinstance(kind, BooleanType):
         return Kernel(_test_zero)
-    if source in _BITS and isinstance(kind, StringType):
+    if source in WIDTHS and isinstance(kind, StringType):
         return Kernel(_cast_safely, (arrow,))
     if isinstance(source, TIMES):
         return _find_time_kernel(source, kind)
-    if source in _BITS and isinstance(kind, TimestampType):
+    if source in WIDTHS and isinstance(kind, TimestampType):
         return Kernel(multiply_to_moments, (1_000_000, arrow), may_fail=True)
     if source == StringType() and type(kind) in _FORMS:
         return Kernel(_read_text, (arrow, _FORMS[type(kind)]), may_fail=True)

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
     DecimalType,
     DoubleType,
-    IntegerType,
-    LongType,
-    ShortType,
     StringType,
 )
 
@@ -30,11 +26,11 @@ from engine.operators.arrow.decimal_values import (
 )
 from engine.operators.arrow.decimals import FAILING
 from engine.operators.arrow.expressions import ARROW_TYPES, Value
+from engine.operators.arrow.whole_numbers import TYPES, WIDTHS
 from engine.sql.expression.nodes import Literal
 
-WIDTHS: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
-"""The bits of whole numbers."""
-_WHOLE: dict[str, DataType] = {"bigint": LongType(), "smallint": ShortType(), "tinyint": ByteType()}
+_SUFFIXED = ("bigint", "smallint", "tinyint")
+"""The types that a suffix gives a number; without one it has the narrower of INT and BIGINT."""
 _ARITHMETIC = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
 _BITWISE = {"&": "bit_wise_and", "|": "bit_wise_or", "^": "bit_wise_xor"}
 
@@ -58,14 +54,14 @@ def build_constant(expr: Literal) -> Value:
         return Value(BooleanType(), "constant", constant=expr.text == "TRUE")
     if expr.kind == "double":
         return Value(DoubleType(), "constant", constant=float(expr.text))
-    if not expr.text.isdigit() or expr.kind not in ("number", *_WHOLE) or int(expr.text) >= 2**63:
+    if not expr.text.isdigit() or expr.kind not in ("number", *_SUFFIXED) or int(expr.text) >= 2**63:
         decimal = build_decimal_constant(expr)
         if decimal is None:
             raise NotCompilable
         return decimal
     number = int(expr.text)
-    kind = _WHOLE.get(expr.kind) or (IntegerType() if number < 2**31 else LongType())
-    return Value(kind, "constant", constant=number)
+    name = expr.kind if expr.kind in _SUFFIXED else "int" if number < 2**31 else "bigint"
+    return Value(TYPES[name], "constant", constant=number)
 
 
 def build_arithmetic(

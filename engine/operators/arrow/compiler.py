@@ -10,10 +10,10 @@ import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
@@ -21,7 +21,6 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     NullType,
-    ShortType,
     StringType,
     StructField,
     StructType,
@@ -32,7 +31,6 @@ from pyspark.sql.types import (
 from engine.operators.arrow import numbers, texts, time_texts, times
 from engine.operators.arrow.casts import compile_cast
 from engine.operators.arrow.coercion import (
-    WIDTHS,
     NotCompilable,
     as_double,
     build_arithmetic,
@@ -56,6 +54,7 @@ from engine.operators.arrow.decimals import derive_sum_type
 from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_arrow_type, find_members
 from engine.operators.arrow.folds import Fold, GroupBy
 from engine.operators.arrow.spellings import rewrite_spelling
+from engine.operators.arrow.whole_numbers import TYPES, WIDTHS
 from engine.sql.expression.nodes import (
     NULL,
     And,
@@ -88,10 +87,10 @@ Item = tuple[str, Expr]
 
 _KINDS = {
     **{kind.simpleString(): kind for kind in ARROW_TYPES},
-    "byte": ByteType(),
-    "short": ShortType(),
-    "integer": IntegerType(),
-    "long": LongType(),
+    "byte": TYPES["tinyint"],
+    "short": TYPES["smallint"],
+    "integer": TYPES["int"],
+    "long": TYPES["bigint"],
     "timestamp_ltz": TimestampType(),
 }
 _COMPARED = frozenset(ARROW_TYPES) - {DoubleType()}
@@ -162,95 +161,101 @@ class Compiler:
         body = GroupBy(tuple(named[: len(keys)]), tuple(folds), tuple(named[len(keys) :]))
         return body, StructType([StructField(name, value.kind) for name, value in named])
 
-    def _compile_column(self, name: str) -> Value:
-        if name not in self.kinds:
-            raise NotCompilable
-        return Value(self.kinds[name], "column", name=name)
-
     def _compile_expr(self, expr: Expr) -> Value:
-        match expr:
-            case Column():
-                return self._compile_column(expr.name)
-            case Literal():
-                return build_constant(expr)
-            case Variable() | Field(value=Variable()) | Subscript():
-                return self._compile_bound(expr)
-            case And() | Or():
-                return self._compile_connective(expr)
-            case Not():
-                return Value(BooleanType(), "invert", (self._compile_truth(expr.value),))
-            case IsNull():
-                return Value(BooleanType(), "is_null", (self._compile_expr(expr.value),))
-            case Case(subject=None):
-                return self._compile_choice(expr.branches, expr.otherwise)
-            case Call(function="if", arguments=(test, yes, no)):
-                return self._compile_choice([(test, yes)], no)
-            case Call() if expr.function in _VARIADIC and expr.arguments:
-                return self._compile_variadic(expr)
-            case Call(function="shiftright", arguments=(value, away)):
-                return self._compile_shift(value, away)
-            case Call(function="pmod", arguments=(value, by)):
-                whole = unify_types(self._compile_number(value), self._compile_number(by))
-                return numbers.compile_modulus(*whole)
-            case Call() if expr.function in _FOLDS:
-                return self._compile_fold(expr)
-            case Unary(operator="-", value=Literal(text=text, kind="number" | "bigint" as of)) if (
-                text,
-                of,
-            ) in _LEAST:
-                return Value(_LEAST[text, of], "constant", constant=-int(text))
-            case Unary(operator="-"):
-                return negate(self._compile_any_number(expr.value))
-            case Unary(operator="+"):
-                return self._compile_any_number(expr.value)
-            case Unary(operator="~"):
-                inner = self._compile_number(expr.value)
-                return Value(inner.kind, "bit_wise_not", (inner,))
-            case Cast():
-                return self._compile_cast(expr)
-            case Arithmetic() if len(expr.operands) > MOST_LEVELS and expr.operator != "||":
-                raise NotCompilable
-            case Arithmetic() if expr.operator != "||":
-                return self._compile_arithmetic(expr)
-            case Call(arguments=(argument, *rest)) if expr.function in _OF_DECIMALS:
-                return self._compile_decimal_call(expr.function, argument, tuple(rest))
-            case Arithmetic(operator="||") | Call(function="concat", arguments=(_, *_)):
-                return self._compile_concat(expr.operands if isinstance(expr, Arithmetic) else expr.arguments)
-            case Call(function="make_date", arguments=(_, _, _)):
-                parts = tuple(self._compile_number(part) for part in expr.arguments)
-                if any(part.kind == LongType() for part in parts):
-                    raise NotCompilable
-                return Value(DateType(), "make_date", parts)
-            case Call(arguments=(argument,)) if expr.function in _DATE_PARTS:
-                return Value(
-                    IntegerType(),
-                    _DATE_PARTS[expr.function],
-                    (self._cast_to_day(self._compile_expr(argument)),),
-                )
-            case Call(arguments=(argument,)) if expr.function in _TIME_PARTS:
-                moment = self._compile_expr(argument)
-                self._cast_to_day(moment)
-                if isinstance(moment.kind, DateType):
-                    raise NotCompilable
-                return Value(IntegerType(), _TIME_PARTS[expr.function], (moment,))
-            case Comparison():
-                return self._compile_comparison(expr)
-            case In():
-                return self._compile_membership(expr)
-            case Like(
-                operator="LIKE", pattern=Literal(text=pattern, kind="string"), escape=None, quantifier=""
-            ):
-                return require(texts.compile_like(self._compile_expr(expr.value), pattern))
-            case Call(function="trim", arguments=(Word(text=side), characters, text)):
-                return require(
-                    texts.compile_trim(side, self._compile_expr(characters), self._compile_expr(text))
-                )
-            case Call() if expr.function in _FUNCTIONS:
-                return self._compile_function(expr)
+        """Return the value of an expression, or of what is another way to write it."""
+        compile_node = _NODES.get(type(expr))
+        value = None if compile_node is None else compile_node(self, expr)
+        if value is not None:
+            return value
         other = rewrite_spelling(expr)
         if other is None:
             raise NotCompilable
         return self._compile_expr(other)
+
+    # ---- a kind of node each; None is for what is written otherwise than it is compiled ------------------------
+    def _compile_column(self, expr: Column) -> Value:
+        if expr.name not in self.kinds:
+            raise NotCompilable
+        return Value(self.kinds[expr.name], "column", name=expr.name)
+
+    def _compile_field(self, expr: Field) -> Value | None:
+        return self._compile_bound(expr) if isinstance(expr.value, Variable) else None
+
+    def _compile_not(self, expr: Not) -> Value:
+        return Value(BooleanType(), "invert", (self._compile_truth(expr.value),))
+
+    def _compile_null_test(self, expr: IsNull) -> Value:
+        return Value(BooleanType(), "is_null", (self._compile_expr(expr.value),))
+
+    def _compile_case(self, expr: Case) -> Value | None:
+        return self._compile_choice(expr.branches, expr.otherwise) if expr.subject is None else None
+
+    def _compile_unary(self, expr: Unary) -> Value | None:
+        match expr.operator, expr.value:
+            case "-", Literal(text=text, kind=kind) if (text, kind) in _LEAST:
+                return Value(_LEAST[text, kind], "constant", constant=-int(text))
+            case "-", value:
+                return negate(self._compile_any_number(value))
+            case "+", value:
+                return self._compile_any_number(value)
+            case "~", value:
+                inner = self._compile_number(value)
+                return Value(inner.kind, "bit_wise_not", (inner,))
+        return None
+
+    def _compile_arithmetic(self, expr: Arithmetic) -> Value:
+        """Return operands computed from left to right."""
+        if expr.operator == "||":
+            return self._compile_concat(expr.operands)
+        if len(expr.operands) > MOST_LEVELS:
+            raise NotCompilable
+        first, *rest = expr.operands
+        left, literal = self._compile_expr(first), read_whole_literal(first)
+        for operand in rest:
+            left, literal = self._compute(expr.operator, left, operand, literal), None
+        return left
+
+    def _compile_like(self, expr: Like) -> Value | None:
+        match expr:
+            case Like(
+                operator="LIKE", pattern=Literal(text=pattern, kind="string"), escape=None, quantifier=""
+            ):
+                return require(texts.compile_like(self._compile_expr(expr.value), pattern))
+        return None
+
+    def _compile_call(self, expr: Call) -> Value | None:
+        value: Value | None = None
+        if (compile_call := _CALLS.get((expr.function, len(expr.arguments)))) is not None:
+            value = compile_call(self, *expr.arguments)
+        elif (compile_any := _CALLS_OF_ANY_LENGTH.get(expr.function)) is not None:
+            value = compile_any(self, expr)
+        return self._compile_function(expr) if value is None and expr.function in _FUNCTIONS else value
+
+    def _compile_modulus(self, value: Expr, by: Expr) -> Value:
+        return numbers.compile_modulus(*unify_types(self._compile_number(value), self._compile_number(by)))
+
+    def _compile_make_date(self, *arguments: Expr) -> Value:
+        parts = tuple(map(self._compile_number, arguments))
+        if any(part.kind == LongType() for part in parts):
+            raise NotCompilable
+        return Value(DateType(), "make_date", parts)
+
+    def _compile_date_part(self, part: str, value: Expr) -> Value:
+        return Value(IntegerType(), part, (self._cast_to_day(self._compile_expr(value)),))
+
+    def _compile_time_part(self, part: str, value: Expr) -> Value:
+        moment = self._compile_expr(value)
+        self._cast_to_day(moment)
+        if isinstance(moment.kind, DateType):
+            raise NotCompilable
+        return Value(IntegerType(), part, (moment,))
+
+    def _compile_trim(self, side: Expr, characters: Expr, text: Expr) -> Value | None:
+        if not isinstance(side, Word):
+            return None
+        return require(
+            texts.compile_trim(side.text, self._compile_expr(characters), self._compile_expr(text))
+        )
 
     def _compute(self, operator: str, left: Value, operand: Expr, literal: int | None) -> Value:
         """Return two operands computed to one; constants, as `literal` says of the first, have other digits beside decimals."""
@@ -347,21 +352,15 @@ class Compiler:
             }
         return found
 
-    def _compile_arithmetic(self, expr: Arithmetic) -> Value:
-        """Return operands computed from left to right."""
-        first, *rest = expr.operands
-        left, literal = self._compile_expr(first), read_whole_literal(first)
-        for operand in rest:
-            left, literal = self._compute(expr.operator, left, operand, literal), None
-        return left
-
-    def _compile_decimal_call(self, function: str, argument: Expr, rest: tuple[Expr, ...]) -> Value:
-        value = self._compile_expr(argument)
+    def _compile_decimal_call(self, call: Call) -> Value | None:
+        if not call.arguments:
+            return None
+        value, rest = self._compile_expr(call.arguments[0]), call.arguments[1:]
         if is_decimal(value):
-            return require(compile_decimal_call(function, value, rest))
-        if rest or function not in numbers.FUNCTIONS:
+            return require(compile_decimal_call(call.function, value, rest))
+        if rest or call.function not in numbers.FUNCTIONS:
             raise NotCompilable
-        return require(numbers.FUNCTIONS[function](value))
+        return require(numbers.FUNCTIONS[call.function](value))
 
     def _compile_concat(self, parts: Sequence[Expr]) -> Value:
         values = [self._compile_expr(part) for part in parts]
@@ -520,6 +519,46 @@ class Compiler:
         raise NotCompilable
 
 
+_NODES: Mapping[type, Callable[[Compiler, Any], Value | None]] = {
+    Column: Compiler._compile_column,
+    Literal: lambda _, expr: build_constant(expr),
+    **dict.fromkeys((Variable, Subscript), Compiler._compile_bound),
+    Field: Compiler._compile_field,
+    **dict.fromkeys((And, Or), Compiler._compile_connective),
+    Not: Compiler._compile_not,
+    IsNull: Compiler._compile_null_test,
+    Case: Compiler._compile_case,
+    Call: Compiler._compile_call,
+    Unary: Compiler._compile_unary,
+    Cast: Compiler._compile_cast,
+    Arithmetic: Compiler._compile_arithmetic,
+    Comparison: Compiler._compile_comparison,
+    In: Compiler._compile_membership,
+    Like: Compiler._compile_like,
+}
+"""How each kind of node is compiled; what is missing may have another spelling."""
+_CALLS: Mapping[tuple[str, int], Callable[..., Value | None]] = {
+    ("if", 3): lambda compiler, test, yes, no: compiler._compile_choice([(test, yes)], no),
+    ("shiftright", 2): Compiler._compile_shift,
+    ("pmod", 2): Compiler._compile_modulus,
+    ("make_date", 3): Compiler._compile_make_date,
+    ("trim", 3): Compiler._compile_trim,
+    **{
+        (name, 1): lambda compiler, value, part=part: compiler._compile_date_part(part, value)
+        for name, part in _DATE_PARTS.items()
+    },
+    **{
+        (name, 1): lambda compiler, value, part=part: compiler._compile_time_part(part, value)
+        for name, part in _TIME_PARTS.items()
+    },
+}
+"""How a function of so many arguments is compiled, where that is more than a function of their values."""
+_CALLS_OF_ANY_LENGTH: Mapping[str, Callable[[Compiler, Call], Value | None]] = {
+    "concat": lambda compiler, call: compiler._compile_concat(call.arguments),
+    **dict.fromkeys(_VARIADIC, Compiler._compile_variadic),
+    **dict.fromkeys(_FOLDS, Compiler._compile_fold),
+    **dict.fromkeys(_OF_DECIMALS, Compiler._compile_decimal_call),
+}
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
 _UNTYPED = Value(NullType(), "constant")

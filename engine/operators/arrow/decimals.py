@@ -14,16 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import (
-    ByteType,
     DataType,
     DecimalType,
-    IntegerType,
-    LongType,
-    ShortType,
 )
 
 from engine.arrow import to_mask
 from engine.hummock.rows.row_hash import split_decimals
+from engine.operators.arrow.whole_numbers import DIGITS
 
 MOST_DIGITS = 38
 _LEAST_SCALE = 6
@@ -35,8 +32,6 @@ _SMALL = 2**63
 _EXACT = 2**53
 """Whole numbers up to this, and powers of ten up to it, are floating numbers as they are."""
 _WORD = 2**64
-WHOLE_DIGITS: dict[DataType, int] = {ByteType(): 3, ShortType(): 5, IntegerType(): 10, LongType(): 20}
-"""The digits of the decimal that a whole number becomes beside decimals."""
 
 
 # ---- types -------------------------------------------------------------------------------------------------------
@@ -44,8 +39,8 @@ def derive_operand_type(kind: DataType, literal: int | None = None) -> DecimalTy
     """Return the decimal that a number is beside decimals, None if it is none; a whole `literal` has just its digits."""
     if isinstance(kind, DecimalType):
         return kind
-    if kind in WHOLE_DIGITS:
-        return DecimalType(WHOLE_DIGITS[kind] if literal is None else len(str(abs(literal))), 0)
+    if kind in DIGITS:
+        return DecimalType(DIGITS[kind] if literal is None else len(str(abs(literal))), 0)
     return None
 
 

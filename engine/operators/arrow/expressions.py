@@ -17,14 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
-    IntegerType,
-    LongType,
-    ShortType,
     StringType,
     TimestampNTZType,
     TimestampType,
@@ -32,14 +28,12 @@ from pyspark.sql.types import (
 
 from engine.arrow import intersect_masks, repeat_value, to_mask
 from engine.operators.arrow.decimals import DECIMAL_FUNCTIONS, FAILING, compute_decimals
+from engine.operators.arrow.whole_numbers import WIDTHS
 from engine.spark_internals import derive_arrow_type
 
 MARK = "TIDELINE_INEXACT"
 _KINDS = (
-    ByteType(),
-    ShortType(),
-    IntegerType(),
-    LongType(),
+    *WIDTHS,
     BooleanType(),
     DateType(),
     TimestampType(),

@@ -44,17 +44,14 @@ class GroupBy:
     calls: tuple[tuple[str, Value], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered = [_evaluate(self._values, batch) for batch in batches if batch.num_rows]
+        values = _list_values(self.keys, self.folds)
+        gathered = [_evaluate(values, batch) for batch in batches if batch.num_rows]
         if not gathered and not self.keys:
-            gathered = [_make_no_rows(self._values)]
+            gathered = [_make_no_rows(values)]
         if not gathered:
             return
         for batch in _fold_groups(pa.Table.from_batches(gathered), self.keys, self.folds).to_batches():
             yield _evaluate((*_list_columns(self.keys), *self.calls), batch)
-
-    @property
-    def _values(self) -> tuple[tuple[str, Value], ...]:
-        return (*self.keys, *((fold.name, fold.value) for fold in self.folds))
 
     def split_in_two(self) -> tuple[FoldAhead, GroupBy]:
         """Return the same in two bodies: what of it can be done before the rows of a group meet, and the rest."""
@@ -73,16 +70,12 @@ class FoldAhead:
     folds: tuple[Fold, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        helps = True
+        helps, values = True, _list_values(self.keys, self.folds)
         for rows in group_batches((batch for batch in batches if batch.num_rows), FOLDED_ROWS):
-            valued = pa.Table.from_batches([_evaluate(self._values, batch) for batch in rows.to_batches()])
+            valued = pa.Table.from_batches([_evaluate(values, batch) for batch in rows.to_batches()])
             folded = _fold_groups(valued, self.keys, self.folds) if helps else self._fold_each_row(valued)
             helps = helps and folded.num_rows * 2 <= rows.num_rows
             yield from folded.combine_chunks().to_batches()
-
-    @property
-    def _values(self) -> tuple[tuple[str, Value], ...]:
-        return (*self.keys, *((fold.name, fold.value) for fold in self.folds))
 
     def _fold_each_row(self, rows: pa.Table) -> pa.Table:
         """Return the folds of each row by itself."""
@@ -112,6 +105,10 @@ def _make_no_rows(values: Sequence[tuple[str, Value]]) -> pa.RecordBatch:
     """Return a batch without rows of the types of named values."""
     arrays = [make_nulls(0, derive_arrow_type(value.kind)) for _, value in values]
     return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in values])
+
+
+def _list_values(keys: Sequence[tuple[str, Value]], folds: Sequence[Fold]) -> tuple[tuple[str, Value], ...]:
+    return (*keys, *((fold.name, fold.value) for fold in folds))
 
 
 def _list_columns(named: Sequence[tuple[str, Value]]) -> tuple[tuple[str, Value], ...]:

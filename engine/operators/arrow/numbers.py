@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BooleanType, ByteType, DoubleType, IntegerType, LongType, ShortType
+from pyspark.sql.types import BooleanType, DoubleType, LongType
 
 from engine.arrow import intersect_masks, to_mask
 from engine.hummock.rows.row_hash import xxhash64
 from engine.operators.arrow.expressions import Inexact, Kernel, Value, find_arrow_type
+from engine.operators.arrow.whole_numbers import WIDTHS
 
-_WHOLE = (ByteType(), ShortType(), IntegerType(), LongType())
 _LARGEST = 2.0**63
 
 
@@ -110,7 +110,7 @@ def compare_doubles(way: str, left: Value, right: Value) -> Value:
 
 
 def _compile_abs(number: Value) -> Value | None:
-    if number.kind not in (*_WHOLE, DoubleType()):
+    if number.kind not in (*WIDTHS, DoubleType()):
         return None
     return Value(number.kind, "abs", (number,), kernel=Kernel(pc.abs_checked, may_fail=True))
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import (
-    ByteType,
     DataType,
     DateType,
     DecimalType,
@@ -23,7 +22,6 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
-    ShortType,
     StructField,
     StructType,
     TimestampNTZType,
@@ -38,6 +36,7 @@ from engine.operators.arrow.ordered_rows import (
     OrderedRows,
     Sorting,
 )
+from engine.operators.arrow.whole_numbers import WIDTHS
 from engine.operators.flow import Flow
 from engine.sql.expression.nodes import NULL, Call, Cast, Column, Expr, Interval, Literal
 from engine.sql.typing.intervals import parse_interval
@@ -50,7 +49,6 @@ MOST_LOOKED_AT = 64
 """Extremes of frames between two limits are found by looking at each row: of longer ones they are left to Spark."""
 _DIGITS_IN_DOUBLE, _MOST_SCALE = 11, 16
 _NUMBERS = ("row_number", "rank", "dense_rank")
-_WHOLE_NUMBERS = (ByteType(), ShortType(), IntegerType(), LongType())
 
 
 @dataclass(frozen=True)
@@ -206,7 +204,7 @@ def _resolve_kind(expr: Call, value: Value | None, *, by_rows: bool) -> DataType
 def _infer_sum_kind(kind: DataType) -> DataType | None:
     if isinstance(kind, DecimalType):
         return derive_sum_type(kind)
-    return LongType() if kind in _WHOLE_NUMBERS else None
+    return LongType() if kind in WIDTHS else None
 
 
 def _infer_mean_kind(kind: DataType) -> DataType | None:
@@ -214,7 +212,7 @@ def _infer_mean_kind(kind: DataType) -> DataType | None:
     if isinstance(kind, DecimalType):
         exact = kind.precision > _DIGITS_IN_DOUBLE and kind.scale <= _MOST_SCALE
         return derive_mean_type(kind) if exact else None
-    return DoubleType() if kind in _WHOLE_NUMBERS else None
+    return DoubleType() if kind in WIDTHS else None
 
 
 def _read_bounds(frame: Frame, order: tuple[SortKey, ...], compiler: Compiler) -> FrameBounds | None:

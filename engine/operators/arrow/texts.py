@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BooleanType, ByteType, DataType, IntegerType, LongType, ShortType, StringType
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType
 
 from engine.operators.arrow.expressions import ARROW_TYPES, Inexact, Kernel, Value
+from engine.operators.arrow.whole_numbers import COUNTS
 
-_COUNTS = (IntegerType(), ShortType(), ByteType())
 _MOST = 2**31 - 1
 _LETTERS = re.compile(
     "["
@@ -187,7 +187,7 @@ def _read_text(value: Value) -> str | None:
 
 
 def _read_count(value: Value) -> int | None:
-    return value.constant if value.kind in _COUNTS and isinstance(value.constant, int) else None
+    return value.constant if value.kind in COUNTS and isinstance(value.constant, int) else None
 
 
 def _make_function(
@@ -209,7 +209,7 @@ def _make_row_function(
     """Return what compiles a function that is computed row by row: a signature has a letter, text or count, an argument."""
 
     def compile_function(*arguments: Value) -> Value | None:
-        given = "".join("t" if _is_text(each) else "c" if each.kind in _COUNTS else "-" for each in arguments)
+        given = "".join("t" if _is_text(each) else "c" if each.kind in COUNTS else "-" for each in arguments)
         if given not in signatures:
             return None
         kernel = Kernel(_map_rows, (function, ARROW_TYPES[kind]), may_fail)

@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import (
-    ByteType,
     DataType,
     DateType,
     IntegerType,
     LongType,
-    ShortType,
     TimestampNTZType,
     TimestampType,
 )
 
 from engine.arrow import to_mask
 from engine.operators.arrow.expressions import Inexact, Kernel, Value
+from engine.operators.arrow.whole_numbers import COUNTS, WIDTHS
 from engine.sql.expression.nodes import Expr, Interval, Literal, Unary
 
 TIMES: tuple[type[DataType], ...] = (DateType, TimestampType, TimestampNTZType)
@@ -32,7 +31,6 @@ _DAY = 86_400_000_000
 _MOST_DAYS = 2**63 // _DAY
 """So many days before and after 1970 begin with a moment of 64 bits."""
 _LEAST_MICROS = -(2**63)
-_SMALL = (IntegerType(), ShortType(), ByteType())
 _MICROS = {
     "MICROSECOND": 1,
     "MILLISECOND": 1_000,
@@ -233,7 +231,7 @@ def _read_unit(unit: Value) -> str | None:
 
 def _make_shift(sign: int) -> Callable[..., Value | None]:
     def compile_shift(day: Value, count: Value) -> Value | None:
-        if not isinstance(day.kind, DateType) or count.kind not in _SMALL:
+        if not isinstance(day.kind, DateType) or count.kind not in COUNTS:
             return None
         kernel = Kernel(_shift_dates, (sign,), may_fail=True)
         return Value(DateType(), "date_add", (day, count), kernel=kernel)
@@ -242,7 +240,7 @@ def _make_shift(sign: int) -> Callable[..., Value | None]:
 
 
 def _compile_month_shift(day: Value, count: Value) -> Value | None:
-    if not isinstance(day.kind, DateType) or count.kind not in _SMALL:
+    if not isinstance(day.kind, DateType) or count.kind not in COUNTS:
         return None
     return Value(DateType(), "add_months", (day, count), kernel=Kernel(_shift_date_months, may_fail=True))
 
@@ -284,7 +282,7 @@ def _make_count(micros: int) -> Callable[..., Value | None]:
 
 def _make_moment(micros: int) -> Callable[..., Value | None]:
     def compile_moment(count: Value) -> Value | None:
-        if count.kind not in (*_SMALL, LongType()):
+        if count.kind not in WIDTHS:
             return None
         kernel = Kernel(multiply_to_moments, (micros, _ZONED), may_fail=True)
         return Value(TimestampType(), "moment", (count,), kernel=kernel)

@@ -16,9 +16,10 @@ from engine.meta.domains.quarantine import PartitionStatus, find_partitioning, r
 from engine.runtime.partitions.checks import require_partitioning
 from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.incremental.partitions import NULL_KEY, Partitioning
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 NAMED_AT_ONCE = 100_000
-_AS_TEXT = ("tinyint", "smallint", "int", "bigint", "string", "date")
+_AS_TEXT = (*INTEGRAL, "string", "date")
 
 
 def list_partition_statuses(
@@ -31,7 +32,9 @@ def list_partition_statuses(
     how, own = _find_partitioning(store, view)
     behind = read_quarantine(store.version, how.view)
     epoch = own.committed_epoch if own is not None else None
-    found = [PartitionStatus(key, q.epoch, q.error, q.attempts, q.retry_at) for key, q in behind.items()]
+    found = [
+        PartitionStatus(key, q.epoch, q.error, q.attempts, q.tries.retry_at) for key, q in behind.items()
+    ]
     keys: Collection[str] = ()
     if how.groups is not None:
         keys = [str(group) for group in range(how.groups)]

@@ -9,12 +9,12 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 import sqlglot.expressions as exp
 
-from engine.errors import DuplicateKey, InvalidRow, SqlError
+from engine.errors import DuplicateKey, InvalidRow
 from engine.hummock import Delete, Hummock, Put, TableVersion
 from engine.hummock.monitoring.driver_traffic import track_traffic
 from engine.hummock.writes.batch import Operation
 from engine.meta.catalog.stored_catalog import StoredCatalog
-from engine.runtime.relations import locate_name, resolve_relation
+from engine.runtime.relations import build_name_error, resolve_relation
 from engine.runtime.rows import (
     assign_row_ids,
     convert_rows,
@@ -66,14 +66,13 @@ def resolve_writable(stored: StoredCatalog, name: str, verb: str, sql: str = "")
     """Return the relation if users may write to it; raises InvalidRow for a view, or SqlError with the place in `sql`."""
     relation = resolve_relation(stored, "", name, sql, system=True) if sql else stored.catalog.get(name)
     if relation.kind != "table" and sql:
-        line, column = locate_name(name, sql)
         message = f"cannot {verb} {name}: it is a {relation.kind}"
         hint = (
             "its rows come by its connector"
             if relation.is_pass_through
             else "write to the tables that it reads"
         )
-        raise SqlError(message, sql=sql, line=line, column=column, hint=hint)
+        raise build_name_error(message, name, sql, hint)
     if relation.kind != "table":
         raise InvalidRow(f"cannot {verb} {name}: it is a {relation.kind}; write to the tables that it reads")
     return relation
@@ -193,7 +192,7 @@ def _update(statement: Update, stored: StoredCatalog, context: StatementContext)
     alias = statement.alias or strip_schema(relation.name)
     returned = _parse_returning(run, statement, alias)
     changed = resolve_assignments(relation, statement.assignments, statement.sql)
-    untold = refuse_assignments(relation, alias, changed, statement.sql)
+    untyped = refuse_assignments(relation, alias, changed, statement.sql)
     items = build_update_items(relation, alias, changed)
     moves = any(column.name in changed for column in list_key_columns(relation))
     if moves:
@@ -213,8 +212,8 @@ def _update(statement: Update, stored: StoredCatalog, context: StatementContext)
             raise DuplicateKey(TWO_NEW_ROWS.format(table=relation.name))
         return (Put(whole),), _append_columns(whole, rows, returned)
 
-    values = build_selection(relation, alias, value_items(untold), statement.sources, statement.where)
-    reading = StatementRead(query, None if moves else "once", local, constants or {}, untold, values)
+    values = build_selection(relation, alias, value_items(untyped), statement.sources, statement.where)
+    reading = StatementRead(query, None if moves else "once", local, constants or {}, untyped, values)
     result = run.read_and_write(reading, put, statement)
     if result is None:
         return None

@@ -17,8 +17,9 @@ from engine.sql.dialect import Dialect
 from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.statements.dml.literal_rows import NotLiteral, find_misfit, read_literal
 from engine.sql.statements.statement_types import OnConflict
-from engine.sql.typing.expression_types import INTEGRAL, infer_exact_type
+from engine.sql.typing.expression_types import infer_exact_type
 from engine.sql.typing.types import cast_type, to_arrow
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.typing.wrong_literals import refuse_type
 
 
@@ -139,16 +140,16 @@ def refuse_assignments(
     """Raise SqlError for a new value of a type that its column does not take; returns those whose types only Spark can tell."""
     types = {column.name: column.sql_type or column.type for column in relation.columns}
     own = {"", alias.lower(), relation.name.lower(), "excluded"}
-    untold: dict[str, exp.Expr] = {}
+    untyped: dict[str, exp.Expr] = {}
     for name, value in changed.items():
         if is_default(value):
             continue
         others = any(column.table.lower() not in own for column in value.find_all(exp.Column))
         given = None if others or value.find(exp.Query) is not None else infer_exact_type(value, types)
         if given is None and not isinstance(value, exp.Literal | exp.Null):
-            untold[name] = value
+            untyped[name] = value
         refuse_assignment(relation, name, given, value, sql)
-    return untold
+    return untyped
 
 
 def value_items(values: Mapping[str, exp.Expr]) -> list[exp.Expr]:
@@ -203,7 +204,7 @@ class Merge(NamedTuple):
     """The query of ON CONFLICT DO UPDATE, and one of those new values whose types only Spark can tell."""
 
     query: exp.Select
-    untold: Mapping[str, exp.Expr]
+    untyped: Mapping[str, exp.Expr]
     values: exp.Select
 
 
@@ -211,7 +212,7 @@ def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> Mer
     """Return the query of ON CONFLICT DO UPDATE over the table and `excluded`, which has the rows with known keys."""
     changed = resolve_assignments(relation, conflict.assignments, sql)
     refuse_key(relation, changed, sql)
-    untold = refuse_assignments(relation, relation.name, changed, sql)
+    untyped = refuse_assignments(relation, relation.name, changed, sql)
     t = relation.name
     qualified = {name: v if is_default(v) else qualify_columns(v, t) for name, v in changed.items()}
     items = build_update_items(relation, t, qualified)
@@ -225,11 +226,11 @@ def build_merge_query(relation: Relation, conflict: OnConflict, sql: str) -> Mer
         )
     )
     where = both if conflict.where is None else exp.and_(both, qualify_columns(conflict.where, t))
-    values = value_items({name: qualified[name] for name in untold})
+    values = value_items({name: qualified[name] for name in untyped})
     sources = (exp.to_table("excluded"),)
     return Merge(
         build_selection(relation, t, items, sources, where),
-        untold,
+        untyped,
         build_selection(relation, t, values, sources, where),
     )
 

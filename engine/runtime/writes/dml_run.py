@@ -46,7 +46,7 @@ from engine.runtime.writes.dml_queries import (
     refuse_assignment,
     rename_relation,
 )
-from engine.runtime.writes.driver_rows import SETTING, read_driver_limit
+from engine.runtime.writes.driver_rows import DRIVER_LIMIT, SETTING
 from engine.runtime.writes.key_order import KeyOrderedRows
 from engine.runtime.writes.replaced_rows import refuse_many
 from engine.runtime.writes.returning import Returning
@@ -100,7 +100,7 @@ class StatementRead:
     rule: Rule | None
     local: exp.Select | None
     constants: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
-    untold: Mapping[str, exp.Expr] = field(default_factory=dict)
+    untyped: Mapping[str, exp.Expr] = field(default_factory=dict)
     values: exp.Select | None = None
     """A query of the `untold` values, new ones whose types only Spark can tell."""
 
@@ -241,7 +241,7 @@ class StatementRun:
     def _read_from_store(self, reading: StatementRead, version: Version) -> pa.Table | None:
         """Return the rows that the store gives without Spark, or None where it should compute them."""
         table = version.tables[self.relation.name]
-        if reading.local is None or sum(sst.size for sst in table.live_ssts) > read_driver_limit():
+        if reading.local is None or sum(sst.size for sst in table.live_ssts) > DRIVER_LIMIT.read():
             return None
         point = point_read(reading.local, self.stored.catalog, self.dialect, self.sql)
         if point is None:
@@ -261,8 +261,8 @@ class StatementRun:
     ) -> pa.Table | tuple[SstInfo, ...]:
         """Return the rows that Spark gives if they are few, else the files that its tasks have written."""
         name, session = self.relation.name, self.spark()
-        if reading.untold and reading.values is not None:
-            self._refuse_types(reading.untold, reading.values, version)
+        if reading.untyped and reading.values is not None:
+            self._refuse_types(reading.untyped, reading.values, version)
         spark_query = build_spark_query(
             reading.query, self.stored.catalog, self.dialect, make_view_prefix(), self.sql
         )
@@ -358,8 +358,8 @@ class StatementRun:
     ) -> pa.Table | SpilledRows:
         """Return what ON CONFLICT DO UPDATE makes of known rows."""
         merge = build_merge_query(self.relation, conflict, self.sql)
-        if merge.untold:
-            self._refuse_types(merge.untold, merge.values, version, given)
+        if merge.untyped:
+            self._refuse_types(merge.untyped, merge.values, version, given)
         return self._query_over(merge.query, given, version)
 
     def _query_over(
@@ -384,7 +384,7 @@ class StatementRun:
 
     def _refuse_types(
         self,
-        untold: Mapping[str, exp.Expr],
+        untyped: Mapping[str, exp.Expr],
         values: exp.Select,
         version: Version,
         given: Mapping[str, pa.Table | DataFrame] | None = None,
@@ -401,7 +401,7 @@ class StatementRun:
             types = [
                 one.dataType.simpleString() for one in analyze_sql(session, written.text, self.sql).schema
             ]
-        for (name, node), kind in zip(untold.items(), types, strict=True):
+        for (name, node), kind in zip(untyped.items(), types, strict=True):
             refuse_assignment(self.relation, name, kind, node, self.sql)
 
     def _with_given(self, given: Iterable[str]) -> Catalog:

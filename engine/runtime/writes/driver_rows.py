@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from engine.hummock import Version
-from engine.runtime.mebibytes import parse_mebibytes
+from engine.runtime.mebibytes import MebibyteSetting
 from engine.sql.batch.ad_hoc import SparkQuery
 from engine.sql.plan import list_scans
 
 SETTING = "TIDELINE_DRIVER_ROWS_MB"
-DEFAULT_MB = 64.0
+DRIVER_LIMIT = MebibyteSetting(SETTING, 64.0)
+"""How many bytes of a statement's rows the driver process holds at most."""
 _MORE = re.compile(
     r"\b(LATERAL|\w*EXPLODE\w*|INLINE\w*|STACK|JSON_TUPLE|RANGE|UNPIVOT|CUBE|ROLLUP|GROUPING|RECURSIVE|UNNEST"
     r"|REPEAT|SPACE|LPAD|RPAD|SEQUENCE|ARRAY_REPEAT|COLLECT_\w+|\w+_AGG|CONCAT_WS)\b",
     re.IGNORECASE,
 )
 """Words of Spark SQL that may make more rows, or much wider ones, than a query reads; a name that is such a word does no harm."""
-
-
-def read_driver_limit() -> int:
-    """Return how many bytes of a statement's rows the driver process holds at most; raises EnvironmentNotReady for no number."""
-    return parse_mebibytes(SETTING, os.environ.get(SETTING), DEFAULT_MB)
 
 
 def is_surely_small(version: Version, query: SparkQuery, limit: int, *, only: str | None = None) -> bool:

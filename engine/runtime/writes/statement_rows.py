@@ -12,7 +12,7 @@ from engine.hummock.monitoring.driver_traffic import track_rows
 from engine.operators.context import count_partitions
 from engine.runtime.reads.spark_read import collect_rows
 from engine.runtime.spark.session import EngineSpark
-from engine.runtime.writes.driver_rows import estimate_tasks, is_surely_small, read_driver_limit
+from engine.runtime.writes.driver_rows import DRIVER_LIMIT, estimate_tasks, is_surely_small
 from engine.runtime.writes.spill import SpilledRows, gather_rows
 from engine.sql.batch.ad_hoc import SparkQuery
 
@@ -37,14 +37,14 @@ class StatementQuery:
     @property
     def are_few(self) -> bool:
         """Whether the rows are collected as they are: a task of Python costs more than so few rows."""
-        return self.returned or is_surely_small(self.version, self.query, read_driver_limit(), only=self.only)
+        return self.returned or is_surely_small(self.version, self.query, DRIVER_LIMIT.read(), only=self.only)
 
     @property
     def inline_bytes(self) -> int:
         """How many bytes of rows one task may hand over, so that all of them keep to the setting."""
         cores, tables = EngineSpark.of(self.session).count_parallel_tasks(), self.version.tables
         rows = [tables[r.table].row_count for r in self.query.readings if r.table in tables]
-        return read_driver_limit() // estimate_tasks(self.query, cores, count_partitions(sum(rows), cores))
+        return DRIVER_LIMIT.read() // estimate_tasks(self.query, cores, count_partitions(sum(rows), cores))
 
     def read(self) -> pa.Table | SpilledRows:
         """Run the query once and return its rows, or where they are."""

@@ -17,6 +17,7 @@ from engine.sql.expression.template import combine_conditions, fill_template
 from engine.sql.functions import find_function_name
 from engine.sql.parsing.comparisons import FLIPPED, NEGATED
 from engine.sql.typing.expression_types import get_expr_type
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 Bind = Callable[[exp.Expr], Expr]
 Refuse = Callable[[str, exp.Expr | None, str], UnsupportedSql]
@@ -143,13 +144,13 @@ class ClockConditionBinder:
             raise self._refuse(f"{node.sql()} with now() twice", node, ONE_SIDE)
         span = self._bind(other)
         kind = get_expr_type(span, self._types)
-        if kind in ("tinyint", "smallint", "int", "bigint") or isinstance(other.unnest(), exp.Literal):
+        if kind in INTEGRAL or isinstance(other.unnest(), exp.Literal):
             if not _is_date(moment):
                 hint = "add an interval: INTERVAL '1' DAY"
                 raise self._refuse(f"{node.sql()}, a number beside a moment,", node, hint)
             span = fill_template("make_dt_interval(CAST(:n AS INT))", n=span)
             value = fill_template("CAST(:x AS TIMESTAMP)", x=value)
-        elif kind == "date" and get_expr_type(value, self._types) in ("tinyint", "smallint", "int", "bigint"):
+        elif kind == "date" and get_expr_type(value, self._types) in INTEGRAL:
             return self._find_first_moment(
                 moment, fill_template("date_add(:c, CAST(:x AS INT))", c=span, x=value), after
             )

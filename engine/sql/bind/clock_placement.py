@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from engine.errors import UnsupportedSql
 from engine.sql.expression.clock import match_moment_bound, reads_clock, split_predicate
-from engine.sql.plan import Filter, Join, Node, list_children
+from engine.sql.plan import Filter, Join, Node, list_nodes
 from engine.sql.rewrites.binding.free_columns import list_node_expressions
 
 _HINT = "write now() in a condition of its own in WHERE or HAVING: ts > now() - INTERVAL '1' HOUR"
@@ -14,7 +12,7 @@ _HINT = "write now() in a condition of its own in WHERE or HAVING: ts > now() - 
 
 def check_clock(plan: Node, sql: str) -> None:
     """Raise UnsupportedSql, with the place, if now() stands where no filter can take it as a bound."""
-    for node in _walk_nodes(plan):
+    for node in list_nodes(plan):
         for expr in list_node_expressions(node):
             is_filter = isinstance(node, Filter)
             for part in split_predicate(expr) if is_filter else (expr,):
@@ -23,9 +21,3 @@ def check_clock(plan: Node, sql: str) -> None:
                     line, column = part.position
                     message = f"now() in {where} is not supported in a maintained view"
                     raise UnsupportedSql(message, sql=sql, line=line, column=column, hint=_HINT)
-
-
-def _walk_nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for child in list_children(node):
-        yield from _walk_nodes(child)

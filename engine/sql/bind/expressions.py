@@ -76,6 +76,11 @@ class ExpressionBinder:
         self.operands = OperandChecker(scope, types, dialect == "spark")
         subqueries.outer = lambda node: self.bind_scalar(node, "IN")
 
+    def record_type(self, column: str, kind: str | None) -> None:
+        """Remember the type of an internal column, where it is certain."""
+        if kind is not None:
+            self.types[column] = kind
+
     def has_aggregate(self, node: exp.Expr) -> bool:
         """Tell whether an aggregate call stands in the expression."""
         return any(is_aggregate(part) for part in walk_own_parts(node))

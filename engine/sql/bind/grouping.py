@@ -21,6 +21,7 @@ from engine.sql.plan import AggCall, Aggregate, Filter, Node
 from engine.sql.rewrites.binding.expand_grouping_sets import (
     GroupingSets,
     expand_grouping_sets,
+    list_members,
     read_grouping_sets,
 )
 from engine.sql.rewrites.binding.free_columns import find_free_columns, replace_free_columns
@@ -85,7 +86,7 @@ class GroupBinder:
                 if self.expressions.has_subquery(node):
                     nodes.append((node, name))
                 named.append((name, expr))
-                self._record_type(name, get_expr_type(expr, self.types))
+                self.expressions.record_type(name, get_expr_type(expr, self.types))
             return keys[expr]
 
         sets = read_grouping_sets(group) if group is not None else None
@@ -136,7 +137,7 @@ class GroupBinder:
     def _expand_element(self, node: exp.Expr, items: Items) -> list[exp.Expr]:
         """Return the expressions that an element of GROUP BY means: those of a list, of an ordinal or of an alias."""
         found = []
-        for part in _flatten(node):
+        for part in list_members(node):
             resolved = self.resolve_element(part, items)
             self.expressions.check(resolved, "GROUP BY")
             self._refuse_windows(resolved, "GROUP BY")
@@ -288,20 +289,10 @@ class GroupBinder:
             named = msgspec.structs.replace(call, name=self.fresh(f"agg:{call.function}"))
             groups.calls[call.expression] = named
             kinds = [get_expr_type(argument, self.types) for argument in call.arguments]
-            self._record_type(
+            self.expressions.record_type(
                 named.name, kind if call.whole is not None else infer_call_type(call.function, kinds)
             )
         return groups.calls[call.expression].name
-
-    def _record_type(self, column: str, kind: str | None) -> None:
-        if kind is not None:
-            self.types[column] = kind
-
-
-def _flatten(node: exp.Expr) -> list[exp.Expr]:
-    if isinstance(node, exp.Paren):
-        return _flatten(node.this)
-    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
 def _count_nodes(node: exp.Expr) -> int:

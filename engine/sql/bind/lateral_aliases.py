@@ -16,7 +16,8 @@ from engine.errors import UnsupportedSql
 from engine.sql.bind.scope import Scope
 from engine.sql.parsing.location import copy_location
 from engine.sql.parsing.names import normalize_identifier
-from engine.sql.typing.expression_types import INTEGRAL, infer_exact_type
+from engine.sql.typing.expression_types import infer_exact_type
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 Items = list[tuple[str, exp.Expr]]
 MOST_PARTS = 1000

@@ -8,7 +8,8 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.scope import Scope
 from engine.sql.expression.nodes import Expr
-from engine.sql.typing.expression_types import INTEGRAL, get_expr_type, infer_exact_type, is_number
+from engine.sql.typing.expression_types import get_expr_type, infer_exact_type, is_number
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.typing.wrong_literals import MOMENTS, describe_wrong, is_text_literal, is_wrong_literal
 
 _NUMERIC = (

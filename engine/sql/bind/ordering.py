@@ -12,7 +12,7 @@ from engine.errors import SqlError
 from engine.sql.bind.scope import Scope
 from engine.sql.dialect import Dialect
 from engine.sql.expression.nodes import FALSE, Call, Column, Expr, Literal
-from engine.sql.expression.template import combine_conditions, fill_template
+from engine.sql.expression.template import as_columns, combine_conditions, fill_template
 from engine.sql.parsing.names import normalize_identifier
 from engine.sql.plan import Filter, Node, Over, Project, TopN
 from engine.sql.window_calls import SortKey, WindowCall
@@ -85,7 +85,7 @@ class RowLimits:
             condition = combine_conditions(
                 condition, fill_template(":number > :skipped", number=Column(number), skipped=skipped)
             )
-        items = tuple((column, Column(column)) for column in plan.columns)
+        items = as_columns(plan.columns)
         return Project(Filter(Over(plan, (), tuple(calls)), condition), items)
 
 

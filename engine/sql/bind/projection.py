@@ -88,7 +88,7 @@ class ProjectionBinder:
         named = tuple((self.fresh(f"out:{name}"), expr) for name, expr in bound)
         columns = tuple((name, internal) for (name, _), (internal, _) in zip(bound, named, strict=True))
         for internal, expr in named:
-            self._record_type(internal, get_expr_type(expr, self.types))
+            self.expressions.record_type(internal, get_expr_type(expr, self.types))
         if distinct is not None and distinct.args.get("on") is not None:
             groups = self._bind_distinct_on(distinct.args["on"], items, order, sorted_by)
             by_group = tuple((self.fresh("distinct:on"), group) for group in groups)
@@ -177,7 +177,7 @@ class ProjectionBinder:
     ) -> tuple[Node, Columns]:
         keys = tuple((self.fresh(f"distinct:{name}"), Column(internal)) for name, internal in columns)
         for (_, internal), (key, _) in zip(columns, keys, strict=True):
-            self._record_type(key, self.types.get(internal))
+            self.expressions.record_type(key, self.types.get(internal))
         known = {expr: key for (_, expr), (key, _) in zip(named, keys, strict=True)}
         for item, expr in zip(order, sorted_by, strict=True):
             if expr not in known:
@@ -188,10 +188,6 @@ class ProjectionBinder:
         by = tuple(item.to_sort_key(known[expr]) for item, expr in zip(order, sorted_by, strict=True))
         found = tuple((n, key) for (n, _), (key, _) in zip(columns, keys, strict=True))
         return rows.apply(Aggregate(plan, keys, ()), by, self.fresh), found
-
-    def _record_type(self, column: str, kind: str | None) -> None:
-        if kind is not None:
-            self.types[column] = kind
 
     # ---- the SELECT list -------------------------------------------------------------------------------------
     def _expand_items(self, select: exp.Select) -> Items:
@@ -207,7 +203,7 @@ class ProjectionBinder:
             used_names.add(name.lower())
             found.append((name, what))
 
-        for item in expand_generators(select, self.expressions, self.fresh, self._record_type):
+        for item in expand_generators(select, self.expressions, self.fresh, self.expressions.record_type):
             if isinstance(item, exp.Star | exp.Column) and item.is_star:
                 for name, internal in self._expand_star(item):
                     column = copy_location(bound_column(internal), item)

@@ -10,6 +10,7 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.scope import Scope
 from engine.sql.expression.nodes import Column, Expr
+from engine.sql.expression.template import as_columns
 from engine.sql.parsing.location import copy_location
 from engine.sql.plan import Node, Project
 from engine.sql.rewrites.binding.decorrelate import decorrelate
@@ -33,13 +34,6 @@ class BoundSubquery(Protocol):
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]: ...
-
-
-def strip_parens(node: exp.Expr) -> exp.Expr:
-    """Return an expression without the parentheses around it."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def unwrap_query(node: exp.Expr | None) -> exp.Query | exp.Values | None:
@@ -109,9 +103,9 @@ class ExpressionSubqueries:
     # ---- conditions of WHERE ---------------------------------------------------------------------------------
     def build_condition(self, node: exp.Expr) -> Attach | None:
         """Return what a conjunct of WHERE does to the plan if it is EXISTS, IN or their negation, else None."""
-        node, positive = _normalize_quantifier(strip_parens(node)), True
+        node, positive = _normalize_quantifier(node.unnest()), True
         while isinstance(node, exp.Not):
-            node, positive = _normalize_quantifier(strip_parens(node.this)), not positive
+            node, positive = _normalize_quantifier(node.this.unnest()), not positive
         if isinstance(node, exp.Exists) and is_subquery(node):
             inner = self._bind_inner(node.this).plan
 
@@ -231,7 +225,7 @@ class ExpressionSubqueries:
         return self.bind(query, self.scope)
 
     def _pair_members(self, node: exp.In, inner: BoundSubquery, outer: Bind) -> tuple[tuple[Expr, Expr], ...]:
-        values = node.this.expressions if isinstance(node.this, exp.Tuple) else [strip_parens(node.this)]
+        values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this.unnest()]
         if len(values) != len(inner.columns):
             message = f"IN compares {len(values)} values with {len(inner.columns)} columns"
             raise self.scope.build_error(message, node, "give both sides the same number")
@@ -245,4 +239,4 @@ class ExpressionSubqueries:
 
 
 def _append_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
-    return Project(joined, (*((c, Column(c)) for c in plan.columns), (out, value)))
+    return Project(joined, (*as_columns(plan.columns), (out, value)))

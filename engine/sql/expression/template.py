@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from engine.jsonb.kinds import to_storage_type
@@ -86,6 +86,6 @@ def build_struct(fields: Sequence[tuple[str, Expr]]) -> Call:
     )
 
 
-def as_columns(names: Sequence[str]) -> tuple[tuple[str, Column], ...]:
+def as_columns(names: Iterable[str]) -> tuple[tuple[str, Column], ...]:
     """Return each column under its own name."""
     return tuple((name, Column(name)) for name in names)

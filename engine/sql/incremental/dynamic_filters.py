@@ -15,7 +15,7 @@ import msgspec
 
 from engine.sql.expression.clock import split_predicate
 from engine.sql.expression.nodes import Column, Comparison, Expr
-from engine.sql.expression.template import join_conditions
+from engine.sql.expression.template import as_columns, join_conditions
 from engine.sql.incremental.states.lookup_states import Analyzer
 from engine.sql.incremental.watermarks.monotone_expressions import RisingValue, Unit, find_unit, match_rising
 from engine.sql.incremental.watermarks.window_close import cast_to_number
@@ -102,7 +102,7 @@ def _build_filter(join: Join, above: tuple[Expr, ...], needed: Set[str], analyze
     bound = _match_bound(compared, find_unit(analyzer.infer_types(join.right)[compared.column]))
     if unit is None or bound is None or unit != bound.unit:
         return None
-    carried = tuple((name, Column(name)) for name in source.columns)
+    carried = as_columns(source.columns)
     valued = Project(source, (*carried, (AT, compared.value)))
     at = f"{AT}:{compared.column}"
     fed = Project(valued, (*carried, (at, cast_to_number(AT, unit))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.sql.expression.nodes import Column, Expr, Literal
+from engine.sql.expression.template import as_columns
 from engine.sql.incremental.states.partials import GLOBAL_KEY
 from engine.sql.plan import AggCall, Aggregate, Node, Project
 
@@ -34,7 +35,7 @@ def project_keys(node: Aggregate, source: Node) -> tuple[Aggregate, Node]:
         return node, source
     computed = tuple((f"_group_{name}", expr) for name, expr in node.keys if expr.column is None)
     used = dict.fromkeys(column for expr in _list_expressions(node) for column in expr.columns)
-    below = Project(source, tuple((column, Column(column)) for column in used) + computed)
+    below = Project(source, as_columns(used) + computed)
     names = {name for name, _ in computed}
     keys = tuple(
         (name, Column(f"_group_{name}") if f"_group_{name}" in names and expr.column is None else expr)

@@ -344,7 +344,7 @@ class Lowering(LookupStates):
         if isinstance(over, str):
             return over
         for text, state in plans.items():
-            plan = Project(state.plan, tuple((column, Column(column)) for column in state.plan.columns))
+            plan = Project(state.plan, as_columns(state.plan.columns))
             by = state.by if state.values.ordered else plan.key
             why = f"how often each value occurs in its group{', in order' if state.values.ordered else ''}"
             self._add_fragment(Fragment(names[text], StoredPartials(), plan, plan.key, by, why))

@@ -38,10 +38,11 @@ from engine.sql.plan import (
 )
 from engine.sql.statements.options.view_options import parse_column_list
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 PARTITION_BY, PARTITIONS = "partition_by", "partitions"
 NULL_KEY = "null"
-_TYPES = ("tinyint", "smallint", "int", "bigint", "string", "date", "boolean", "timestamp", "timestamp_ntz")
+_TYPES = (*INTEGRAL, "string", "date", "boolean", "timestamp", "timestamp_ntz")
 
 By = tuple[Expr, ...]
 Leaf = Callable[[Scan | Values, By], Node]

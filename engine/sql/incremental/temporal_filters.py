@@ -14,7 +14,7 @@ from engine.sql.expression.clock import (
     split_predicate,
 )
 from engine.sql.expression.nodes import Column, Expr
-from engine.sql.expression.template import call, fill_template, join_conditions
+from engine.sql.expression.template import as_columns, call, fill_template, join_conditions
 from engine.sql.plan import Filter, Node, Project, Scan, TemporalFilter
 
 ENTER, LEAVE = "_time_enter", "_time_leave"
@@ -74,7 +74,7 @@ def scan_rows_inside(table: str, node: TemporalFilter, source: Node, names: dict
         return Scan(table, items, key, ())
     inside = f"{TIME_IN}:{table}"
     filtered = Filter(Scan(table, (*items, (inside, TIME_IN)), key, ()), Column(inside))
-    return Project(filtered, tuple((column, Column(column)) for column in source.columns))
+    return Project(filtered, as_columns(source.columns))
 
 
 def _narrow_bounds(one: Expr, other: Expr, narrower: str) -> Expr:

@@ -11,11 +11,12 @@ from engine.sql.expression.template import as_columns
 from engine.sql.incremental.rules import WindowReach
 from engine.sql.incremental.states.partials import GLOBAL_KEY
 from engine.sql.plan import Node, Over, Project
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.window_calls import FrameEnd, WindowCall
 
 MOST_ROWS = 16
 """Calls that look farther have their partitions computed as wholes: each row takes a search for each change."""
-_ORDERED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "string", "decimal")
+_ORDERED = (*INTEGRAL, "date", "timestamp", "timestamp_ntz", "string", "decimal")
 
 
 def measure_reach(node: Over, types: Mapping[str, str]) -> WindowReach | None:

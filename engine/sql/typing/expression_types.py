@@ -17,9 +17,9 @@ from engine.sql.functions import find_function_name
 from engine.sql.typing.intervals import has_months, is_span
 from engine.sql.typing.json_types import get_mark, infer_concat_type, infer_json_type
 from engine.sql.typing.types import decimal_digits, element_type, field_type, parse_sql_type
+from engine.sql.typing.whole_numbers import DIGITS, INTEGRAL
 
 _MOMENTS = ("timestamp", "timestamp_ntz")
-INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _LEAST = {str(2**31): "int", str(2**63): "bigint"}
 """The digits of constants that are of a type with their sign alone."""
 _BY_NAME = {
@@ -212,9 +212,7 @@ def _measure_operand(node: exp.Expr, kind: str | None) -> tuple[int, int] | None
     inner = node.this if isinstance(node, exp.Neg) else node
     if isinstance(inner, exp.Literal) and not inner.is_string and inner.name.isdigit():
         return len(inner.name.lstrip("0")) or 1, 0
-    return {"tinyint": (3, 0), "smallint": (5, 0), "int": (10, 0), "bigint": (20, 0)}.get(
-        kind or ""
-    ) or _find_digits(kind or "")
+    return _find_digits(kind or "")
 
 
 def _limit_decimal(precision: int, scale: int) -> str:
@@ -290,7 +288,7 @@ def find_wider_type(one: str, other: str) -> str | None:
 
 def _find_digits(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a number type without exponent."""
-    whole = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}.get(kind)
+    whole = DIGITS.get(kind)
     return (whole, 0) if whole is not None else decimal_digits(kind)
 
 

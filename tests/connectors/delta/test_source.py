@@ -17,6 +17,7 @@ from engine.connectors.delta.values import MatchedColumn
 from engine.connectors.polling import SourcePoller
 from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.errors import PathNotAllowed, SourceError, SqlError
+from engine.hummock.back_off import BackOff
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable, follow, held, poll, source
@@ -450,7 +451,7 @@ def test_a_thread_follows_while_another_computes(session: Session, delta: Callab
     follow(session, there)
     session.sql("CREATE MATERIALIZED VIEW counted AS SELECT v, count(*) AS n FROM t GROUP BY v")
     polling = SourcePoller(
-        session.store, {"t"}, session.store.refresh, lambda tries: 0.0, lambda: session.computing
+        session.store, {"t"}, session.store.refresh, BackOff(0.0, 0.0), lambda: session.computing
     )
     try:
         for n in range(2):

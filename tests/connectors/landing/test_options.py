@@ -29,7 +29,7 @@ def held(lake: Session, table: str = "orders") -> list[tuple[Any, ...]]:
     )
 
 
-def told(lake: Session) -> list[tuple[str, int, str]]:
+def list_dead_letters(lake: Session) -> list[tuple[str, int, str]]:
     """Return the file, line and reason of each dead letter."""
     lake.store.refresh()
     rows = [row for batch in lake.store.iter(DEAD_LETTER) for row in batch.to_pylist()]
@@ -46,7 +46,7 @@ def test_a_table_unloaded_by_mysql_lands(lake: Session, folder: Path, orders: So
     source.poll()
     day = datetime.date(2024, 1, 2)
     assert held(lake) == [(1, '"q\tr', day), (2, None, None), (4, "x\ny", day.replace(day=3))]
-    assert told(lake) == [("a.txt", 3, "2 fields, but there are names for 3")]
+    assert list_dead_letters(lake) == [("a.txt", 3, "2 fields, but there are names for 3")]
 
 
 def test_changes_of_dms_land_in_csv_json_and_parquet(lake: Session, folder: Path, orders: Source) -> None:
@@ -60,7 +60,7 @@ def test_changes_of_dms_land_in_csv_json_and_parquet(lake: Session, folder: Path
     (folder / "5.csv").write_text("op_,id,v\nI,7,g\n")
     source.poll()
     assert held(lake) == [(5, "e"), (6, "f")]
-    assert told(lake) == [
+    assert list_dead_letters(lake) == [
         ("2.csv", 4, "column Op, which operation names, has no value"),
         ("2.csv", 5, 'column Op: "x" is none of insert, upsert, update, delete'),
         ("3.jsonl", 2, "column Op, which operation names, has no value"),
@@ -76,7 +76,7 @@ def test_an_operation_that_is_a_column_too_does_both(lake: Session, folder: Path
     (folder / "op=D" / "3.csv").write_text("id\n1\n")
     source.poll()
     assert held(lake) == [(1, "I", "delete", 7), (3, "u", "y", 9)]
-    assert told(lake) == [
+    assert list_dead_letters(lake) == [
         ("op=D/3.csv", 0, "a folder's name gives OP: an operation belongs to the rows of a file")
     ]
 
@@ -93,7 +93,7 @@ def test_changes_of_debezium_may_have_any_column(lake: Session, folder: Path, or
     (folder / "day=1" / "a.json").write_text("\x1e" + "\n\x1e".join(changes) + "\n")
     report = source.poll()
     assert held(lake) == [(1, "delete", '{"a": [1]}')]
-    assert [(file, line) for file, line, _ in told(lake)] == [("day=1/a.json", 4)]
+    assert [(file, line) for file, line, _ in list_dead_letters(lake)] == [("day=1/a.json", 4)]
     assert "x" in str(report.warnings) and "change" not in str(report.warnings)
 
 
@@ -126,7 +126,9 @@ def test_words_and_columns_of_ones_own(lake: Session, folder: Path, orders: Sour
     (folder / "b.csv.bz2").write_bytes(bz2.compress(b"Gone||2||x||\n") + bz2.compress(b"delete||1||x||\n"))
     source.poll()
     assert held(lake) == [(1, "b")]
-    assert told(lake) == [("b.csv.bz2", 2, 'column kind: "delete" is none of changed, new, gone')]
+    assert list_dead_letters(lake) == [
+        ("b.csv.bz2", 2, 'column kind: "delete" is none of changed, new, gone')
+    ]
 
 
 def test_changes_of_debezium_land(lake: Session, folder: Path, orders: Source) -> None:
@@ -151,7 +153,7 @@ def test_changes_of_debezium_land(lake: Session, folder: Path, orders: Source) -
     source.poll()
     first = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     assert held(lake) == [(1, first, first.date())]
-    assert told(lake) == [("a.txt", 6, 'column at: "soon" is no TIMESTAMP')]
+    assert list_dead_letters(lake) == [("a.txt", 6, 'column at: "soon" is no TIMESTAMP')]
 
 
 def test_dates_and_times_in_a_format_land_and_others_are_told(
@@ -171,7 +173,7 @@ def test_dates_and_times_in_a_format_land_and_others_are_told(
         (4, None, None),
         (5, datetime.date(2024, 1, 2), None),
     ]
-    assert told(lake) == [
+    assert list_dead_letters(lake) == [
         ("a.csv", 3, 'column day: "2024-12-31" is no DATE'),
         ("a.csv", 4, 'column at: "29.2.23 1:00 PM" is no TIMESTAMP_NTZ'),
     ]
@@ -196,7 +198,7 @@ def test_formats_of_dates_and_times_hold_in_nested_values_folders_and_times(
         (1, datetime.time(15, 4), [datetime.date(2024, 12, 31)], {"t": minute}, day),
         (4, datetime.time(0), None, None, day),
     ]
-    assert [(line, reason) for _, line, reason in told(lake)] == [
+    assert [(line, reason) for _, line, reason in list_dead_letters(lake)] == [
         (3, 'column at: "15:04" is no TIME'),
         (4, 'column seen[]: "2024-12-31" is no DATE'),
     ]

@@ -18,7 +18,7 @@ from engine.connectors.landing.source import LandingSource
 from engine.errors import SqlError
 from engine.session import Session
 from engine.sql.catalog import sequences_name
-from tests.connectors.landing.test_options import held, told
+from tests.connectors.landing.test_options import held, list_dead_letters
 
 Source = Callable[..., LandingSource]
 DEBEZIUM = {"format": "json", "envelope": "debezium"}
@@ -40,7 +40,7 @@ def test_the_highest_sequence_of_a_key_counts(lake: Session, folder: Path, order
     source.poll()
     assert held(lake) == [(2, "b", 5), (3, "again", 7), (4, "again", 8)]
     assert held(lake, sequences_name("orders")) == [(1, 20), (2, 5), (3, 7), (4, 8)]
-    assert not told(lake)
+    assert not list_dead_letters(lake)
 
 
 def test_a_row_without_a_sequence_is_set_aside(lake: Session, folder: Path, orders: Source) -> None:
@@ -55,7 +55,7 @@ def test_a_row_without_a_sequence_is_set_aside(lake: Session, folder: Path, orde
     source.poll()
     assert held(lake) == [(4, "d", 1), (8, None, 1), (9, "f", 4)]
     none = "column seq, which sequence names, has no value"
-    assert told(lake) == [
+    assert list_dead_letters(lake) == [
         ("1.csv", 2, none),
         ("1.csv", 3, 'column seq: "x" is no INT'),
         ("1.csv", 4, 'column seq: "x" is no INT'),
@@ -79,7 +79,10 @@ def test_a_folder_may_name_a_sequence_that_the_table_lacks(
         "Batch=x/a.csv: the folder Batch=x names no value that column batch can have",
     )
     assert held(lake) == [(1, "newest"), (2, "b")]
-    assert [letter[:2] for letter in told(lake)] == [("Batch=9/b.jsonl", 3), ("Batch=x/a.csv", 0)]
+    assert [letter[:2] for letter in list_dead_letters(lake)] == [
+        ("Batch=9/b.jsonl", 3),
+        ("Batch=x/a.csv", 0),
+    ]
 
 
 def test_changes_of_dms_go_by_a_column_that_the_table_lacks(
@@ -98,7 +101,7 @@ def test_changes_of_dms_go_by_a_column_that_the_table_lacks(
     )
     report = source.poll()
     assert [(str(key), v) for key, v in held(lake)] == [("2.0", "c"), ("nan", "n")]
-    (letter,) = told(lake)
+    (letter,) = list_dead_letters(lake)
     assert letter[:2] == ("2.csv", 3) and letter[2].startswith('column AR_H_CHANGE_SEQ: "soon" is no DECIMAL')
     assert not any("AR_H" in warning for warning in report.warnings)
 
@@ -120,8 +123,8 @@ def test_changes_of_debezium_go_by_a_place_in_their_envelope(
     report = source.poll()
     assert held(lake) == [(2, "b", 1)]
     none = "column source.lsn, which sequence names, has no value"
-    assert [(line, reason) for _, line, reason in told(lake)][:2] == [(5, none), (6, none)]
-    assert len(told(lake)) == 3 and not report.warnings
+    assert [(line, reason) for _, line, reason in list_dead_letters(lake)][:2] == [(5, none), (6, none)]
+    assert len(list_dead_letters(lake)) == 3 and not report.warnings
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -202,7 +205,7 @@ def test_a_sequence_that_becomes_a_column_goes_on_as_it_was(
     (folder / "2.csv").write_text("id,n,v\n1,06,c\n2,x,c\n")
     orders().poll()
     assert held(lake) == [(1, "c", "06"), (2, "b", None)]
-    assert [line for _, line, _ in told(lake)] == [3]
+    assert [line for _, line, _ in list_dead_letters(lake)] == [3]
 
 
 @pytest.mark.parametrize(

@@ -154,8 +154,8 @@ def test_a_text_that_is_too_long_for_its_column_is_set_aside_and_blanks_that_are
     source = orders(f"id INT PRIMARY KEY, name {kind}, price DOUBLE")
     (folder / "a.csv").write_text(f"id,name,price\n7,{kept}  ,7\n8,abcd,8\n9,abcde,9\n")
     report = source.poll()
-    told = [reason for _, _, reason, _ in dead(lake)]
-    assert [reason.partition(" characters")[0] for reason in told] == [
+    reasons = [reason for _, _, reason, _ in dead(lake)]
+    assert [reason.partition(" characters")[0] for reason in reasons] == [
         "column name: 'abcd' has 4",
         "column name: 'abcde' has 5",
     ]
@@ -294,13 +294,13 @@ def test_a_file_that_is_touched_again_and_again_is_told_once_and_a_change_after_
     source = orders()
     (folder / "a.csv").write_text("id,price\n1,1\n")
     source.poll()
-    told = []
+    counts = []
     for at in range(3):
         os.utime(folder / "a.csv", (at, at))
         report = source.poll()
-        told.append((report.dead_rows, len(report.warnings)))
+        counts.append((report.dead_rows, len(report.warnings)))
         assert source.list_files() == ()
-    assert told == [(1, 1), (0, 0), (0, 0)]
+    assert counts == [(1, 1), (0, 0), (0, 0)]
     assert "(13 bytes then and now, but another time)" in dead(lake)[0][2]
     (folder / "a.csv").write_text("id,price\n1,2222\n")
     assert source.poll().dead_rows == 1

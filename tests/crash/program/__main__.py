@@ -37,9 +37,9 @@ def main() -> None:
     with ProcessPoolExecutor(max(options.jobs, 1)) as pool:
         outcomes = pool.map(one, seeds) if options.jobs > 1 else map(one, seeds)
         failed = 0
-        for failure, told in outcomes:
+        for failure, message in outcomes:
             failed += failure
-            print(told, flush=True)
+            print(message, flush=True)
     print(f"{len(seeds) - failed} of {len(seeds)} seeds fine", flush=True)
     sys.exit(1 if failed else 0)
 

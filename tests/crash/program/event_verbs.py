@@ -117,8 +117,8 @@ def after(before: Arrived, times: list[tuple[int, int]]) -> Arrived:
 def check_events(store: Hummock, *allowed: Arrived) -> Arrived:
     """Return which of some states the table, its watermark and the count of late rows are in; raises Broken for none."""
     rows = Counter(tuple(row.values()) for batch in store.iter(EVENTS) for row in batch.to_pylist())
-    noted = [row for batch in store.iter(watermark_name(EVENTS)) for row in batch.to_pylist()]
-    mark, late = (noted[0][WATERMARK], noted[0][LATE]) if noted else (None, 0)
+    marks = [row for batch in store.iter(watermark_name(EVENTS)) for row in batch.to_pylist()]
+    mark, late = (marks[0][WATERMARK], marks[0][LATE]) if marks else (None, 0)
     for state in allowed:
         if (rows, mark, late) == (Counter(state.rows), state.mark, state.late):
             return state

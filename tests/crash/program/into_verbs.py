@@ -176,16 +176,16 @@ class IntoVerbs(SinkVerbs):
             self._follow(fed, table, list_consumers(sink)[0], source)
         found, wanted = bag(self._table(version, fed.target, version.epoch)), fed.shown()
         if found != wanted:
-            told = (
+            difference = (
                 f"missing {list((wanted - found).items())[:5]}, too many {list((found - wanted).items())[:5]}"
             )
-            raise Broken(f"{fed.target}, which {sink.name} feeds, is not what was delivered: {told}")
+            raise Broken(f"{fed.target}, which {sink.name} feeds, is not what was delivered: {difference}")
         if fed.kind in ("marked", "ttl"):
-            noted = [row for b in self.store.iter(watermark_name(fed.target)) for row in b.to_pylist()]
-            mark, late = (noted[0][WATERMARK], noted[0][LATE]) if noted else (None, 0)
+            marks = [row for b in self.store.iter(watermark_name(fed.target)) for row in b.to_pylist()]
+            mark, late = (marks[0][WATERMARK], marks[0][LATE]) if marks else (None, 0)
             if (mark, late) != (fed.mark, fed.late):
-                told = f"{mark} with {late} late rows, not {fed.mark} with {fed.late}"
-                raise Broken(f"the watermark of {fed.target}, which {sink.name} feeds, is {told}")
+                difference = f"{mark} with {late} late rows, not {fed.mark} with {fed.late}"
+                raise Broken(f"the watermark of {fed.target}, which {sink.name} feeds, is {difference}")
 
     def _follow(self, fed: Fed, table: TableVersion, consumer: str, source: str) -> None:
         """Take what a sink has delivered since the last look."""

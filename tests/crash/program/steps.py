@@ -68,9 +68,9 @@ class Program(ModelVerbs, IntoVerbs):
                 self.check()
             self._settle()
         except Exception as error:
-            told = "\n".join(self.trace[-12:])
+            last_steps = "\n".join(self.trace[-12:])
             raise Broken(
-                f"{type(error).__name__}: {error}\nreplay: python -m tests.crash.program {self.seed}\nlast steps:\n{told}"
+                f"{type(error).__name__}: {error}\nreplay: python -m tests.crash.program {self.seed}\nlast steps:\n{last_steps}"
             ) from error
         finally:
             watchdog.cancel()

@@ -58,9 +58,9 @@ class Events:
         self._come = threading.Condition()
         self.taken: list[str] = []
 
-    def let_know(self, told: Iterable[Event]) -> None:
+    def let_know(self, events: Iterable[Event]) -> None:
         with self._come:
-            self.taken += [one.asset_key.to_user_string() for one in told if one.asset_key is not None]
+            self.taken += [one.asset_key.to_user_string() for one in events if one.asset_key is not None]
             self._come.notify_all()
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
@@ -75,9 +75,9 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Events:
 
     class Heard(EventThrottle):
         def submit(self, found: Iterable[Event], now: float) -> Iterator[Event]:
-            told = list(found)
-            yield from super().submit(told, now)
-            events.let_know(told)
+            batch = list(found)
+            yield from super().submit(batch, now)
+            events.let_know(batch)
 
     monkeypatch.setattr(driver_job, "EventThrottle", Heard)
     return events
@@ -143,8 +143,8 @@ def test_epochs_follow_each_other_in_one_run_until_a_successor_is_ready(
     first.join(WAIT_SECONDS)
     assert first.result is not None and first.result.success
     end(second)
-    told = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
-    assert len(told) in (3, 4)  # one a file, and the view as it was made where that came before the first
+    records = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
+    assert len(records) in (3, 4)  # one a file, and the view as it was made where that came before the first
     assert not served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)))
 
 
@@ -154,7 +154,7 @@ def test_what_a_driver_before_it_has_taken_back_is_told_again(
     monkeypatch.setattr(driver_job, "BEAT_SECONDS", 0.1)
     key = dg.AssetKey("totals")
 
-    def told() -> list[dict[str, str]]:
+    def list_tags() -> list[dict[str, str]]:
         found = served.instance.fetch_materializations(key, limit=20).records
         return [dict(one.asset_materialization.tags or {}) for one in found if one.asset_materialization]
 
@@ -163,10 +163,10 @@ def test_what_a_driver_before_it_has_taken_back_is_told_again(
     for n in (1, 2):
         served.land(f"{n}.csv", f"id,shop,price\n{n},a,10\n")
         events.wait_until(lambda n=n: total(served, "a") == 10 * n)  # type: ignore[misc]
-    newest, oldest = told()[0], told()[-1]
+    newest, oldest = list_tags()[0], list_tags()[-1]
     assert newest != oldest
     served.instance.report_runless_asset_event(dg.AssetMaterialization(key, tags=oldest))
-    events.wait_until(lambda: told()[0] == newest)
+    events.wait_until(lambda: list_tags()[0] == newest)
     end(drive)
 
 
@@ -260,8 +260,8 @@ def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_f
     ender.join()
     run = served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN))[0]
     assert run.status == status
-    told = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
-    assert len(told) == (2 if status == DagsterRunStatus.SUCCESS else 1)
+    records = served.instance.fetch_materializations(dg.AssetKey("totals"), limit=10).records
+    assert len(records) == (2 if status == DagsterRunStatus.SUCCESS else 1)
 
 
 def test_a_driver_is_asked_for_when_there_is_none(project: Project) -> None:
@@ -271,8 +271,8 @@ def test_a_driver_is_asked_for_when_there_is_none(project: Project) -> None:
 
 def test_a_driver_at_work_is_let_alone(project: Project) -> None:
     add_driver(project, ready(project))
-    why, told = find_start_reason(project.instance, project.models, 3600.0, time.time())
-    assert (why, told.startswith("a driver is at work")) == (None, True)
+    why, reason = find_start_reason(project.instance, project.models, 3600.0, time.time())
+    assert (why, reason.startswith("a driver is at work")) == (None, True)
 
 
 def test_a_driver_that_starts_is_let_alone(project: Project) -> None:
@@ -364,5 +364,5 @@ def test_partitions_are_told_of_once_while_a_driver_works(served: Project, event
     drive.join(WAIT_SECONDS)
     assert drive.result is not None and drive.result.success
     end(second)
-    told = served.instance.fetch_materializations(dg.AssetKey("by_shop"), limit=50).records
-    assert sorted(str(record.partition_key) for record in told) == ["a", "b", "b"]
+    records = served.instance.fetch_materializations(dg.AssetKey("by_shop"), limit=50).records
+    assert sorted(str(record.partition_key) for record in records) == ["a", "b", "b"]

@@ -164,7 +164,9 @@ def test_a_source_whose_rows_are_not_kept_is_an_asset_that_runs_poll(project: Pr
     project.model("shop/bids.sql", "CREATE MATERIALIZED VIEW bids AS SELECT count(*) AS n FROM bid;")
     assert project.run().success
     assert project.contents("bids") == [{"n": 460}]
-    assert "changes_kept" in project.told("bid") and "rows_at_most" not in project.told("bid")
+    assert "changes_kept" in project.read_metadata("bid") and "rows_at_most" not in project.read_metadata(
+        "bid"
+    )
     project.model("shop/bid.sql", f"CREATE SOURCE bid (auction BIGINT) WITH ({said});")
     assert not project.run().success  # it is not replaced by itself, and its rows go on
     assert project.session.catalog.get("bid").kind == "source"

@@ -15,7 +15,7 @@ def event(name: str, version: int, rows: int) -> dg.MaterializeResult[Any]:
     return dg.MaterializeResult(asset_key=name, metadata=metadata, data_version=dg.DataVersion(str(version)))
 
 
-def told(events: Any) -> list[tuple[str, int, int, str]]:
+def summarize(events: Any) -> list[tuple[str, int, int, str]]:
     return [
         (
             e.asset_key.to_user_string(),
@@ -28,34 +28,34 @@ def told(events: Any) -> list[tuple[str, int, int, str]]:
 
 
 def test_the_first_is_told_at_once_and_the_next_ones_together() -> None:
-    telling = EventThrottle(30.0, {"a": "code"})
-    assert told(telling.submit([event("a", 1, 10)], 0.0)) == [("a", 10, 1, "1")]
-    assert told(telling.submit([event("a", 2, 5)], 1.0)) == []
-    assert told(telling.submit([event("b", 2, 1)], 1.0)) == [("b", 1, 1, "2")]
-    assert told(telling.submit([event("a", 3, 7)], 2.0)) == []
-    assert told(telling.pop_due(29.0)) == []
-    assert told(telling.pop_due(30.0)) == [("a", 12, 2, "3")]
-    assert told(telling.pop_due(90.0)) == []
+    throttle = EventThrottle(30.0, {"a": "code"})
+    assert summarize(throttle.submit([event("a", 1, 10)], 0.0)) == [("a", 10, 1, "1")]
+    assert summarize(throttle.submit([event("a", 2, 5)], 1.0)) == []
+    assert summarize(throttle.submit([event("b", 2, 1)], 1.0)) == [("b", 1, 1, "2")]
+    assert summarize(throttle.submit([event("a", 3, 7)], 2.0)) == []
+    assert summarize(throttle.pop_due(29.0)) == []
+    assert summarize(throttle.pop_due(30.0)) == [("a", 12, 2, "3")]
+    assert summarize(throttle.pop_due(90.0)) == []
 
 
 def test_what_waits_is_told_at_the_end() -> None:
-    telling = EventThrottle(30.0, {})
-    list(telling.submit([event("a", 1, 1)], 0.0))
-    list(telling.submit([event("a", 2, 1)], 0.1))
-    assert told(telling.pop_due(0.2, all_of_them=True)) == [("a", 1, 1, "2")]
+    throttle = EventThrottle(30.0, {})
+    list(throttle.submit([event("a", 1, 1)], 0.0))
+    list(throttle.submit([event("a", 2, 1)], 0.1))
+    assert summarize(throttle.pop_due(0.2, all_of_them=True)) == [("a", 1, 1, "2")]
 
 
 def test_versions_go_on_though_nothing_is_told() -> None:
-    telling = EventThrottle(30.0, {"a": "code"})
-    (first,) = telling.submit([event("a", 1, 1)], 0.0)
+    throttle = EventThrottle(30.0, {"a": "code"})
+    (first,) = throttle.submit([event("a", 1, 1)], 0.0)
     assert isinstance(first, dg.AssetMaterialization)
     assert first.tags == {"dagster/data_version": "1", "dagster/code_version": "code"}
-    list(telling.submit([event("a", 2, 1)], 1.0))
-    assert telling.reported_tags["a"]["dagster/data_version"] == "2"
+    list(throttle.submit([event("a", 2, 1)], 1.0))
+    assert throttle.reported_tags["a"]["dagster/data_version"] == "2"
 
 
 def test_a_check_that_comes_out_in_another_way_is_told_at_once_and_the_same_outcome_at_distances() -> None:
-    telling = EventThrottle(30.0, {})
+    throttle = EventThrottle(30.0, {})
 
     def check(passed: bool, rows: int, description: str | None = None) -> dg.AssetCheckEvaluation:
         key, metadata = dg.AssetKey("a"), {"rows": rows}
@@ -64,17 +64,17 @@ def test_a_check_that_comes_out_in_another_way_is_told_at_once_and_the_same_outc
     def rows(events: Any) -> list[Any]:
         return [event.metadata["rows"].value for event in events]
 
-    assert rows(telling.submit([check(True, 0)], 0.0)) == [0]
-    assert rows(telling.submit([check(True, 0)], 0.1)) == []
-    assert rows(telling.submit([check(False, 3)], 0.2)) == [3]
-    assert rows(telling.submit([check(False, 4)], 0.3)) == []
-    assert rows(telling.pop_due(30.0)) == []
-    assert rows(telling.pop_due(30.3)) == [4]
-    assert rows(telling.pop_due(90.0)) == []
-    assert rows(telling.submit([check(False, 4, "another partition")], 91.0)) == [4]
-    assert rows(telling.submit([check(True, 0)], 91.1)) == [0]
-    assert rows(telling.submit([check(True, 0)], 91.2)) == []
-    assert rows(telling.drain({})) == [0]
+    assert rows(throttle.submit([check(True, 0)], 0.0)) == [0]
+    assert rows(throttle.submit([check(True, 0)], 0.1)) == []
+    assert rows(throttle.submit([check(False, 3)], 0.2)) == [3]
+    assert rows(throttle.submit([check(False, 4)], 0.3)) == []
+    assert rows(throttle.pop_due(30.0)) == []
+    assert rows(throttle.pop_due(30.3)) == [4]
+    assert rows(throttle.pop_due(90.0)) == []
+    assert rows(throttle.submit([check(False, 4, "another partition")], 91.0)) == [4]
+    assert rows(throttle.submit([check(True, 0)], 91.1)) == [0]
+    assert rows(throttle.submit([check(True, 0)], 91.2)) == []
+    assert rows(throttle.drain({})) == [0]
 
 
 def partition(name: str, key: str, version: int, rows: int) -> dg.AssetMaterialization:
@@ -85,32 +85,32 @@ def partition(name: str, key: str, version: int, rows: int) -> dg.AssetMateriali
 
 
 def test_versions_go_on_with_partitions_too() -> None:
-    telling = EventThrottle(30.0, {}, {"a": {"dagster/data_version": "1"}})
-    list(telling.submit([partition("a", "x", 2, 1)], 0.0))
-    assert telling.reported_tags["a"]["dagster/data_version"] == "2"
+    throttle = EventThrottle(30.0, {}, {"a": {"dagster/data_version": "1"}})
+    list(throttle.submit([partition("a", "x", 2, 1)], 0.0))
+    assert throttle.reported_tags["a"]["dagster/data_version"] == "2"
 
 
 def test_a_partition_in_quarantine_takes_no_materialization_away() -> None:
-    telling = EventThrottle(30.0, {})
-    list(telling.submit([partition("a", "x", 1, 1)], 0.0))
-    list(telling.submit([partition("a", "x", 2, 5)], 1.0))
-    assert list(telling.submit([dg.AssetObservation("a", partition="x")], 2.0)) == []
-    (materialized, observed) = telling.pop_due(30.0)
+    throttle = EventThrottle(30.0, {})
+    list(throttle.submit([partition("a", "x", 1, 1)], 0.0))
+    list(throttle.submit([partition("a", "x", 2, 5)], 1.0))
+    assert list(throttle.submit([dg.AssetObservation("a", partition="x")], 2.0)) == []
+    (materialized, observed) = throttle.pop_due(30.0)
     assert isinstance(observed, dg.AssetObservation)
-    assert told([materialized]) == [("a", 5, 1, "2")]
+    assert summarize([materialized]) == [("a", 5, 1, "2")]
 
 
 def test_the_end_of_a_run_takes_no_version_back_that_its_successor_has_told() -> None:
-    telling = EventThrottle(30.0, {})
+    throttle = EventThrottle(30.0, {})
     for name in ("a", "b"):
-        list(telling.submit([event(name, 1, 1)], 0.0))
-        list(telling.submit([event(name, 2, 5)], 1.0))
+        list(throttle.submit([event(name, 1, 1)], 0.0))
+        list(throttle.submit([event(name, 2, 5)], 1.0))
     found = [
         e
-        for e in telling.drain({"a": {"dagster/data_version": "3"}, "b": {}})
+        for e in throttle.drain({"a": {"dagster/data_version": "3"}, "b": {}})
         if isinstance(e, dg.AssetMaterialization)
     ]
-    assert told(found) == [("a", 5, 1, "2"), ("b", 5, 1, "2")]
+    assert summarize(found) == [("a", 5, 1, "2"), ("b", 5, 1, "2")]
     assert [(e.tags or {})["dagster/data_version"] for e in found] == ["3", "2"]
 
 
@@ -120,30 +120,30 @@ def test_assets_that_read_each_other_are_told_of_together() -> None:
 
     groups = group_models([model("t"), model("u"), model("v", "t"), model("w", "v"), model("x", "u")])
     assert {groups[a] == groups[b] for a, b in ("tv", "vw", "ux")} == {True} and groups["t"] != groups["u"]
-    telling = EventThrottle(30.0, {}, groups=groups)
-    assert len(told(telling.submit([event("t", 1, 1), event("v", 1, 1)], 0.0))) == 2
-    assert told(telling.submit([event("t", 2, 1), event("v", 2, 1)], 20.0)) == []
-    assert told(telling.submit([event("w", 2, 1)], 21.0)) == []
-    assert told(telling.submit([event("u", 2, 1)], 22.0)) == [("u", 1, 1, "2")]
-    assert [one[0] for one in told(telling.pop_due(30.0))] == ["t", "v", "w"]
+    throttle = EventThrottle(30.0, {}, groups=groups)
+    assert len(summarize(throttle.submit([event("t", 1, 1), event("v", 1, 1)], 0.0))) == 2
+    assert summarize(throttle.submit([event("t", 2, 1), event("v", 2, 1)], 20.0)) == []
+    assert summarize(throttle.submit([event("w", 2, 1)], 21.0)) == []
+    assert summarize(throttle.submit([event("u", 2, 1)], 22.0)) == [("u", 1, 1, "2")]
+    assert [one[0] for one in summarize(throttle.pop_due(30.0))] == ["t", "v", "w"]
 
 
 def test_sums_of_seconds_are_rounded() -> None:
-    telling = EventThrottle(30.0, {})
+    throttle = EventThrottle(30.0, {})
     for at, seconds in enumerate((0.0, 0.187, 0.187, 0.187)):
         result = dg.MaterializeResult(asset_key="a", metadata={"seconds_total": seconds})
-        list(telling.submit([result], float(at)))
-    (shown,) = telling.pop_due(40.0)
+        list(throttle.submit([result], float(at)))
+    (shown,) = throttle.pop_due(40.0)
     assert isinstance(shown, dg.AssetMaterialization)
     assert str(shown.metadata["seconds_total"].value) == "0.561"
 
 
 def test_the_end_of_a_run_takes_no_input_back_either() -> None:
-    telling = EventThrottle(30.0, {"a": "code"})
+    throttle = EventThrottle(30.0, {"a": "code"})
     data, code, read = "dagster/data_version", "dagster/code_version", "dagster/input_data_version/t"
     for version in ("4", "5"):
         result = dg.MaterializeResult(asset_key="a", data_version=dg.DataVersion("3"), tags={read: version})
-        list(telling.submit([result], 0.0))
+        list(throttle.submit([result], 0.0))
     newest = {data: "3", code: "code", read: "6", "dagster/input_event_pointer/t": "NULL"}
-    (shown,) = telling.drain({"a": newest})
+    (shown,) = throttle.drain({"a": newest})
     assert isinstance(shown, dg.AssetMaterialization) and shown.tags == newest

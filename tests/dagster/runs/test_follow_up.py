@@ -51,7 +51,7 @@ def run(project: Project, tags: Mapping[str, str]) -> dg.ExecuteInProcessResult:
     return job.execute_in_process(instance=project.instance, tags=dict(tags), raise_on_error=False)
 
 
-def told(project: Project, name: str) -> list[dg.AssetMaterialization]:
+def list_materializations(project: Project, name: str) -> list[dg.AssetMaterialization]:
     records = project.instance.fetch_materializations(dg.AssetKey(name), limit=20).records
     return [record.asset_materialization for record in reversed(records) if record.asset_materialization]
 
@@ -68,7 +68,7 @@ def test_a_run_of_the_sensor_takes_what_lands_while_it_is_at_work(
     monkeypatch.setattr(follow_up, "time", clock)
     assert run(project, {GROUP_TAG: "default"}).success and clock.landed == 3
     assert totals(project) == {"a": 14}
-    orders = told(project, "orders")
+    orders = list_materializations(project, "orders")
     assert [event.metadata["rows_in"].value for event in orders] == [
         1,
         1,
@@ -87,7 +87,7 @@ def test_a_run_by_hand_takes_what_there_was(project: Project, monkeypatch: pytes
     clock = Clock(project, [f"{HEAD}2,a,7\n"])
     monkeypatch.setattr(follow_up, "time", clock)
     assert run(project, {}).success and clock.landed == 0
-    assert totals(project) == {"a": 5} and len(told(project, "orders")) == 1
+    assert totals(project) == {"a": 5} and len(list_materializations(project, "orders")) == 1
 
 
 def test_a_run_fails_by_what_fails_meanwhile_and_tells_what_else_it_did(
@@ -104,5 +104,9 @@ def test_a_run_fails_by_what_fails_meanwhile_and_tells_what_else_it_did(
     assert not result.success and clock.landed == 2
     assert "broken: [DIVIDE_BY_ZERO]" in str(failure.event_specific_data)
     assert totals(project) == {"a": 12, "b": 1}
-    assert [event.metadata["rows_in"].value for event in told(project, "orders")] == [1, 1, 1]
-    assert len(told(project, "broken")) == 2
+    assert [event.metadata["rows_in"].value for event in list_materializations(project, "orders")] == [
+        1,
+        1,
+        1,
+    ]
+    assert len(list_materializations(project, "broken")) == 2

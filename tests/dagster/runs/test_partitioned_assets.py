@@ -31,7 +31,7 @@ def cut(project: Project) -> Project:
     return project
 
 
-def told(project: Project) -> list[tuple[str | None, int]]:
+def list_partition_events(project: Project) -> list[tuple[str | None, int]]:
     """The partitions that events tell of, oldest first, with the rows that each event says were written of them again."""
     records = project.instance.fetch_materializations(AssetRecordsFilter(asset_key=KEY), limit=100).records
     return [
@@ -71,13 +71,13 @@ def checked(project: Project) -> list[tuple[bool, list[str]]]:
 
 def test_a_run_tells_of_every_new_partition_and_then_of_those_that_change(cut: Project) -> None:
     assert sorted(cut.instance.get_dynamic_partitions("ratios")) == ["a", "b", "c"]
-    assert sorted(told(cut)) == [("a", 0), ("b", 0), ("c", 0)]
+    assert sorted(list_partition_events(cut)) == [("a", 0), ("b", 0), ("c", 0)]
     cut.land("2.csv", "id,shop,price\n4,b,10\n5,d,10\n")
     assert cut.run().success
-    assert sorted(partition for partition, _ in told(cut)[3:]) == ["b", "d"]
+    assert sorted(partition for partition, _ in list_partition_events(cut)[3:]) == ["b", "d"]
     assert cut.contents("shops") == [{"n": 4}]
     cut.run()
-    assert len(told(cut)) == 5
+    assert len(list_partition_events(cut)) == 5
 
 
 def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_is_materialized(
@@ -94,14 +94,14 @@ def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_
     assert moved == {"orders", "ratios", "totals", "large", "shops"}
     assert checked(cut) == [(True, []), (False, ["b"])]
     assert cut.run().success  # which does not try the partition again
-    assert [partition for partition, _ in told(cut)[3:]] == ["c"]
+    assert [partition for partition, _ in list_partition_events(cut)[3:]] == ["c"]
     seen = cut.instance.fetch_observations(AssetRecordsFilter(asset_key=KEY), limit=10).records
     ((partition, text),) = [(r.partition_key, r.asset_observation.metadata["quarantined"]) for r in seen]  # type: ignore[union-attr]
     assert partition == "b" and "DIVIDE_BY_ZERO" in str(text.value)
 
     assert not materialize(cut, "b").success
     cut.land("3.csv", "id,shop,price\n7,c,10\n")
-    assert cut.run().success and told(cut)[4:] == [("c", 1)]
+    assert cut.run().success and list_partition_events(cut)[4:] == [("c", 1)]
     assert checked(cut)[3:] == [(False, ["b"])]  # with each event, else it would be taken for not evaluated
     assert statuses(cut)["b"] is AssetPartitionStatus.FAILED
     assert statuses(cut)["a"] is AssetPartitionStatus.MATERIALIZED
@@ -110,7 +110,7 @@ def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_
     cut.session.sql("INSERT INTO orders VALUES (6, 'b', 1)")
     assert materialize(cut, "b").success
     assert set(statuses(cut).values()) == {AssetPartitionStatus.MATERIALIZED}
-    assert told(cut)[5:] == [("b", 1)] and checked(cut)[-1] == (True, [])
+    assert list_partition_events(cut)[5:] == [("b", 1)] and checked(cut)[-1] == (True, [])
     assert cut.contents("ratios") == [
         {"shop": "a", "r": 10, "n": 1},
         {"shop": "b", "r": 105, "n": 2},

@@ -96,7 +96,7 @@ def test_progress_is_a_partition_and_its_end_is_told_once(building: Project) -> 
     for _ in range(2):
         assert building.maintain(BACKFILL_PROGRESS).success
     assert whole(building) == ["doubled"] and len(observed(building)) == 1
-    assert building.told("tideline_backfills")["rows"] > read
+    assert building.read_metadata("tideline_backfills")["rows"] > read
 
 
 def test_a_click_goes_on_for_its_seconds_and_materializes_only_what_is_whole(building: Project) -> None:

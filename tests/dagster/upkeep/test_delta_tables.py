@@ -34,7 +34,7 @@ def test_tables_of_sinks_are_optimized_and_vacuumed_and_keep_their_rows(project:
     before, files = rows(home / "ours"), data_files(home / "ours")
     assert len(before) == 4 and files >= 2
     assert project.maintain(DELTA_UPKEEP, {"retain_hours": 0}).success
-    report = project.told(TOLD)
+    report = project.read_metadata(TOLD)
     assert report["tables"] == 1 and report["tables_failed"] == report["tables_lost_to_others"] == 0
     assert report["files_added"] == 1 and report["files_removed"] >= 2 and report["files_deleted"] >= 2
     assert data_files(home / "ours") == 1 and rows(home / "ours") == before
@@ -57,8 +57,8 @@ def test_a_table_that_cannot_be_kept_up_is_named_and_the_run_fails(project: Proj
     (home / "broken").symlink_to(outside)
     once = build_one_op_job(DELTA_UPKEEP, keep_delta_tables, "", Naming(), dg.RetryPolicy(max_retries=0))
     assert not project.maintain(DELTA_UPKEEP, of=once).success
-    assert project.told(TOLD)["tables_failed"] == 1 and project.told(TOLD)["tables"] == 2
+    assert project.read_metadata(TOLD)["tables_failed"] == 1 and project.read_metadata(TOLD)["tables"] == 2
 
 
 def test_without_such_sinks_nothing_starts(project: Project) -> None:
-    assert project.maintain(DELTA_UPKEEP).success and project.told(TOLD)["tables"] == 0
+    assert project.maintain(DELTA_UPKEEP).success and project.read_metadata(TOLD)["tables"] == 0

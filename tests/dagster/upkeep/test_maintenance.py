@@ -34,11 +34,11 @@ def test_compaction_merges_tables_and_keeps_their_rows(written: Project) -> None
     assert written.maintain(COMPACTION, {"sublevels": 2, "full": True}).success
     assert written.session.store.refresh().tables["orders"].file_count == 1
     assert {name: written.contents(name) for name in before} == before
-    report = written.told("tideline_compaction")
+    report = written.read_metadata("tideline_compaction")
     assert report["tables_compacted"] >= 2 and report["runs_merged"] >= 6 and report["tables_failed"] == 0
     assert report["files"] == sum(t.file_count for t in written.session.store.version.tables.values())
     written.maintain(COMPACTION, {"sublevels": 2, "full": True})
-    assert written.told("tideline_compaction")["tables_compacted"] == 0
+    assert written.read_metadata("tideline_compaction")["tables_compacted"] == 0
 
 
 @pytest.mark.parametrize("config", [{"sublevels": 0}, {"sublevels": "many"}, {"levels": 3}])
@@ -64,7 +64,7 @@ def test_a_table_that_cannot_be_compacted_is_named_and_keeps_no_other_from_it(
     once = build_compaction(retries=0)
     result = written.maintain(COMPACTION, {"sublevels": 2, "full": True}, once)
     assert not result.success and failure(result) == "orders: no room"
-    report = written.told("tideline_compaction")
+    report = written.read_metadata("tideline_compaction")
     assert report["tables_failed"] == 1 and report["tables_compacted"] >= 1
     assert written.session.store.refresh().tables["totals"].file_count == 1
 
@@ -96,7 +96,7 @@ def test_a_table_that_another_compactor_has_taken_is_no_failure(
 
     monkeypatch.setattr(Hummock, "compact", lose)
     assert written.maintain(COMPACTION, {"sublevels": 2, "full": True}).success
-    assert written.told("tideline_compaction")["tables_lost_to_others"] >= 2
+    assert written.read_metadata("tideline_compaction")["tables_lost_to_others"] >= 2
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_large_tables_are_merged_by_tasks_of_a_spark_that_runs_elsewhere(
     # where a process has a Spark, whatever address is named is that one
     assert large.maintain(COMPACTION, config, spark="spark://127.0.0.1:7077").success
     assert merged_by_tasks == ["orders"]
-    assert large.told("tideline_compaction")["tables_compacted"] >= 2
+    assert large.read_metadata("tideline_compaction")["tables_compacted"] >= 2
     assert large.contents("orders") == rows
 
 
@@ -124,7 +124,7 @@ def test_a_spark_that_cannot_be_used_fails_large_tables_by_name_and_no_others(la
     once = build_compaction(retries=0)
     result = large.maintain(COMPACTION, {"sublevels": 2, "full": True}, once, "sc://localhost:1")
     assert not result.success and "orders: this process runs a Spark of its own" in failure(result)
-    assert large.told("tideline_compaction")["tables_compacted"] >= 1
+    assert large.read_metadata("tideline_compaction")["tables_compacted"] >= 1
     assert large.session.store.refresh().tables["totals"].file_count == 1
 
 
@@ -136,7 +136,7 @@ def test_logs_are_let_go_up_to_what_consumers_have_and_the_longest_holder_is_nam
     store.commit(Commit(acks={"orders": {"a slow consumer": first}}))
     store.compact("orders")
     assert written.maintain("log_truncation").success
-    report = written.told("tideline_log_truncation")
+    report = written.read_metadata("tideline_log_truncation")
     assert report["epochs_released"] == 0
     assert report["oldest_holder"].startswith("consumer a slow consumer holds back orders since 20")
     assert report["oldest_holder_seconds"] > 0 and report["holders"] == 1
@@ -144,7 +144,7 @@ def test_logs_are_let_go_up_to_what_consumers_have_and_the_longest_holder_is_nam
     log = store.refresh().tables["orders"].log
     store.commit(Commit(acks={"orders": {"a slow consumer": None}}))
     assert written.maintain("log_truncation").success
-    report = written.told("tideline_log_truncation")
+    report = written.read_metadata("tideline_log_truncation")
     assert (report["tables_truncated"], report["epochs_released"]) == (1, len(log))
     assert report["rows_released"] == sum(entry.rows for entry in log) > 0
     assert report["bytes_released"] > 0 and report["oldest_holder_seconds"] == 0 and report["holders"] == 0
@@ -158,13 +158,13 @@ def test_garbage_is_counted_or_deleted_and_what_is_kept_is_told_by_what_keeps_it
         written.session.store.alter_table(name, retention_seconds=0.001)
     written.maintain("log_truncation")
     written.maintain("garbage_collection", {"dry_run": True, "grace_seconds": 0.0})
-    counted = written.told("tideline_garbage_collection")
+    counted = written.read_metadata("tideline_garbage_collection")
     assert counted["objects_garbage"] > 0 and "objects_deleted" not in counted
     assert written.maintain("garbage_collection").success
-    kept = written.told("tideline_garbage_collection")
+    kept = written.read_metadata("tideline_garbage_collection")
     assert kept["objects_deleted"] == 0 and kept["objects_held_by_grace"] >= counted["objects_garbage"]
     assert written.maintain("garbage_collection", {"grace_seconds": 0.0}).success
-    report = written.told("tideline_garbage_collection")
+    report = written.read_metadata("tideline_garbage_collection")
     assert report["objects_deleted"] >= counted["objects_garbage"] and report["bytes_deleted"] > 0
     assert report["objects_held_by_grace"] == 0
     assert report["objects_kept"] == report["objects_held_by_live"] + report["objects_held_by_history"]
@@ -177,7 +177,7 @@ def test_pins_that_are_over_go_and_others_are_told_with_owner_and_age(written: P
     long = store.pin("orders", seconds=DAY, owner="the night's report")
     assert written.maintain("expired_pins").success
     assert set(store.refresh().tables["orders"].pins) == {long.name}
-    report = written.told("tideline_expired_pins")
+    report = written.read_metadata("tideline_expired_pins")
     assert (report["pins_ended"], report["pins_alive"], report["claims_ended"]) == (1, 1, 0)
     assert report["oldest_pin_seconds"] > 0
     assert (

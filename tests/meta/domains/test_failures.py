@@ -1,25 +1,18 @@
-"""When what failed is tried again: by times in the store, of which a wrong clock may have written some."""
+"""When what failed is tried again: a domain and a partition by one rule, from what the store remembers of them."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.meta.domains.failures import RETRIES
+from engine.meta.domains.failures import RETRIES, Failure
+from engine.meta.domains.quarantine import QuarantinedPartition
 
 NOW = 1_800_000_000.0
 
 
 @pytest.mark.parametrize("attempts", [1, 5, 50])
-def test_a_failure_of_just_now_waits_and_then_is_tried(attempts: int) -> None:
-    at = RETRIES.find_retry_time(attempts, NOW)
-    assert RETRIES.is_waiting(at, NOW)
-    assert not RETRIES.is_waiting(at, NOW + RETRIES.longest)
-
-
-@pytest.mark.parametrize("ahead", [86_400.0, 10 * 365 * 86_400.0])
-def test_a_failure_told_by_a_clock_that_was_ahead_holds_nobody_up(ahead: float) -> None:
-    assert not RETRIES.is_waiting(RETRIES.find_retry_time(3, NOW + ahead), NOW)
-
-
-def test_a_failure_told_by_a_clock_that_was_behind_is_tried_at_once() -> None:
-    assert not RETRIES.is_waiting(RETRIES.find_retry_time(3, NOW - 86_400.0), NOW)
+def test_a_failing_domain_and_a_partition_wait_by_one_rule(attempts: int) -> None:
+    domain = Failure("no", attempts, NOW - 7.0, NOW)
+    partition = QuarantinedPartition(None, "no", 1, attempts, NOW - 7.0, NOW)
+    assert domain.tries == partition.tries
+    assert domain.tries.is_waiting(NOW) and not domain.tries.is_waiting(NOW + RETRIES.longest)

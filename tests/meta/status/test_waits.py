@@ -33,18 +33,18 @@ def write(program: Program) -> None:
     program.store.ingest_batch({"a": [Put(pa.table(rows))]})
 
 
-def told(program: Program) -> dict[str, DomainWait]:
+def map_waits(program: Program) -> dict[str, DomainWait]:
     version = program.store.refresh()
     return {wait.domain: wait for wait in list_waits(version, load_catalog(version), program.clock())}
 
 
 def test_a_failing_view_says_that_it_failed_why_and_when_it_is_tried_again(program: Program) -> None:
     program.flusher.run()
-    wait = told(program)["v"]
+    wait = map_waits(program)["v"]
     assert wait.kind == "failed" and not wait.goes_on
     assert "v is made to fail" in wait.reason and "tried again after" in wait.reason
     program.clock.sleep(60.0)  # its time has come, and no run has
-    wait = told(program)["v"]
+    wait = map_waits(program)["v"]
     assert wait.kind == "failed" and "v is made to fail" in wait.reason and "failed once" in wait.reason
     assert "tried again by the next run" in wait.reason and wait.goes_on
     assert wait.until is not None and wait.until < program.clock()
@@ -53,9 +53,9 @@ def test_a_failing_view_says_that_it_failed_why_and_when_it_is_tried_again(progr
 def test_when_its_time_has_come_the_next_run_takes_a_failed_view_and_what_reads_it(program: Program) -> None:
     program.flusher.run()
     program.flusher.run(eager=False)
-    assert "failed once" in told(program)["v"].reason  # it was left alone
+    assert "failed once" in map_waits(program)["v"].reason  # it was left alone
     program.clock.sleep(60.0)
-    assert told(program)["w"].goes_on
+    assert map_waits(program)["w"].goes_on
     program.failing = set()
     report = program.flusher.run(eager=False)
-    assert not report.failed and not told(program)
+    assert not report.failed and not map_waits(program)

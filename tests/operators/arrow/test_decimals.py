@@ -122,7 +122,7 @@ def test_arithmetic_is_exact_and_rounds_once(operator: str) -> None:
 
 def test_types_are_those_of_sparks_rules() -> None:
     """The rules as Spark's documentation writes them, beside pairs that have more than 38 digits."""
-    told = {
+    types = {
         ("+", (5, 2), (18, 6)): (19, 6),
         ("+", (38, 18), (38, 18)): (38, 17),
         ("-", (38, 0), (38, 38)): (38, 6),
@@ -132,7 +132,7 @@ def test_types_are_those_of_sparks_rules() -> None:
         ("/", (1, 0), (1, 0)): (7, 6),
         ("%", (5, 2), (18, 6)): (9, 6),
     }
-    for (operator, one, other), wanted in told.items():
+    for (operator, one, other), wanted in types.items():
         value = compile_over(f"a {operator} b", (one, other))
         assert value is not None and value.kind == DecimalType(*wanted), (operator, one, other)
 

@@ -84,7 +84,7 @@ def test_a_background_view_is_invisible_until_it_is_whole_and_ends_by_flushes(st
         assert "backfilling" in str(report["plain"].waits_for) and not report.failed
         (wait,) = [w for w in session.waits() if w.domain == "plain"]
         assert wait.kind == "backfill" and "rows/s" in wait.reason
-        with pytest.raises(EpochFailed, match="plain has not been computed yet.* WAIT FOR plain"):
+        with pytest.raises(EpochFailed, match=r"plain has not been computed yet.* WAIT FOR plain"):
             session.sql("SELECT count(*) AS n FROM plain")
         session.write("sale", sales(ROWS, ROWS + 10))
         assert session.sql("SELECT count(*) AS n FROM sale", policy="global").to_pylist() == [

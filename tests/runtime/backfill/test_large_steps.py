@@ -40,7 +40,7 @@ OF_STATES = ("largest", "means")
 """Views that are mostly computed from states of their own, which are small."""
 
 
-class Noting:
+class TaskRecorder:
     """Passes tasks on; keeps them."""
 
     def __init__(self, inner: executor.Executor) -> None:
@@ -70,8 +70,8 @@ def large(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
     return session
 
 
-def noting(session: Session) -> list[FragmentTask]:
-    found = Noting(session._runner.executor)
+def record_tasks(session: Session) -> list[FragmentTask]:
+    found = TaskRecorder(session._runner.executor)
     session._runner.executor = session._runner.backfill.executor = found  # type: ignore[assignment]
     return found.tasks
 
@@ -89,11 +89,11 @@ def test_views_of_large_steps_equal_a_batch_run_and_go_on_from_the_log(
     by_batch: Counter[str] = Counter()
     step_content = epoch_run.compute_step_content
 
-    def noted(fragment, given):  # type: ignore[no-untyped-def]
+    def record_table(fragment, given):  # type: ignore[no-untyped-def]
         by_batch[fragment.table] += 1
         return step_content(fragment, given)
 
-    monkeypatch.setattr(epoch_run, "compute_step_content", noted)
+    monkeypatch.setattr(epoch_run, "compute_step_content", record_table)
     for name, query in VIEWS.items():
         large.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
         large._runner.backfill.get_pace(name).rows = 450
@@ -108,7 +108,7 @@ def test_views_of_large_steps_equal_a_batch_run_and_go_on_from_the_log(
 
 
 def test_a_backfill_of_one_step_computes_the_whole_at_once(large: Session) -> None:
-    tasks = noting(large)
+    tasks = record_tasks(large)
     large.sql(f"CREATE MATERIALIZED VIEW by_shop AS {VIEWS['by_shop']}")
     assert [(t.fragment.table, t.piece, t.old) for t in tasks if t.fragment.table == "by_shop"] == [
         ("by_shop", None, None)
@@ -136,22 +136,22 @@ def test_an_index_is_built_of_rows_that_are_read_once_and_move_packed(
     runner = large._runner.executor
     build = runner._build_action  # type: ignore[attr-defined]
 
-    def noting(kind: type[Pack] | type[ReadTable]):  # type: ignore[no-untyped-def]
+    def record_bodies(kind: type[Pack] | type[ReadTable]):  # type: ignore[no-untyped-def]
         def made(*given, **named):  # type: ignore[no-untyped-def]
             bodies.append(kind(*given, **named))
             return bodies[-1]
 
         return made
 
-    monkeypatch.setattr(spread, "Pack", noting(Pack))
-    monkeypatch.setattr(scan, "ReadTable", noting(ReadTable))
+    monkeypatch.setattr(spread, "Pack", record_bodies(Pack))
+    monkeypatch.setattr(scan, "ReadTable", record_bodies(ReadTable))
 
-    def noted(task, **given):  # type: ignore[no-untyped-def]
+    def record_plan(task, **given):  # type: ignore[no-untyped-def]
         made = build(task, **given)
         plans.append(made.flow.frame._jdf.queryExecution().executedPlan().toString())
         return made
 
-    runner._build_action = noted  # type: ignore[attr-defined]
+    runner._build_action = record_plan  # type: ignore[attr-defined]
     large.flush().raise_for_errors()
     assert len(plans) == 1 and plans[0].count("Exchange") == 1 and "_packed" in plans[0], plans
     assert [body.parts for body in bodies] == [2, 2], "each task reads its part of the rows"
@@ -164,6 +164,6 @@ def test_views_that_are_built_step_by_step_come_after_the_running_ones(large: Se
     large.sql("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM sale")
     large.write("sale", pa.table({"id": [ROWS], "shop": [1], "price": [1]}))
     large.sql(f"CREATE MATERIALIZED VIEW plain AS {VIEWS['plain']}", build=False)
-    tasks = noting(large)
+    tasks = record_tasks(large)
     large.flush().raise_for_errors()
     assert [task.fragment.table for task in tasks] == ["total", "plain"]

@@ -27,7 +27,7 @@ def views(tmp_path: Path) -> ViewsInMemory:
     return made
 
 
-def told(views: ViewsInMemory) -> Mapping[str, DomainWait]:
+def map_waits(views: ViewsInMemory) -> Mapping[str, DomainWait]:
     version = views.store.refresh()
     return {wait.domain: wait for wait in list_waits(version, load_catalog(version), views.clock())}
 
@@ -54,7 +54,7 @@ def test_a_view_that_is_refreshed_by_hand_gets_its_first_content_and_then_rests(
     report.raise_for_errors()
     assert (total(views), total(views, "free")) == ((1, 1), (2, 3))
     assert report["v"].waits_for == "it is brought on by REFRESH MATERIALIZED VIEW v only"
-    wait = told(views)["v"]
+    wait = map_waits(views)["v"]
     assert (wait.kind, wait.goes_on, wait.reason) == ("refresh", False, report["v"].waits_for)
     assert wait.until is not None and wait.until - views.clock() == pytest.approx(7 * DAYS, abs=1.0)
 
@@ -68,7 +68,7 @@ def test_its_name_brings_it_on_by_the_net_change_of_what_it_reads(views: ViewsIn
     report = views.flusher.run(["v"])
     report.raise_for_errors()
     assert (report["v"].updated, report["v"].rows_out, report["v"].rebuilt) == (1, 1, None)
-    assert total(views) == (1, 7) and told(views) == {}
+    assert total(views) == (1, 7) and map_waits(views) == {}
 
 
 def test_a_run_that_nobody_asked_for_by_hand_leaves_it_alone_though_it_names_it(views: ViewsInMemory) -> None:
@@ -88,18 +88,18 @@ def test_a_view_on_a_schedule_is_due_at_the_first_of_its_times_after_a_change(
     views.clock.sleep(3 * step)  # times without a change are none
     views.put("t", id=2, x=2)
     due = (views.clock() // step + 1) * step
-    wait = told(views)["v"]
+    wait = map_waits(views)["v"]
     assert wait.until == due and f"{moment(due)} UTC ({schedule})" in wait.reason
     views.clock.sleep(due - views.clock() - 1.0)
     views.flusher.run()
     views.flusher.run(eager=False)
     assert total(views) == (1, 1)
     views.clock.sleep(1.0)
-    assert told(views)["v"].goes_on
+    assert map_waits(views)["v"].goes_on
     views.flusher.run(eager=False).raise_for_errors()
-    assert total(views) == (2, 3) and told(views) == {}
+    assert total(views) == (2, 3) and map_waits(views) == {}
     views.put("t", id=3, x=3)
-    assert told(views)["v"].until == due + step
+    assert map_waits(views)["v"].until == due + step
 
 
 def test_what_reads_a_resting_view_follows_it_and_rests_with_it(views: ViewsInMemory) -> None:
@@ -109,10 +109,10 @@ def test_what_reads_a_resting_view_follows_it_and_rests_with_it(views: ViewsInMe
     views.put("t", id=2, x=2)
     report = views.flusher.run(["below"])  # which asks for what it reads as it stands
     assert report["v"].waits_for is not None and "waits for v" in str(report["below"].waits_for)
-    assert told(views)["below"].kind == "upstream" and not told(views)["below"].goes_on
+    assert map_waits(views)["below"].kind == "upstream" and not map_waits(views)["below"].goes_on
     views.flusher.run(["v"]).raise_for_errors()
     views.put("t", id=3, x=3)  # v rests again, and has come nearer
-    assert told(views)["below"].goes_on
+    assert map_waits(views)["below"].goes_on
     views.flusher.run(eager=False).raise_for_errors()
     assert (total(views), total(views, "below")) == ((2, 3), (2, 3))
 
@@ -128,7 +128,7 @@ def test_a_view_that_failed_is_not_tried_again_before_its_time(
         assert views.flusher.run(["v"]).failed
     views.clock.sleep(1000.0)
     assert not views.flusher.run(eager=False).failed
-    wait = told(views)["v"]
+    wait = map_waits(views)["v"]
     assert wait.kind == "refresh" and "the last time it failed: ZeroDivisionError" in wait.reason
     views.flusher.run(["v"]).raise_for_errors()
     assert total(views) == (2, 3)
@@ -141,7 +141,7 @@ def test_a_mutation_is_taken_and_the_view_rests_on(views: ViewsInMemory) -> None
     request_mutation(views.store, "v", "update", 4, views.clock())
     report = views.flusher.run()
     assert len(report["v"].mutations) == 1
-    assert total(views) == (1, 1) and told(views)["v"].kind == "refresh"
+    assert total(views) == (1, 1) and map_waits(views)["v"].kind == "refresh"
 
 
 def test_a_read_of_it_and_its_input_is_one_epoch_until_the_past_is_let_go_and_then_told(

@@ -33,7 +33,7 @@ def put_row(program: Program, number: int) -> None:
     program.store.ingest_batch({"a": [Put(rows)]})
 
 
-def told(program: Program) -> dict[str, float]:
+def read_metrics(program: Program) -> dict[str, float]:
     views = ViewCollector(lambda: program.store.refresh(), program.clock)
     lines = render_metrics(program.store.metrics, views).splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
@@ -44,20 +44,20 @@ def test_rows_are_counted_by_phase_and_lag_by_view(program: Program) -> None:
     while len(program.rows["a"]) < 10:
         program._write()
     program._commit_view("v", BY_G, {"background": "true"})
-    assert told(program)['tideline_waiting_domains{kind="due"}'] == 1
+    assert read_metrics(program)['tideline_waiting_domains{kind="due"}'] == 1
     program.flusher.run(background_seconds=5.0)
     rows = len(program.rows["a"])
-    found = told(program)
+    found = read_metrics(program)
     snapshot = found[f'{COUNTER}{{phase="consuming_snapshot",view="v"}}']
     assert abs(snapshot - rows) <= 2 and found['tideline_view_lag_seconds{view="v"}'] == 0
-    while not told(program)['tideline_waiting_domains{kind="due"}']:
+    while not read_metrics(program)['tideline_waiting_domains{kind="due"}']:
         program._write()
     program.clock.sleep(5.0)
-    assert told(program)['tideline_view_lag_seconds{view="v"}'] >= 5
+    assert read_metrics(program)['tideline_view_lag_seconds{view="v"}'] >= 5
     reports = [program.flusher.run()["v"]]
     while reports[-1].backfill_phase != "consume_upstream" and len(reports) < 3:
         reports.append(program.flusher.run()["v"])
-    found = told(program)
+    found = read_metrics(program)
     log = found[f'{COUNTER}{{phase="consuming_log_store",view="v"}}']
     assert log == sum(report.consumed.get("consuming_log_store", 0) for report in reports) > 0
     assert reports[-1].backfill_phase == "consume_upstream"
@@ -68,7 +68,7 @@ def test_partitions_in_quarantine_are_counted_beside_the_domains_that_wait(progr
     program._commit_view("v", BY_G, {})
     behind = {key: QuarantinedPartition(None, "no", 1, 1, 0.0, 0.0) for key in ("1", "2")}
     program.store.commit(Commit(catalog=encode_quarantine("v", behind)))
-    found = told(program)
+    found = read_metrics(program)
     assert {kind: found[f'tideline_waiting_domains{{kind="{kind}"}}'] for kind in get_args(Kind)} == {
         **dict.fromkeys(get_args(Kind), 0),
         "due": 1,

@@ -55,7 +55,7 @@ def change(store: Hummock, ids: list[int], x: list[int | None], deleted: list[in
     return NetChange(tuple(store.reader.write_run(store.version.tables["v"].table, rows)), 0, 0, 0)
 
 
-def told(inserted: int, updated: int, deleted: int) -> FragmentEpoch:
+def build_epoch(inserted: int, updated: int, deleted: int) -> FragmentEpoch:
     return FragmentEpoch(1, 2, 3, inserted, updated, deleted, {})
 
 
@@ -65,23 +65,23 @@ def breaks(claim: Assumption):  # type: ignore[no-untyped-def]
 
 def test_old_rows_are_those_that_stand(store: Hummock) -> None:
     task, made = task_over(store), change(store, [1, 2, 3], [5, 0, 7], [0, 1, 0])
-    check_change(store.reader, task, told(1, 1, 1), made.ssts, ())
+    check_change(store.reader, task, build_epoch(1, 1, 1), made.ssts, ())
     for counts in ((2, 0, 1), (1, 2, 0), (0, 2, 1)):
         with breaks(OLD_ROWS):
-            check_change(store.reader, task, told(*counts), made.ssts, ())
+            check_change(store.reader, task, build_epoch(*counts), made.ssts, ())
 
 
 def test_a_deletion_of_nothing_is_told(store: Hummock) -> None:
     made = change(store, [9], [0], [1])
     with breaks(OLD_ROWS):
-        check_change(store.reader, task_over(store), told(0, 0, 1), made.ssts, ())
+        check_change(store.reader, task_over(store), build_epoch(0, 0, 1), made.ssts, ())
 
 
 def test_a_null_where_none_may_be_is_told(store: Hummock) -> None:
     made = change(store, [3], [None], [0])
-    check_change(store.reader, task_over(store), told(1, 0, 0), made.ssts, ())
+    check_change(store.reader, task_over(store), build_epoch(1, 0, 0), made.ssts, ())
     with breaks(NOT_NULL):
-        check_change(store.reader, task_over(store), told(1, 0, 0), made.ssts, ("x",))
+        check_change(store.reader, task_over(store), build_epoch(1, 0, 0), made.ssts, ("x",))
 
 
 def test_a_change_below_the_watermark_before_is_told(store: Hummock) -> None:
@@ -102,11 +102,11 @@ def test_a_change_below_the_watermark_before_is_told(store: Hummock) -> None:
         ),
     )
     made = change(store, [3, 4], [5, 0], [0, 0])
-    check_change(store.reader, task, told(2, 0, 0), made.ssts, ())
+    check_change(store.reader, task, build_epoch(2, 0, 0), made.ssts, ())
     made = change(store, [1], [5], [0])
     with breaks(CLOSED):
-        check_change(store.reader, task, told(0, 1, 0), made.ssts, ())
-    check_change(store.reader, replace(task, whole=True), told(0, 1, 0), made.ssts, ())
+        check_change(store.reader, task, build_epoch(0, 1, 0), made.ssts, ())
+    check_change(store.reader, replace(task, whole=True), build_epoch(0, 1, 0), made.ssts, ())
 
 
 def test_a_row_that_crosses_before_what_was_noted_is_told(store: Hummock) -> None:
@@ -125,11 +125,11 @@ def test_a_row_that_crosses_before_what_was_noted_is_told(store: Hummock) -> Non
 
 
 def test_a_view_that_only_adds_never_changes_a_row(store: Hummock) -> None:
-    check_append_only(task_over(store), told(1, 1, 0))
-    check_append_only(task_over(store, append_only=True), told(3, 0, 0))
+    check_append_only(task_over(store), build_epoch(1, 1, 0))
+    check_append_only(task_over(store, append_only=True), build_epoch(3, 0, 0))
     with breaks(APPEND_ONLY):
-        check_append_only(task_over(store, append_only=True), told(3, 1, 0))
-    check_append_only(replace(task_over(store, append_only=True), old=None), told(3, 1, 0))
+        check_append_only(task_over(store, append_only=True), build_epoch(3, 1, 0))
+    check_append_only(replace(task_over(store, append_only=True), old=None), build_epoch(3, 1, 0))
 
 
 def test_a_kept_frame_that_computes_something_else_is_told(store: Hummock) -> None:

@@ -28,11 +28,11 @@ def planned(session: Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     built: list[str] = []
     change = spark_executor.choose_rule
 
-    def noted(fragment, *arguments, **options):  # type: ignore[no-untyped-def]
+    def record_table(fragment, *arguments, **options):  # type: ignore[no-untyped-def]
         built.append(fragment.table)
         return change(fragment, *arguments, **options)
 
-    monkeypatch.setattr(spark_executor, "choose_rule", noted)
+    monkeypatch.setattr(spark_executor, "choose_rule", record_table)
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
     session.sql("CREATE TABLE auction (id BIGINT PRIMARY KEY, item STRING)")
     return built
@@ -135,7 +135,7 @@ def test_a_small_change_of_a_join_of_plain_columns_is_one_pass_through_python(
     plans: list[str] = []
     runnable = prepared_frames.prepare_run
 
-    def noted(frame):  # type: ignore[no-untyped-def]
+    def record_plan(frame):  # type: ignore[no-untyped-def]
         plans.append(frame._jdf.queryExecution().executedPlan().toString())
         return runnable(frame)
 
@@ -144,7 +144,7 @@ def test_a_small_change_of_a_join_of_plain_columns_is_one_pass_through_python(
     session.write("bid", bids(0))
     session.write("auction", pa.table({"id": [0, 1], "item": ["a", "b"]}))
     session.sql(f"CREATE MATERIALIZED VIEW joined AS {JOINED}")
-    monkeypatch.setattr(prepared_frames, "prepare_run", noted)
+    monkeypatch.setattr(prepared_frames, "prepare_run", record_plan)
     session.write("bid", bids(1))
     session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
     check(session, {"joined": JOINED})
@@ -174,11 +174,11 @@ def test_small_epochs_over_decimals_are_computed_without_spark(
     by_spark: dict[str, bool] = {}
     give = prepared_frames.PreparedFrames.give
 
-    def noted(self, prepared):  # type: ignore[no-untyped-def]
+    def record_way(self, prepared):  # type: ignore[no-untyped-def]
         by_spark[prepared.fragment.table] = prepared.body is None
         give(self, prepared)
 
-    monkeypatch.setattr(prepared_frames.PreparedFrames, "give", noted)
+    monkeypatch.setattr(prepared_frames.PreparedFrames, "give", record_way)
     for n in (4, 5):
         rows = f"({n}, 'a', {n}.11, {n}, 0.000000000000000001), ({n + 10}, 'c', 99999999.99, 1, {n}.7)"
         session.sql(f"INSERT INTO product VALUES {rows}, ({n + 20}, 'c', 1.05, 1, -0.{n})")

@@ -245,11 +245,11 @@ def test_a_check_costs_what_changes_and_a_view_without_any_nothing(
     done: list[tuple[str, int]] = []
     compute = SparkExecutor.compute
 
-    def noting(self: SparkExecutor, task: FragmentTask) -> TaskResult:
+    def record_task(self: SparkExecutor, task: FragmentTask) -> TaskResult:
         done.append((task.table.name, task.rows))
         return compute(self, task)
 
-    monkeypatch.setattr(SparkExecutor, "compute", noting)
+    monkeypatch.setattr(SparkExecutor, "compute", record_task)
     session.sql("INSERT INTO sale VALUES (1000000, 's7', 1)")
     session.flush().raise_for_errors()
     tables = sorted(name for name, _ in done)  # nothing broke: nothing is counted

@@ -38,11 +38,11 @@ CONTENT = "[{'n': 0, 'c': 3000}, {'n': 3000, 'c': 6000}]"
 
 @pytest.mark.long
 def test_tasks_of_a_server_merge_large_compactions(address: str, tmp_path: Path) -> None:
-    told = said(CLIENT.replace("CORES = None", "CORES = 4"), address, tmp_path)
-    assert told.splitlines() == ["1 True True", CONTENT]
+    output = said(CLIENT.replace("CORES = None", "CORES = 4"), address, tmp_path)
+    assert output.splitlines() == ["1 True True", CONTENT]
 
 
 @pytest.mark.long
 def test_a_server_of_three_cores_is_left_to_the_others(address: str, tmp_path: Path) -> None:
-    told = said(CLIENT.replace("CORES = None", "CORES = 3"), address, tmp_path)
-    assert told.splitlines()[0].startswith("1 False") and told.splitlines()[1] == CONTENT
+    output = said(CLIENT.replace("CORES = None", "CORES = 3"), address, tmp_path)
+    assert output.splitlines()[0].startswith("1 False") and output.splitlines()[1] == CONTENT

@@ -101,9 +101,9 @@ def test_a_bucket_is_computed_only_where_its_credentials_are() -> None:
 
 def test_a_server_is_not_mistaken_for_the_spark_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_active_spark_context", object())
-    with pytest.raises(EnvironmentNotReady, match="runs a Spark of its own") as told:
+    with pytest.raises(EnvironmentNotReady, match="runs a Spark of its own") as error:
         SERVERS.connect(_warm(7).address)
-    assert "secret-token" not in str(told.value)
+    assert "secret-token" not in str(error.value)
 
 
 def test_an_address_at_which_nobody_answers_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

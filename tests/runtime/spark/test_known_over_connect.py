@@ -122,11 +122,11 @@ def test_a_frame_whose_tables_are_too_many_to_be_told_to_a_server_is_made_anew(
 def test_a_frame_that_has_other_columns_than_the_client_says_breaks_a_claim(
     address: str, tmp_path: Path
 ) -> None:
-    told = said(WRONG_SCHEMA, address, tmp_path)
-    assert "known schema" in told and "struct<id:int> is struct<id:bigint> by the server" in told
+    output = said(WRONG_SCHEMA, address, tmp_path)
+    assert "known schema" in output and "struct<id:int> is struct<id:bigint> by the server" in output
 
 
 def test_a_session_that_says_it_is_prepared_and_is_not_breaks_a_claim(address: str, tmp_path: Path) -> None:
-    told = said(ANOTHER_SETTING, address, tmp_path)
-    assert "prepared session" in told
-    assert "spark.sql.session.timeZone = Asia/Tokyo, no function tideline_jsonb" in told
+    output = said(ANOTHER_SETTING, address, tmp_path)
+    assert "prepared session" in output
+    assert "spark.sql.session.timeZone = Asia/Tokyo, no function tideline_jsonb" in output

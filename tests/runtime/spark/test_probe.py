@@ -58,7 +58,7 @@ def test_a_cluster_is_asked_once_for_each_store(
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("seen", "message"),
     [
         (
             MachineFindings("w1", "3.9", compute_engine_digest()),
@@ -71,13 +71,13 @@ def test_a_cluster_is_asked_once_for_each_store(
         ),
     ],
 )
-def test_what_differs_is_told(seen: MachineFindings, told: str) -> None:
-    with pytest.raises(EnvironmentNotReady, match=told):
+def test_what_differs_is_told(seen: MachineFindings, message: str) -> None:
+    with pytest.raises(EnvironmentNotReady, match=message):
         check_findings(seen, MASTER, "s3://b/p")
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "message"),
     [
         ("x\nModuleNotFoundError: No module named 'engine'", "engine is not in the Python of the executors"),
         ("No module named 'engine.runtime.spark.probe'", "or only another version of it is"),
@@ -90,9 +90,9 @@ def test_what_differs_is_told(seen: MachineFindings, told: str) -> None:
         ("something new", r"cannot run a task \(something new\)"),
     ],
 )
-def test_what_spark_says_is_told_as_what_is_missing(said: str, told: str) -> None:
+def test_what_spark_says_is_told_as_what_is_missing(said: str, message: str) -> None:
     error = type("Py4JError", (Exception,), {"__module__": "py4j.protocol"})(said)
     text = _format_failure(error, MASTER, 9.0)
     assert MASTER in text
-    with pytest.raises(EnvironmentNotReady, match=told):
+    with pytest.raises(EnvironmentNotReady, match=message):
         raise EnvironmentNotReady(text)

@@ -110,8 +110,8 @@ print("fine")
 @pytest.mark.long
 def test_a_session_that_is_found_in_the_process_keeps_its_settings(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-    told = printed(FOUND, (tmp_path / "store").as_uri(), environment=environment)
-    assert told.splitlines()[-1:] == ["fine"]
+    output = printed(FOUND, (tmp_path / "store").as_uri(), environment=environment)
+    assert output.splitlines()[-1:] == ["fine"]
 
 
 ASKED = """
@@ -127,8 +127,8 @@ print("fine", os.environ["SPARK_REMOTE"])
 @pytest.mark.long
 def test_a_master_that_is_asked_for_is_taken_though_the_environment_names_a_server(tmp_path: Path) -> None:
     named = {**os.environ, "SPARK_REMOTE": "sc://localhost:1"}
-    told = printed(ASKED, (tmp_path / "store").as_uri(), environment=named)
-    assert told.splitlines()[-1:] == ["fine sc://localhost:1"]
+    output = printed(ASKED, (tmp_path / "store").as_uri(), environment=named)
+    assert output.splitlines()[-1:] == ["fine sc://localhost:1"]
 
 
 ENDLESS = "SELECT count(*) FROM range(0, 200000) a JOIN range(0, 200000) b ON (a.id * 7919 + b.id * 104729) % 1000003 < 3"

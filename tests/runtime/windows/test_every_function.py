@@ -134,7 +134,7 @@ MORE_VIEWS = {
     "more aggregates over ties": calls(AGGREGATES, TIES),
     "more lists": calls(LISTS, {**ROWS, "w5": TOTAL, "w6": "PARTITION BY g ORDER BY id GROUPS 1 PRECEDING"}),
 }
-Told = Mapping[str, list[tuple[str, Any, Any]]]
+Comparison = Mapping[str, list[tuple[str, Any, Any]]]
 
 
 def content(rows: Any) -> list[tuple[Any, ...]]:
@@ -151,18 +151,18 @@ def content(rows: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """(epoch, content, what DuckDB says) of each view."""
-    return told(VIEWS, spark, tmp_path_factory.mktemp("windows"))
+    return compare_epochs(VIEWS, spark, tmp_path_factory.mktemp("windows"))
 
 
 @pytest.fixture(scope="module")
-def more_found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def more_found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """The same of views that take longer."""
-    return told(MORE_VIEWS, spark, tmp_path_factory.mktemp("windows"))
+    return compare_epochs(MORE_VIEWS, spark, tmp_path_factory.mktemp("windows"))
 
 
-def told(views: Mapping[str, str], spark: SparkSession, folder: Path) -> Told:
+def compare_epochs(views: Mapping[str, str], spark: SparkSession, folder: Path) -> Comparison:
     """Return (epoch, content, what DuckDB says) of each view."""
     found: dict[str, list[tuple[str, Any, Any]]] = {name: [] for name in views}
     names = {name: f"v{n}" for n, name in enumerate(views)}
@@ -188,13 +188,15 @@ def told(views: Mapping[str, str], spark: SparkSession, folder: Path) -> Told:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.long
-def test_a_view_over_windows_equals_its_query_after_each_epoch(found: Told, view: str) -> None:
+def test_a_view_over_windows_equals_its_query_after_each_epoch(found: Comparison, view: str) -> None:
     for epoch, got, expected in found[view]:
         assert got == expected, f"after {epoch}"
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("view", MORE_VIEWS)
-def test_a_view_over_many_windows_equals_its_query_after_each_epoch(more_found: Told, view: str) -> None:
+def test_a_view_over_many_windows_equals_its_query_after_each_epoch(
+    more_found: Comparison, view: str
+) -> None:
     for epoch, got, expected in more_found[view]:
         assert got == expected, f"after {epoch}"

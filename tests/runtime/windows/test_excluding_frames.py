@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from engine.session import Session
 from tests.oracle.batch import assert_equal, content, duckdb_over
-from tests.runtime.windows.test_every_function import Told, calls, told
+from tests.runtime.windows.test_every_function import Comparison, calls, compare_epochs
 
 TOTAL, PEERS = "PARTITION BY g ORDER BY o, id", "PARTITION BY g ORDER BY o"
 EXCLUDED = ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES")
@@ -100,20 +100,22 @@ VIEWS, MORE_VIEWS = dict(every()), dict(every_other())
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """(epoch, content, what DuckDB says) of each view."""
-    return told(VIEWS, spark, tmp_path_factory.mktemp("windows"))
+    return compare_epochs(VIEWS, spark, tmp_path_factory.mktemp("windows"))
 
 
 @pytest.fixture(scope="module")
-def more_found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def more_found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """The same of views that take longer."""
-    return told(MORE_VIEWS, spark, tmp_path_factory.mktemp("windows"))
+    return compare_epochs(MORE_VIEWS, spark, tmp_path_factory.mktemp("windows"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.long
-def test_a_view_whose_frames_leave_rows_out_equals_its_query_after_each_epoch(found: Told, view: str) -> None:
+def test_a_view_whose_frames_leave_rows_out_equals_its_query_after_each_epoch(
+    found: Comparison, view: str
+) -> None:
     for epoch, got, expected in found[view]:
         assert got == expected, f"after {epoch}"
 
@@ -121,7 +123,7 @@ def test_a_view_whose_frames_leave_rows_out_equals_its_query_after_each_epoch(fo
 @pytest.mark.oracle
 @pytest.mark.parametrize("view", MORE_VIEWS)
 def test_a_view_with_more_of_such_frames_equals_its_query_after_each_epoch(
-    more_found: Told, view: str
+    more_found: Comparison, view: str
 ) -> None:
     for epoch, got, expected in more_found[view]:
         assert got == expected, f"after {epoch}"

@@ -50,11 +50,11 @@ def body_of(lake: Session, **said: bool) -> WriteChanges:
 
 
 def placed(rows: list[Row]) -> pa.Table:
-    told = [(*columns, at * 2 + (not gone)) for *columns, at, gone in rows]
+    items = [(*columns, at * 2 + (not gone)) for *columns, at, gone in rows]
     return pa.table(
         [
             pa.array(list(values), field.type)
-            for values, field in zip(zip(*told, strict=True), SCHEMA, strict=True)
+            for values, field in zip(zip(*items, strict=True), SCHEMA, strict=True)
         ],
         schema=SCHEMA,
     )

@@ -20,7 +20,7 @@ from engine.hummock.rows.row_hash import xxhash64
 from engine.meta.catalog.stored_catalog import encode_entries
 from engine.runtime.epoch import row_checks
 from engine.runtime.partitions import values as partition_values
-from engine.runtime.writes.driver_rows import SETTING, is_surely_small, read_driver_limit
+from engine.runtime.writes.driver_rows import DRIVER_LIMIT, SETTING, is_surely_small
 from engine.runtime.writes.spill import ANSWER, SpillTask, TaskRows, encode_answer
 from engine.runtime.writes.write_tasks import WriteResult, WriteRows
 from engine.sql.batch.ad_hoc import SparkQuery, TableRead
@@ -102,13 +102,13 @@ def test_a_task_that_writes_holds_no_more_than_a_file_and_a_key_is_never_in_two(
 def test_the_setting_is_a_size() -> None:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(SETTING, "0.5")
-        assert read_driver_limit() == 1 << 19
+        assert DRIVER_LIMIT.read() == 1 << 19
         for wrong in ("many", "-1", "inf", "nan"):
             environment.setenv(SETTING, wrong)
             with pytest.raises(EnvironmentNotReady, match=f'{SETTING} is "{wrong}"'):
-                read_driver_limit()
+                DRIVER_LIMIT.read()
         environment.delenv(SETTING)
-        assert read_driver_limit() == 64 << 20
+        assert DRIVER_LIMIT.read() == 64 << 20
 
 
 def test_few_rows_are_told_from_what_tables_hold(store: Hummock) -> None:

@@ -74,11 +74,11 @@ def test_packed_rows_come_in_their_order(
     rows = rows_of(kind, 2_000, ranges)
     found = ordered(rows, ranges, size)
     assert found.column_names == ["k", "also", "v", PLACE]
-    told = rows.to_pylist()
-    for row, zero in zip(told, rows.column("k"), strict=True):
+    records = rows.to_pylist()
+    for row, zero in zip(records, rows.column("k"), strict=True):
         row["k"] = str(row["k"] + 0.0) if kind == "floats" else zero.as_py()
     groups: dict[tuple[int, str, str], list[int]] = {}
-    for row in told:
+    for row in records:
         groups.setdefault((row[HASH], str(row["k"]), str(row["also"])), []).append(row[PLACE])
     seen = [(str(row["k"] + 0.0) if kind == "floats" else str(row["k"]), str(row["also"]), row[PLACE])
             for row in found.to_pylist()]  # fmt: skip

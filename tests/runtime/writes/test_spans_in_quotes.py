@@ -38,6 +38,6 @@ def test_they_are_taken_whatever_stands_beside_them(spans: Session) -> None:
 
 
 def test_months_are_refused_with_the_place(spans: Session) -> None:
-    with pytest.raises(SqlError, match="the interval '1 month' in a column is not offered") as told:
+    with pytest.raises(SqlError, match="the interval '1 month' in a column is not offered") as error:
         spans.sql("INSERT INTO t VALUES (6, '1 month', ARRAY[1 + 1])")
-    assert told.value.line == 1 and "30 days" in told.value.hint
+    assert error.value.line == 1 and "30 days" in error.value.hint

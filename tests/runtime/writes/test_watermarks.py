@@ -76,10 +76,10 @@ def test_insert_says_how_many_rows_were_late_and_returns_those_in_time(lake: Ses
     lake.sql(TABLE)
     lake.sql("INSERT INTO t VALUES (TIMESTAMP '2024-01-01 12:00:00', 1)")
     assert lake.notices == ()
-    told = lake.sql(
+    result = lake.sql(
         "INSERT INTO t VALUES (TIMESTAMP '2024-01-01 10:00:00', 2), (TIMESTAMP '2024-01-01 12:01:00', 3) RETURNING n"
     )
-    assert told is not None and told.to_pylist() == [{"n": 3}]
+    assert result is not None and result.to_pylist() == [{"n": 3}]
     assert "1 rows were below the watermark" in lake.notices[0]
 
 
@@ -197,8 +197,8 @@ def test_show_watermarks_tells_where_each_stands_and_how_many_rows_were_late(lak
     lake.sql("CREATE TABLE d (d DATE, WATERMARK FOR d AS d) APPEND ONLY WITH (late_rows = 'keep')")
     write(lake, (at(12), 1))
     write(lake, (at(10), 2))
-    told = lake.sql("SHOW WATERMARKS")
-    assert told is not None and [tuple(row.values()) for row in told.to_pylist()] == [
+    result = lake.sql("SHOW WATERMARKS")
+    assert result is not None and [tuple(row.values()) for row in result.to_pylist()] == [
         ("d", "d", None, 0, "kept"),
         ("t", "ts", "2024-01-01 11:55:00", 1, "counted"),
     ]
@@ -356,10 +356,10 @@ def test_events_of_nexmark_move_the_watermark(lake: Session) -> None:
 def test_a_wrong_watermark_is_refused_with_place_and_remedy(
     lake: Session, text: str, message: str, place: str, hint: str
 ) -> None:
-    with pytest.raises((SqlError, UnsupportedSql)) as told:
+    with pytest.raises((SqlError, UnsupportedSql)) as error:
         lake.sql(text)
-    assert message in told.value.message and hint in told.value.hint
-    assert told.value.column == text.rindex(place) + 1 or told.value.column == text.index(place) + 1
+    assert message in error.value.message and hint in error.value.hint
+    assert error.value.column == text.rindex(place) + 1 or error.value.column == text.index(place) + 1
     assert "x" not in lake.catalog.relations
 
 
@@ -368,8 +368,8 @@ def test_the_status_tells_where_a_watermark_stands_and_what_was_late(lake: Sessi
     lake.sql("CREATE TABLE plain (n INT)")
     write(lake, (at(10), 1))
     write(lake, (at(8), 2))
-    told = {one.name: (one.watermark, one.late_rows) for one in lake.status()}
-    assert told["t"] == (str(watermark(lake)[0]), 1) and told["plain"] == (None, None)
+    status = {one.name: (one.watermark, one.late_rows) for one in lake.status()}
+    assert status["t"] == (str(watermark(lake)[0]), 1) and status["plain"] == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -398,8 +398,8 @@ def test_a_watermark_stays_within_the_type_of_its_column(
         "t", pa.table({"n0": convert_watermark(0, times.type), "n": pa.array([3], pa.int32())}), mode="insert"
     )
     assert numbers(lake) == ([1, 2, 3] if number < 0 else [1, 2])  # below the greatest number all are late
-    told = lake.sql("SHOW WATERMARKS")
-    assert told is not None and told.num_rows == 1
+    result = lake.sql("SHOW WATERMARKS")
+    assert result is not None and result.num_rows == 1
     lake.status()
 
 
@@ -410,5 +410,5 @@ def test_late_rows_of_far_years_are_told_as_texts(lake: Session) -> None:
     (letter,) = rows(lake, DEAD_LETTER)
     assert letter["reason"] == "late: n0 = +10183-09-20 is below the watermark +10183-09-21"
     assert json.loads(letter["raw"]) == {"n0": "+10183-09-20"}
-    told = lake.sql("SHOW WATERMARKS")
-    assert told is not None and told.column(2).to_pylist() == ["+10183-09-21"]
+    result = lake.sql("SHOW WATERMARKS")
+    assert result is not None and result.column(2).to_pylist() == ["+10183-09-21"]

@@ -146,13 +146,13 @@ class Compared:
     differences: Counter[tuple[str, str]] = field(default_factory=Counter)
     unexplained: list[str] = field(default_factory=list)
 
-    def differs(self, given: str, wanted: str, what: str, told: str) -> None:
+    def differs(self, given: str, wanted: str, what: str, detail: str) -> None:
         """Note a difference of a kind."""
         reason = find_reason(given, wanted, what)
         if reason:
             self.differences[(f"{given} -> {wanted}", what)] += 1
         else:
-            self.unexplained.append(f"{given} -> {wanted}: {what}: {told}")
+            self.unexplained.append(f"{given} -> {wanted}: {what}: {detail}")
 
 
 def spark_takes(session: SparkSession, given: str, wanted: str) -> bool:

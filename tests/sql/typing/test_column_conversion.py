@@ -29,7 +29,7 @@ UTC = datetime.UTC
 LINES = "struct<lines:array<struct<qty:int,note:string>>>"
 
 
-def told(values: list[Any] | pa.Array[Any], kind: str, column: str = "c") -> list[str]:
+def list_faults(values: list[Any] | pa.Array[Any], kind: str, column: str = "c") -> list[str]:
     """Return what is said of each value that does not fit."""
     given = values if isinstance(values, pa.Array) else pa.array(values)
     return [
@@ -68,7 +68,7 @@ def test_nested_texts_that_cannot_be_read_are_set_aside() -> None:
     ],
 )
 def test_a_type_that_a_column_does_not_take_is_told_with_a_remedy(value: Any, kind: str, said: str) -> None:
-    (only,) = told([value], kind)
+    (only,) = list_faults([value], kind)
     assert said in only and f"is no {format_arrow_type(to_arrow(kind))}" in only
 
 
@@ -115,15 +115,15 @@ def test_a_fault_names_its_place_below_the_column() -> None:
     ]
     found = convert_to_type(pa.array(rows), to_arrow(LINES))
     assert found.values.to_pylist() == [{"lines": [{"qty": 1, "note": "a"}]}, None, None, {"lines": None}]
-    assert told(rows, LINES, "addr") == ['column addr.lines[].qty: "1.5" is no INT']
-    assert told(['{"lines": [{"qty": 1}, {"qty": 1.5}]}', '{"lines": [7]}'], LINES, "addr") == [
+    assert list_faults(rows, LINES, "addr") == ['column addr.lines[].qty: "1.5" is no INT']
+    assert list_faults(['{"lines": [{"qty": 1}, {"qty": 1.5}]}', '{"lines": [7]}'], LINES, "addr") == [
         'column addr.lines[].qty: "1.5" is no INT',
         'column addr.lines[]: "7" is no STRUCT<qty:INT,note:STRING>',
     ]
     pairs = pa.array([[("a", 1)], [("b", 70_000)]], pa.map_(pa.string(), pa.int64()))
-    assert told(pairs, "map<string,smallint>") == ['column c.value: "70000" is no SMALLINT']
-    assert told(['{"1": true, "x": false}'], "map<int,boolean>") == ['column c.key: "x" is no INT']
-    assert told(["[1, 1.5]", '["2"]', "[[3]]"], "array<int>") == [
+    assert list_faults(pairs, "map<string,smallint>") == ['column c.value: "70000" is no SMALLINT']
+    assert list_faults(['{"1": true, "x": false}'], "map<int,boolean>") == ['column c.key: "x" is no INT']
+    assert list_faults(["[1, 1.5]", '["2"]', "[[3]]"], "array<int>") == [
         'column c[]: "1.5" is no INT',
         'column c[]: "[3]" is no INT',
     ]

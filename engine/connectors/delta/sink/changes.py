@@ -19,7 +19,7 @@ from engine.operators.context import SMALL_CHANGE_ROWS, count_partitions
 from engine.operators.lookups.scan import split_hash_space
 from engine.runtime.rows import create_frame
 from engine.runtime.spark.session import EngineSpark
-from engine.runtime.writes.driver_rows import read_driver_limit
+from engine.runtime.writes.driver_rows import DRIVER_LIMIT
 from engine.spark_internals import derive_spark_schema
 
 CODE = "op"
@@ -63,7 +63,7 @@ def build_change_frame(
     """Return the changes of a range as a frame, and how many they are where that is known."""
     table, part = portion.table, portion.log_range
     rows = _count_rows(table, part)
-    if rows <= SMALL_CHANGE_ROWS and _estimate_bytes(table, part) <= read_driver_limit():
+    if rows <= SMALL_CHANGE_ROWS and _estimate_bytes(table, part) <= DRIVER_LIMIT.read():
         found = [encode_changes(changes, table, columns) for changes in portion.changes]
         whole = pa.concat_tables([_build_schema(table, columns).empty_table(), *found])
         return create_frame(session, whole), whole.num_rows

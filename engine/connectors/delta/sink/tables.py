@@ -54,12 +54,6 @@ def render_name_list(names: Iterable[str]) -> str:
     return ", ".join(quote(name) for name in names)
 
 
-def render_literal(text: str) -> str:
-    """Return a text as a literal of Spark SQL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
 def needs_mapping(kind: pa.DataType, name: str = "") -> bool:
     """Tell whether a column, or a field in it, has a name that Parquet does not take, so that Delta has to map it to another."""
     if _NOT_IN_PARQUET.search(name):

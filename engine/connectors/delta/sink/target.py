@@ -32,7 +32,6 @@ from engine.connectors.delta.sink.tables import (
     needs_mapping,
     read_column_types,
     read_user_properties,
-    render_literal,
     render_name_list,
     render_table_name,
     to_spark_path,
@@ -47,7 +46,7 @@ from engine.log_store.changes import DELETE
 from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation, RelationColumn
-from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.spark_sql import quote, quote_text
 from engine.sql.typing.types import quote_type, to_arrow
 
 APP = "app"
@@ -164,9 +163,7 @@ class DeltaSink:
         elif self.options.cluster_by:
             laid = f"CLUSTER BY ({render_name_list(self.options.cluster_by)})"
         rows.createOrReplaceTempView(_VIEW)
-        options = ", ".join(
-            f"{render_literal(key)} = {render_literal(value)}" for key, value in properties.items()
-        )
+        options = ", ".join(f"{quote_text(key)} = {quote_text(value)}" for key, value in properties.items())
         session.sql(
             f"CREATE OR REPLACE TABLE {self._name} USING delta {laid} TBLPROPERTIES ({options}) AS SELECT * FROM {_VIEW}"
         )
@@ -175,7 +172,7 @@ class DeltaSink:
         """Let a table that is there take the sink's rows: say that it is not one sink's, and add the columns that it lacks."""
         if owner not in ("", self._app, SHARED):
             session.sql(
-                f"ALTER TABLE {self._name} SET TBLPROPERTIES ({render_literal(OWNER)} = {render_literal(SHARED)})"
+                f"ALTER TABLE {self._name} SET TBLPROPERTIES ({quote_text(OWNER)} = {quote_text(SHARED)})"
             )
         lacking = find_missing_columns(self._relation, read_column_types(session, self._url))
         if lacking:
@@ -246,9 +243,9 @@ def _to_arrow_type(kind: str) -> pa.DataType | None:
 
 
 def _render_null_check(relation: Relation, name: str, value: str) -> str:
-    message = render_literal(
+    message = quote_text(
         f"sink {relation.name}: column {name} is an empty text or {NULL_FOLDER}, of which Delta makes a null where it partitions "
         "by it: write NULL or another word in the view, or take cluster_by instead"
     )
-    nulls = f"{value} IN ('', {render_literal(NULL_FOLDER)})"
+    nulls = f"{value} IN ('', {quote_text(NULL_FOLDER)})"
     return f"CASE WHEN {nulls} THEN CAST(raise_error({message}) AS STRING) ELSE {value} END AS {value}"

@@ -33,12 +33,11 @@ from engine.meta.domains.mutation import (
 from engine.meta.domains.placement import RETENTION, find_misplaced_tables
 from engine.meta.status.check_results import forget_check_results
 from engine.runtime.epoch.mutation_run import ASK, request_mutation
-from engine.runtime.relations import locate_name, resolve_relation
+from engine.runtime.relations import build_name_error, locate_name, resolve_relation
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.columns import (
     add_column,
     alter_column,
-    build_name_error,
     drop_column,
     find_column,
     list_column_names,

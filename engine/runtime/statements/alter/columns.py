@@ -23,7 +23,7 @@ from engine.meta.catalog.stored_catalog import (
     require_same_catalog,
 )
 from engine.runtime.reads.spark_read import run_spark_sql
-from engine.runtime.relations import list_readers, locate_name
+from engine.runtime.relations import build_name_error, list_readers
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.delta_copy import rename_copy_column
 from engine.runtime.statements.alter.fed_columns import refuse_unfed
@@ -366,9 +366,3 @@ def _refuse_connector(relation: Relation, statement: Alter) -> None:
         raise build_name_error(
             message, relation.name, statement.sql, "rename the column in a view over the table"
         )
-
-
-def build_name_error(message: str, name: str, sql: str, hint: str) -> SqlError:
-    """Return an error at the place of a name."""
-    line, column = locate_name(name, sql)
-    return SqlError(message, sql=sql, line=line, column=column, hint=hint)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.errors import SqlError
 from engine.hummock import Commit, Version
 from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, require_same_catalog
 from engine.meta.status.sinks import SinkState, encode_sink_state, list_copies, read_sink_state, release_holds
-from engine.runtime.relations import locate_name
+from engine.runtime.relations import build_name_error
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.statements.options.option_text import parse_list
 from engine.sql.statements.statement_types import Alter
@@ -51,10 +50,9 @@ def rename_copy_column(
 def _check_layout(copy: Relation, old: RelationColumn, statement: Alter) -> None:
     for option in ("partition_by", "cluster_by"):
         if old.name in parse_list(copy.options.get(option, "")):
-            line, column = locate_name(old.name, statement.sql)
             message = f"RENAME COLUMN {old.name}: {option} of the Delta table of {statement.name} names it"
             hint = f"DROP SINK {copy.name} first; CREATE SINK creates the table again under the new name"
-            raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+            raise build_name_error(message, old.name, statement.sql, hint)
 
 
 def _require_same_pause(name: str, paused: bool) -> Precondition:

@@ -21,7 +21,7 @@ from engine.meta.domains.mutation import rename_control
 from engine.meta.domains.quarantine import encode_quarantine, forget_quarantine, read_quarantine
 from engine.meta.epochs.time_boundary import rename_boundaries
 from engine.meta.status.check_results import rename_check_results
-from engine.runtime.relations import list_readers, locate_name, resolve_relation
+from engine.runtime.relations import build_name_error, list_readers, locate_name, resolve_relation
 from engine.sql.catalog import COMPANIONS, Relation, watermark_name
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.checks import list_companions
@@ -42,10 +42,9 @@ def rename_relation(
     version: Version, stored: StoredCatalog, relation: Relation, name: str, statement: Alter
 ) -> Commit:
     """Return the commit that renames a relation, and rewrites the texts of what reads it; raises SqlError for a taken name."""
-    line, column = locate_name(name, statement.sql)
     if name in stored.catalog.relations:
         hint = f"it is a {stored.catalog.get(name).kind}: choose another name"
-        raise SqlError(f"{name} exists already", sql=statement.sql, line=line, column=column, hint=hint)
+        raise build_name_error(f"{name} exists already", name, statement.sql, hint)
     return _build_commit(version, stored, {relation.name: name}, statement)
 
 
@@ -55,10 +54,7 @@ def swap_relations(
     """Return the commit by which two relations of one kind exchange their names; what reads one of them still does."""
     other = resolve_relation(stored, relation.kind, name, statement.sql)
     if other.name == relation.name:
-        line, column = locate_name(name, statement.sql)
-        raise SqlError(
-            f"{name} has its own name", sql=statement.sql, line=line, column=column, hint="name another"
-        )
+        raise build_name_error(f"{name} has its own name", name, statement.sql, "name another")
     return _build_commit(version, stored, {relation.name: other.name, other.name: relation.name}, statement)
 
 
@@ -234,10 +230,9 @@ def _rewrite_reader_text(relation: Relation, renames: Mapping[str, str], stateme
         return rename_relations(relation.sql, relation.dialect, renames)
     except NameNotFound:
         old = next(name for name in renames if name in (*relation.depends_on, *relation.through))
-        line, column = locate_name(old, statement.sql)
         hint = "drop it first, and create it again with the new name"
         message = f"{old} is read by {relation.name} in a way that needs its name"
-        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint) from None
+        raise build_name_error(message, old, statement.sql, hint) from None
 
 
 def _replace_name(relation: Relation, after: Collection[str], name: str) -> str:

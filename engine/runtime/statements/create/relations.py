@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import sqlglot.expressions as exp
 
-from engine.errors import SqlError, UnsupportedSql
+from engine.errors import UnsupportedSql
 from engine.hummock import Commit, SstInfo, Table, TableOptions
 from engine.hummock.epoch import epoch_at
 from engine.hummock.manifests.preconditions import Precondition, require_all
@@ -25,7 +25,7 @@ from engine.meta.domains.domain import list_domains
 from engine.meta.status.dead_letters import ensure_dead_letters
 from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
-from engine.runtime.relations import locate_name, resolve_relation
+from engine.runtime.relations import build_name_error, resolve_relation
 from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import plan_checks
@@ -168,9 +168,7 @@ def build_table_relation(
     )
     reason = explain_not_fed(relation) if "connector" in statement.options else None
     if reason is not None:
-        line, column = locate_name(statement.name, statement.sql)
-        hint = "or leave the connector out"
-        raise SqlError(reason, sql=statement.sql, line=line, column=column, hint=hint)
+        raise build_name_error(reason, statement.name, statement.sql, "or leave the connector out")
     return relation
 
 
@@ -236,9 +234,8 @@ def execute_create_index(statement: CreateIndex, context: StatementContext) -> N
     base = resolve_relation(stored, "", statement.table, statement.sql)
     if base.kind not in ("table", "materialized view"):
         hint = "index a table or a materialized view"
-        line, column = locate_name(base.name, statement.sql)
         message = f"{base.name} is a {base.kind} and has no rows of its own"
-        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+        raise build_name_error(message, base.name, statement.sql, hint)
     visible = {column.name: column for column in base.columns if not column.hidden}
     for name in (*statement.columns, *(statement.include or ())):
         if name not in visible:
@@ -410,9 +407,8 @@ def can_skip_create(catalog: Catalog, name: str, if_not_exists: bool, sql: str) 
     if if_not_exists:
         return True
     kind = catalog.relations[name].kind
-    line, column = locate_name(name, sql)
     hint = f"drop it first: DROP {kind.upper()} {name}"
-    raise SqlError(f"{name} exists already: it is a {kind}", sql=sql, line=line, column=column, hint=hint)
+    raise build_name_error(f"{name} exists already: it is a {kind}", name, sql, hint)
 
 
 def _require_absent(name: str) -> Precondition:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog.replaced_queries import mark_replaced
 from engine.meta.catalog.stored_catalog import (
@@ -26,7 +25,7 @@ from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import forget_failure
 from engine.meta.epochs.time_boundary import forget_boundaries
 from engine.meta.status.check_results import forget_check_results
-from engine.runtime.relations import locate_name
+from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.relations import (
@@ -150,10 +149,9 @@ def _check_no_loop(
     }
     through = sorted(read & {view.name, *stored.catalog.list_dependents(view.name)})
     if through:
-        line, column = locate_name(through[0], statement.sql)
         path = "" if through[0] == view.name else f": {through[0]} is computed from it"
         message, hint = f"{view.name} would read itself{path}", "read what it reads"
-        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+        raise build_name_error(message, through[0], statement.sql, hint)
 
 
 def _can_keep_rows(

@@ -16,7 +16,7 @@ from engine.errors import SqlError, UnsupportedSql
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.epochs.arrival_stops import collect_ancestors
 from engine.meta.epochs.time_boundary import is_timed
-from engine.runtime.relations import list_readers, locate_name
+from engine.runtime.relations import build_name_error, list_readers, locate_name
 from engine.sql.batch.ad_hoc import query_views
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
@@ -99,8 +99,7 @@ def check_replaceable(stored: StoredCatalog, before: Relation, statement: Create
     """Raise SqlError if a relation cannot be replaced by a plain view: what reads it was planned with its text."""
 
     def build_error(message: str, hint: str) -> SqlError:
-        line, column = locate_name(before.name, statement.sql)
-        return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+        return build_name_error(message, before.name, statement.sql, hint)
 
     if before.kind != "view":
         hint = f"DROP {before.kind.upper()} {before.name} first"
@@ -146,5 +145,4 @@ def check_backfill_order(statement: CreateMaterializedView, inputs: Collection[s
 def _build_order_error(
     statement: CreateMaterializedView, message: str, hint: str, name: str = _OPTION
 ) -> SqlError:
-    line, column = locate_name(name, statement.sql)
-    return SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    return build_name_error(message, name, statement.sql, hint)

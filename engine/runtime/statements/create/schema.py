@@ -6,7 +6,7 @@ from engine.errors import SqlError
 from engine.hummock import Commit
 from engine.hummock.manifests.preconditions import require
 from engine.meta.catalog.stored_catalog import RELATIONS, encode_entries, load_catalog
-from engine.runtime.relations import locate_name
+from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.catalog import Catalog, Relation
@@ -25,7 +25,9 @@ def execute_create_schema(statement: CreateSchema, context: StatementContext) ->
     if name in list_schemas(stored.catalog) or name == own_schema(dialect) or name in SYSTEM:
         if statement.if_not_exists:
             return
-        raise _build_error(f"there is a schema {name} already", name, statement.sql, "choose another name")
+        raise build_name_error(
+            f"there is a schema {name} already", name, statement.sql, "choose another name"
+        )
     entry = schema_entry(name)
     absent = RELATIONS.require_absent(entry, f"schema {name} was created by another process at the same time")
     relation = Relation(name=entry, kind=KIND, columns=(), sql=statement.sql, dialect=dialect)
@@ -41,14 +43,14 @@ def execute_drop_schema(statement: DropSchema, context: StatementContext) -> Non
         if statement.if_exists:
             return
         if name == own_schema(dialect) or name in SYSTEM:
-            raise _build_error(
+            raise build_name_error(
                 f"schema {name} is the system's own", name, statement.sql, "drop what is in it"
             )
         raise build_no_schema_error(catalog, name, statement.sql)
     members = list_members(catalog, name)
     if members and not statement.cascade:
         hint = f"drop those first, or write DROP SCHEMA {name} CASCADE"
-        raise _build_error(f"schema {name} holds {', '.join(members)}", name, statement.sql, hint)
+        raise build_name_error(f"schema {name} holds {', '.join(members)}", name, statement.sql, hint)
     for member in members:
         now = load_catalog(store.refresh()).catalog.relations.get(member)
         if now is not None:  # what it read has not taken it along
@@ -65,7 +67,9 @@ def check_schema(catalog: Catalog, relation: str, sql: str) -> None:
     """Raise SqlError if the schema in a new relation's name does not exist."""
     schema = schema_of(relation)
     if schema in SYSTEM:
-        raise _build_error(f"schema {schema} is the system's own", schema, sql, "create it in another schema")
+        raise build_name_error(
+            f"schema {schema} is the system's own", schema, sql, "create it in another schema"
+        )
     if schema and schema not in list_schemas(catalog):
         raise build_no_schema_error(catalog, schema, sql)
 
@@ -90,9 +94,4 @@ def build_no_schema_error(catalog: Catalog, name: str, sql: str) -> SqlError:
     """Return the error for a schema that does not exist."""
     known = ", ".join(list_schemas(catalog))
     hint = f"CREATE SCHEMA {name} makes it" + (f"; there are {known}" if known else "")
-    return _build_error(f"there is no schema {name}", name, sql, hint)
-
-
-def _build_error(message: str, name: str, sql: str, hint: str) -> SqlError:
-    line, column = locate_name(name, sql)
-    return SqlError(message, sql=sql, line=line, column=column, hint=hint)
+    return build_name_error(f"there is no schema {name}", name, sql, hint)

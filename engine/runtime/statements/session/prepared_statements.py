@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import SqlError
-from engine.runtime.relations import locate_name
+from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.session.statement_parser import parse_statement
 from engine.sql.statements import reader as st
@@ -14,10 +14,9 @@ def execute_prepare(statement: st.Prepare, context: StatementContext) -> None:
     """Keep a statement under its name; raises SqlError for a name that is taken."""
     prepared = context.session.prepared
     if statement.name in prepared:
-        line, column = locate_name(statement.name, statement.sql)
         hint = f"DEALLOCATE {statement.name} first, or take another name"
         message = f"{statement.name} is prepared already"
-        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+        raise build_name_error(message, statement.name, statement.sql, hint)
     prepared[statement.name] = statement
 
 
@@ -39,6 +38,4 @@ def resolve_execute(statement: st.Execute, context: StatementContext) -> st.Stat
 
 
 def _build_unknown_error(name: str, sql: str) -> SqlError:
-    line, column = locate_name(name, sql)
-    hint = "PREPARE it in this session"
-    return SqlError(f"{name} is not prepared", sql=sql, line=line, column=column, hint=hint)
+    return build_name_error(f"{name} is not prepared", name, sql, "PREPARE it in this session")

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from engine.errors import SqlError
 from engine.meta.epochs.query_policy import check_policy
-from engine.runtime.relations import locate_name
+from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.sql.statements.session.session_statements import IgnoredStatement
 from engine.sql.statements.session.settings import SessionSettings, WrongSetting, resolve_name
@@ -62,5 +62,4 @@ def _check_policy(value: str) -> str:
 
 
 def _build_error(error: WrongSetting, name: str, sql: str) -> SqlError:
-    line, column = locate_name(name, sql)
-    return SqlError(error.message, sql=sql, line=line, column=column, hint=error.hint)
+    return build_name_error(error.message, name, sql, error.hint)

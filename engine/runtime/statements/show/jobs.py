@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.domains.creation import list_creations
 from engine.meta.domains.domain import find_domain_name
 from engine.runtime.domains.wait_for_creation import list_unfinished_domains
-from engine.runtime.relations import locate_name
+from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.drop import drop_relation
 from engine.sql.batch.system_tables import CLASS, compute_oid
@@ -49,11 +48,8 @@ def execute_cancel_jobs(statement: CancelJobs, context: StatementContext) -> pa.
     known = _list_jobs(context.store)
     for number in statement.numbers:
         if number not in known:
-            line, column = locate_name(str(number), statement.sql)
             hint = "SHOW JOBS lists what is being created"
-            raise SqlError(
-                f"there is no job {number}", sql=statement.sql, line=line, column=column, hint=hint
-            )
+            raise build_name_error(f"there is no job {number}", str(number), statement.sql, hint)
     for number in dict.fromkeys(statement.numbers):
         drop_relation(context.store, Drop("materialized view", known[number], True, False, statement.sql))
     return pa.table({"id": pa.array(statement.numbers, pa.int64())})

@@ -17,8 +17,9 @@ from engine.sql.expression.template import fill_template
 from engine.sql.plan import Filter, Join, JoinKind, Node
 from engine.sql.rewrites.binding.join_keys import JoinKeys, Pair
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 
-_ORDERED = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz")
+_ORDERED = (*INTEGRAL, "string", "date", "timestamp", "timestamp_ntz")
 _HINT = "write ASOF [LEFT] JOIN b ON a.key = b.key AND a.time >= b.time"
 
 

@@ -9,8 +9,8 @@ import sqlglot.expressions as exp
 
 from engine.sql.bind.expressions import ExpressionBinder
 from engine.sql.expression.nodes import Column, Expr, Field, Literal, annotate
+from engine.sql.expression.template import as_columns, fill_template
 from engine.sql.expression.template import call as call_of
-from engine.sql.expression.template import fill_template
 from engine.sql.functions import is_table_function
 from engine.sql.plan import Node, Project, Unnest
 from engine.sql.typing.expression_types import get_expr_type
@@ -101,7 +101,7 @@ class TableFunctionBinder:
     ) -> Callable[[Node], Node]:
         def apply_columns(plan: Node) -> Node:
             below = apply(plan)
-            return Project(below, (*((c, Column(c)) for c in below.columns), *added))
+            return Project(below, (*as_columns(below.columns), *added))
 
         return apply_columns
 

@@ -15,7 +15,8 @@ from engine.errors import SqlError
 from engine.sql.bind.expressions import ExpressionBinder, bound_column, walk_own_parts
 from engine.sql.bind.over_windows.windows import WindowBinder
 from engine.sql.dialects.postgres.templates import fill_tree
-from engine.sql.expression.nodes import Column, Expr
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.template import as_columns
 from engine.sql.parsing.location import copy_location
 from engine.sql.parsing.names import normalize_identifier
 from engine.sql.plan import Filter, Node, Project, Unnest
@@ -113,8 +114,8 @@ class TimeWindowBinder:
             return self._add_bounds(start, end, kind, Filter(self.expressions.subqueries.attach(plan), known))
         array = self.expressions.bind_scalar(compute_starts(time, slide, size, offset), "GROUP BY")
         item, ordinal = self.fresh("unnest:item"), self.fresh("unnest:ordinal")
-        self._record_type(item, kind)
-        self._record_type(ordinal, "int")
+        self.expressions.record_type(item, kind)
+        self.expressions.record_type(ordinal, "int")
         plan = Unnest(self.expressions.subqueries.attach(plan), array, item, ordinal)
         end = exp.Add(this=bound_column(item), expression=build_interval(size))
         return self._add_bounds(bound_column(item), end, kind, plan)
@@ -242,18 +243,14 @@ class TimeWindowBinder:
         bound = [self.expressions.bind_scalar(node, "GROUP BY") for node in (start, end)]
         window = _WindowBounds(self.fresh("time:start"), self.fresh("time:end"))
         plan = self._append_columns(plan, tuple(zip((window.start, window.end), bound, strict=True)))
-        self._record_type(window.start, kind)
-        self._record_type(window.end, kind)
+        self.expressions.record_type(window.start, kind)
+        self.expressions.record_type(window.end, kind)
         return window, plan
 
     def _append_columns(self, plan: Node, added: tuple[tuple[str, Expr], ...]) -> Node:
         for column, expr in added:
-            self._record_type(column, get_expr_type(expr, self.expressions.types))
-        return Project(plan, (*((column, Column(column)) for column in plan.columns), *added))
-
-    def _record_type(self, column: str, kind: str | None) -> None:
-        if kind is not None:
-            self.expressions.types[column] = kind
+            self.expressions.record_type(column, get_expr_type(expr, self.expressions.types))
+        return Project(plan, (*as_columns(plan.columns), *added))
 
     def _replace_call(self, select: exp.Select, call: exp.Anonymous, window: _WindowBounds) -> None:
         """Put the columns for the call and for the name of its result, which the SELECT's own clauses know.

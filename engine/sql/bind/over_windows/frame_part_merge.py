@@ -42,8 +42,8 @@ from engine.sql.expression.template import (
 )
 from engine.sql.expression.template import call as call_of
 from engine.sql.functions import VALUES_OF_ROWS, load_spark_functions
-from engine.sql.typing.expression_types import INTEGRAL
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.window_calls import SortKey
 
 _EXTREMES = {

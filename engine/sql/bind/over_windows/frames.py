@@ -11,9 +11,10 @@ from sqlglot.errors import ParseError
 from engine.sql.bind.expressions import ExpressionBinder, walk_own_parts
 from engine.sql.expression import nodes as tree
 from engine.sql.expression.nodes import Cast, Expr, annotate
-from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.expression_types import is_number
 from engine.sql.typing.intervals import has_months
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.window_calls import Frame, FrameEnd
 
 WHOLE = Frame("rows", FrameEnd("preceding"), FrameEnd("following"))
@@ -108,7 +109,7 @@ class FrameBinder:
     def _parse_row_offset(self, spec: exp.WindowSpec, part: str, side: str) -> Expr | None:
         if side not in ("PRECEDING", "FOLLOWING"):
             return None
-        node = _strip_parens(spec.args[part])
+        node = spec.args[part].unnest()
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             if int(node.name) > _MOST_ROWS:
                 raise self._build_error(
@@ -121,7 +122,7 @@ class FrameBinder:
         self, spec: exp.WindowSpec, sides: tuple[str, str], kind: str | None
     ) -> tuple[str | None, list[Expr | None]]:
         nodes = [
-            _strip_parens(spec.args[part]) if side in ("PRECEDING", "FOLLOWING") else None
+            spec.args[part].unnest() if side in ("PRECEDING", "FOLLOWING") else None
             for part, side in zip(("start", "end"), sides, strict=True)
         ]
         offsets = [node for node in nodes if node is not None]
@@ -194,12 +195,6 @@ class FrameBinder:
 
     def _build_offset_error(self, node: exp.Expr, remedy: str) -> Exception:
         return self._build_error(node, f"{node.sql()[:60]} as an offset of a frame", f"write {remedy}")
-
-
-def _strip_parens(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def _is_number(node: exp.Expr) -> bool:

@@ -17,12 +17,13 @@ import sqlglot.expressions as exp
 from engine.sql.bind.expressions import ExpressionBinder
 from engine.sql.bind.over_windows.frames import UP_TO_PEERS
 from engine.sql.expression.nodes import Arithmetic, Call, Cast, Column, Expr, Literal, annotate
-from engine.sql.expression.template import fill_template
+from engine.sql.expression.template import as_columns, fill_template
 from engine.sql.parsing.dialect_readers import SESSION_FRAME
 from engine.sql.plan import Node, Over, Project
 from engine.sql.rewrites.queries.fixed_windows import build_interval, read_length
-from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.expression_types import is_number
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 from engine.sql.window_calls import SESSION_NEXT as NEXT
 from engine.sql.window_calls import SESSION_START as START
 from engine.sql.window_calls import SortKey, WindowCall
@@ -137,4 +138,4 @@ class SessionFrameBinder:
 
 
 def _append_column(plan: Node, name: str, expr: Expr) -> Node:
-    return Project(plan, (*((column, Column(column)) for column in plan.columns), (name, expr)))
+    return Project(plan, (*as_columns(plan.columns), (name, expr)))

@@ -167,7 +167,7 @@ class WindowBinder:
             self._bind_order(extracted, rest[len(extracted.partition) :])
             calls = WindowCallBinder(self.expressions)
             _, kind = calls.bind(extracted.call, AggregateBinder(self.expressions, (), extracted.sort))
-            self._record_type(extracted.name, kind)
+            self.expressions.record_type(extracted.name, kind)
 
     def _bind_order(self, extracted: _ExtractedCall, order: Sequence[Expr]) -> None:
         kind = get_expr_type(order[0], self.expressions.types) if order else None
@@ -201,18 +201,14 @@ class WindowBinder:
             return expr.column
         if expr not in self.columns:
             self.columns[expr] = self.fresh("over")
-            self._record_type(self.columns[expr], get_expr_type(expr, self.expressions.types))
+            self.expressions.record_type(self.columns[expr], get_expr_type(expr, self.expressions.types))
         return self.columns[expr]
-
-    def _record_type(self, column: str, kind: str | None) -> None:
-        if kind is not None:
-            self.expressions.types[column] = kind
 
     # ---- the plan --------------------------------------------------------------------------------------------
     def apply(self, plan: Node) -> Node:
         """Return the plan with a column for each call: one node for all calls of the same partitions."""
         if self.columns:
-            items = tuple((column, Column(column)) for column in plan.columns)
+            items = as_columns(plan.columns)
             plan = Project(plan, items + tuple((name, expr) for expr, name in self.columns.items()))
         plan = self._add_sessions(plan)
         outputs, calls = plan.columns, WindowCallBinder(self.expressions)

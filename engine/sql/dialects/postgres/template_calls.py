@@ -14,6 +14,7 @@ from engine.sql.dialects.postgres.strings.patterns import Untranslatable
 from engine.sql.dialects.postgres.strings.quote_ident import QUOTED_NAME
 from engine.sql.dialects.postgres.strings.regexp_matches import extract_matches
 from engine.sql.dialects.postgres.templates import fill_tree
+from engine.sql.dialects.postgres.terms import read_text
 
 ENTRIES = ("jsonb_each", "json_each", "jsonb_each_text", "json_each_text")
 SETS = (
@@ -36,12 +37,6 @@ def _make_call(count: int, text: str) -> Callable[[list[exp.Expr]], exp.Expr | N
     return lambda arguments: fill_tree(text, *arguments) if len(arguments) == count else None
 
 
-def _read_literal(node: exp.Expr, what: str) -> str:
-    if isinstance(node, exp.Literal) and node.is_string:
-        return str(node.name)
-    raise Untranslatable(f"{what} that is no literal", "write it in quotes")
-
-
 def _make_sum(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
     def build(arguments: list[exp.Expr]) -> exp.Expr | None:
         parts = " + ".join(text.format(f"_p{n}") for n in range(len(arguments)))
@@ -54,7 +49,7 @@ def _make_utf8_call(text: str) -> Callable[[list[exp.Expr]], exp.Expr | None]:
     def build(arguments: list[exp.Expr]) -> exp.Expr | None:
         if len(arguments) != 2:
             return None
-        name = _read_literal(arguments[1], "an encoding").lower().replace("-", "")
+        name = read_text(arguments[1], "an encoding").lower().replace("-", "")
         if name != "utf8":
             raise Untranslatable(f"the encoding {name}", "texts are UTF-8: write 'UTF8'")
         return fill_tree(text, arguments[0])
@@ -78,7 +73,7 @@ def _split_to_table(arguments: list[exp.Expr]) -> exp.Expr | None:
     if len(arguments) != 2:
         return None
     pattern = exp.Literal.string(
-        re.sub(r"([^\w\s])", r"[\1]", _read_literal(arguments[1], "a separator")).replace("[^]", "\\^")
+        re.sub(r"([^\w\s])", r"[\1]", read_text(arguments[1], "a separator")).replace("[^]", "\\^")
     )
     if "[\\]" in pattern.name:
         raise Untranslatable("a backslash in a separator", "write regexp_split_to_table(text, pattern)")

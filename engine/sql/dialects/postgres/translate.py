@@ -31,8 +31,8 @@ from engine.sql.dialects.postgres.strings.patterns import Untranslatable
 from engine.sql.dialects.postgres.templates import fill_tree
 from engine.sql.dialects.postgres.untyped_literals import cast_operands
 from engine.sql.expression.sketches import as_spark_percentile
-from engine.sql.typing.expression_types import INTEGRAL
 from engine.sql.typing.intervals import has_months, is_span
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 TypeOf = Callable[[exp.Expr], str | None]
 _MOST_PARTS = 10_000

@@ -13,8 +13,9 @@ from engine.sql.dialects.postgres.numbers.number_formats import format_number, i
 from engine.sql.dialects.postgres.strings.patterns import Untranslatable
 from engine.sql.dialects.postgres.templates import fill_tree
 from engine.sql.dialects.postgres.terms import TypeOf, read_text
-from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.expression_types import is_number
 from engine.sql.typing.intervals import evaluate_interval, parse_interval
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 Build = Callable[[list[exp.Expr], TypeOf], exp.Expr | None]
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")

@@ -12,9 +12,11 @@ from engine.sql.dialects.postgres.nested.array_literals import build_spark_array
 from engine.sql.dialects.postgres.nested.json_operators import read_document
 from engine.sql.dialects.postgres.strings.patterns import Untranslatable
 from engine.sql.parsing.location import copy_location
-from engine.sql.typing.expression_types import INTEGRAL, is_number
+from engine.sql.typing.expression_types import is_number
 from engine.sql.typing.intervals import has_months, is_span
 from engine.sql.typing.types import cast_type
+from engine.sql.typing.whole_numbers import INTEGRAL
+from engine.sql.typing.wrong_literals import is_text_literal
 
 TypeOf = Callable[[exp.Expr], str | None]
 _TWO_SIDED = (
@@ -69,11 +71,11 @@ def cast_rows(values: exp.Values | exp.Select, kinds: tuple[str, ...]) -> exp.Va
         if any(cell.is_star for cell in cells):
             continue
         for cell, kind in zip([cell.unalias() for cell in cells], kinds, strict=False):
-            if _is_text(cell) and kind.startswith("array<"):
+            if is_text_literal(cell) and kind.startswith("array<"):
                 cell.replace(build_spark_array(cell, kind))
-            elif _is_text(cell) and kind.startswith("interval"):
+            elif is_text_literal(cell) and kind.startswith("interval"):
                 cell.replace(copy_location(_parse_span(cell.name), cell))
-            elif _is_text(cell) and (is_number(kind) or kind in _CAST):
+            elif is_text_literal(cell) and (is_number(kind) or kind in _CAST):
                 cell.replace(copy_location(exp.Cast(this=cell.copy(), to=cast_type(kind)), cell))
     return found
 
@@ -119,7 +121,9 @@ def _unify_types(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
     texts = [part for part in present if isinstance(part, exp.Literal) and part.is_string]
     if not texts or len(texts) == len(present):
         return
-    kinds = {type_of(part) for part in present if not isinstance(part, exp.Null) and not _is_text(part)}
+    kinds = {
+        type_of(part) for part in present if not isinstance(part, exp.Null) and not is_text_literal(part)
+    }
     if kinds == {"jsonb"}:
         for text in texts:
             text.replace(copy_location(read_document(text, type_of), text))
@@ -139,10 +143,6 @@ def _unify_types(parts: Iterable[exp.Expr | None], type_of: TypeOf) -> None:
         found = cast_literal(text, kind)
         if found is not None:
             text.replace(found)
-
-
-def _is_text(part: exp.Expr) -> bool:
-    return isinstance(part, exp.Literal) and bool(part.is_string)
 
 
 def _find_widest(kinds: set[str]) -> str:

@@ -15,8 +15,8 @@ from engine.sql.expression.template import build_not_null, cast, fill_template, 
 from engine.sql.expression.template import call as call_of
 from engine.sql.plan import AggCall
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import DIGITS
 
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10}
 _MOST_DIGITS = 10
 _VARIANCES = {  # by how many less than n is divided, and whether the root is taken
     "var_pop": (0, False),
@@ -81,7 +81,7 @@ _DIVISORS = ("CAST(n AS DOUBLE)", "(CAST(n AS DOUBLE) - 1)")
 
 def _scale_to_integer(argument: Expr, kind: str) -> tuple[Expr, int] | None:
     """Return the argument as a decimal without a fraction, and by how many digits it was shifted."""
-    digits, scale = decimal_digits(kind) or (_DIGITS.get(kind, 99), 0)
+    digits, scale = decimal_digits(kind) or (DIGITS.get(kind, 99), 0)
     if digits > _MOST_DIGITS:
         return None
     if scale:

@@ -24,13 +24,13 @@ from engine.sql.expression.template import call as call_of
 from engine.sql.incremental.states import moment_partials
 from engine.sql.plan import AggCall
 from engine.sql.typing.types import decimal_digits
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 GLOBAL_KEY = "_global"
 ROWS = "_partial_rows"
 WEIGHT = Column("_w")
 COMES, GOES = Comparison(">", WEIGHT, Literal("0")), Comparison("<", WEIGHT, Literal("0"))
 _TRUTHS = {"bool_and": "all", "every": "all", "bool_or": "any", "any": "any", "some": "any"}
-_INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _SUMMED_DIGITS = 27
 """A difference of two sums of decimals with more digits has a type with less fraction in Spark."""
 _AVERAGED_DIGITS, _AVERAGED_SCALE = 24, 2
@@ -194,7 +194,7 @@ def _build_sum(
         kind = f"decimal({min(38, precision + 10)},{scale})"
     elif argument_type == "bigint" and not average:
         limbs = split_bigint(argument)
-    elif argument_type in _INTEGRAL:
+    elif argument_type in INTEGRAL:
         kind = "decimal(38,0)" if argument_type == "bigint" else "bigint"
     elif argument_type in ("float", "double") and append_only:
         kind = "double"

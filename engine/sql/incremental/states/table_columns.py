@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from engine.sql.expression.nodes import Column
+from engine.sql.expression.template import as_columns
 from engine.sql.plan import Node, Project, list_scans
 
 
@@ -51,5 +52,5 @@ def copy_order_column(node: Node, order: str, by: tuple[str, ...]) -> tuple[Node
     if order not in by:
         return node, order
     own = f"{order}:order"
-    copied = (*((column, Column(column)) for column in node.columns), (own, Column(order)))
+    copied = (*as_columns(node.columns), (own, Column(order)))
     return Project(node, copied), own

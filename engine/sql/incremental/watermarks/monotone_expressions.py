@@ -15,6 +15,7 @@ from engine.sql.expression.nodes import Arithmetic, Call, Cast, Column, Expr, In
 from engine.sql.expression.nodes import Literal as Constant
 from engine.sql.expression.null_on_error import OPERATORS
 from engine.sql.typing.intervals import parse_interval
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 Unit = Literal["micros", "days", "ones"]
 """What the numbers of a column are: microseconds of a timestamp, days of a date, or whole numbers."""
@@ -32,7 +33,6 @@ _UNITS: Mapping[str, MonotoneStep] = {
     "YEAR": MonotoneStep("month", 12),
 }
 _TRIED = {function: operator for operator, function in OPERATORS.items()}
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 class RisingValue(NamedTuple):
@@ -51,7 +51,7 @@ def find_unit(kind: str) -> Unit | None:
     """Return the unit of a Spark type's numbers, None for a type that has none."""
     if kind.startswith("timestamp"):
         return "micros"
-    return "days" if kind == "date" else "ones" if kind in _WHOLE else None
+    return "days" if kind == "date" else "ones" if kind in INTEGRAL else None
 
 
 def match_rising(expr: Expr, units: Mapping[str, Unit]) -> RisingValue | None:

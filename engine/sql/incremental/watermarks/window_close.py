@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from engine.sql.expression.nodes import Column, Comparison, Expr, Literal
-from engine.sql.expression.template import build_not_null, call, fill_template, join_conditions
+from engine.sql.expression.template import as_columns, build_not_null, call, fill_template, join_conditions
 from engine.sql.incremental.watermarks.column_progress import ColumnProgress, Found
 from engine.sql.incremental.watermarks.monotone_expressions import Unit
 from engine.sql.incremental.watermarks.session_close import Sessions, match_sessions
@@ -153,7 +153,7 @@ class _WindowCloser:
         condition = join_conditions(complete)
         if condition is None:
             return over
-        return Project(Filter(over, condition), tuple((name, Column(name)) for name in node.columns))
+        return Project(Filter(over, condition), as_columns(node.columns))
 
     def _count_rows_ahead(self, call: WindowCall) -> int:
         """Return how many rows behind a row a call reads; raises for those that read to the end."""
@@ -209,7 +209,7 @@ def _compute_session_end(column: str, unit: Unit) -> Expr:
 def filter_by_watermark(node: Node, column: str, carried: ColumnProgress) -> DynamicFilter:
     """Return the rows of a node whose `column` is below the bound of its watermark."""
     at = f"{CLOSE_AT}:{column}"
-    items = tuple((name, Column(name)) for name in node.columns)
+    items = as_columns(node.columns)
     known = Filter(node, build_not_null(Column(column)))
     fed = Project(known, (*items, (at, cast_to_number(column, carried.unit))))
     return DynamicFilter(fed, at, list_bounds(carried), "<", closes=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.sql.expression.nodes import Column, Expr
-from engine.sql.expression.template import build_null
+from engine.sql.expression.template import as_columns, build_null
 from engine.sql.plan import Node, Project, UnionAll
 from engine.sql.rewrites.binding.join_keys import JoinKeys, Pair
 from engine.sql.rewrites.contract import BindingExample
@@ -45,14 +45,14 @@ def build_full_join(
     matched = keys.join(left, right, "left", pairs, residual, null_safe)
     unmatched = keys.join(right, left, "anti", [(b, a) for a, b in pairs], residual, null_safe)
     nulls = tuple((column, build_null(keys.types.get(column))) for column in left.columns)
-    own = tuple((column, Column(column)) for column in right.columns)
+    own = as_columns(right.columns)
     columns = left.columns + right.columns
-    first = Project(matched, tuple((column, Column(column)) for column in columns))
+    first = Project(matched, as_columns(columns))
     return build_union_all((first, Project(unmatched, nulls + own)), columns, keys.fresh)
 
 
 def build_union_all(inputs: Sequence[Node], names: tuple[str, ...], fresh: Callable[[str], str]) -> Node:
     """Return the union under `names`; its key's columns get names that no other union has."""
     union = UnionAll(tuple(inputs), names)
-    items = tuple((name, Column(name)) for name in names)
+    items = as_columns(names)
     return Project(union, items + tuple((fresh(f"union:{k.strip('_')}"), Column(k)) for k in union.key))

@@ -17,7 +17,7 @@ from engine.jsonb.kinds import to_storage_type
 from engine.sql.expression.nodes import Column, Expr, Literal, annotate
 from engine.sql.expression.ordered_lists import KEEP_NULLS
 from engine.sql.expression.substitute import substitute
-from engine.sql.expression.template import build_not_null, call, fill_template, join_conditions
+from engine.sql.expression.template import as_columns, build_not_null, call, fill_template, join_conditions
 from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Over, Project, TopN, UnionAll, Unnest
 from engine.sql.rewrites.binding.equalities import Equalities
 from engine.sql.rewrites.binding.free_columns import find_free_columns, map_call, replace_free_columns
@@ -91,7 +91,7 @@ class _DomainUnnester:
             case Filter():
                 return self._unnest_filter(node)
             case Project():
-                carried = tuple((name, Column(name)) for name in self.names)
+                carried = as_columns(self.names)
                 return Project(self.unnest(node.input), node.items + carried)
             case Unnest():
                 return msgspec.structs.replace(node, input=self.unnest(node.input))
@@ -140,17 +140,17 @@ class _DomainUnnester:
         return copy.unnest(replace_free_columns(node, by)), names
 
     def _unnest_aggregate(self, node: Aggregate) -> Node:
-        carried = tuple((name, Column(name)) for name in self.names)
+        carried = as_columns(self.names)
         if node.keys:
             return Aggregate(self.unnest(node.input), node.keys + carried, node.calls)
         # without GROUP BY there is a row for every outer value, also where no row was found
         below, names = self._join_domain_copy(node.input)
         by = {old: Column(new) for old, new in names.items()}
-        keys = tuple((new, Column(new)) for new in names.values())
+        keys = as_columns(names.values())
         calls = tuple(map_call(call, lambda expr: substitute(expr, by)) for call in node.calls)
         groups = Aggregate(below, keys, calls)
         joined = Join(self.domain, groups, "left", tuple(names.items()), null_safe=True)
-        items = tuple((name, Column(name)) for name in self.names)
+        items = as_columns(self.names)
         return Project(joined, items + tuple((call.name, coalesce_count(call)) for call in calls))
 
     def _unnest_union(self, node: UnionAll) -> Node:
@@ -158,7 +158,7 @@ class _DomainUnnester:
         for branch in node.inputs:
             renamed, names = self._join_domain_copy(branch)
             visible = branch.columns[:width]
-            items = tuple((column, Column(column)) for column in (*visible, *names.values()))
+            items = as_columns((*visible, *names.values()))
             inputs.append(Project(renamed, items))
         merged = UnionAll(tuple(inputs), node.names + self.names)
         return merged

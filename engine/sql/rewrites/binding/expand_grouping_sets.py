@@ -71,10 +71,10 @@ def _expand_element(node: exp.Expr) -> Sets:
     """Return the sets that one element of GROUP BY stands for."""
     match node:
         case exp.Rollup():
-            parts = [_list_members(part) for part in node.expressions]
+            parts = [list_members(part) for part in node.expressions]
             return [list(itertools.chain(*parts[:n])) for n in range(len(parts), -1, -1)]
         case exp.Cube():
-            parts = [_list_members(part) for part in node.expressions]
+            parts = [list_members(part) for part in node.expressions]
             chosen = itertools.product((True, False), repeat=len(parts))
             return [
                 [m for part, is_chosen in zip(parts, choice, strict=True) if is_chosen for m in part]
@@ -82,12 +82,12 @@ def _expand_element(node: exp.Expr) -> Sets:
             ]
         case exp.GroupingSets():
             return [found for part in node.expressions for found in _expand_element(part)]
-    return [_list_members(node)]
+    return [list_members(node)]
 
 
-def _list_members(node: exp.Expr) -> list[exp.Expr]:
-    if isinstance(node, exp.Paren):
-        return _list_members(node.this)
+def list_members(node: exp.Expr) -> list[exp.Expr]:
+    """Return what stands in parentheses, or the one thing that stands without them."""
+    node = node.unnest()
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 

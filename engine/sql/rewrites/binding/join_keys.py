@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from engine.errors import SqlError
 from engine.sql.expression.nodes import Arithmetic, Cast, Column, Comparison, Expr, Literal, annotate
-from engine.sql.expression.template import join_conditions
+from engine.sql.expression.template import as_columns, join_conditions
 from engine.sql.plan import Join, JoinKind, Node, Project
 from engine.sql.rewrites.contract import BindingExample
 from engine.sql.typing.expression_types import find_wider_type, get_expr_type, is_number
@@ -146,4 +146,4 @@ def append_columns(node: Node, added: Iterable[tuple[str, Expr]]) -> Node:
     extra = tuple(added)
     if not extra:
         return node
-    return Project(node, tuple((column, Column(column)) for column in node.columns) + extra)
+    return Project(node, as_columns(node.columns) + extra)

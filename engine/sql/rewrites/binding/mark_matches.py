@@ -6,7 +6,7 @@ Applies to EXISTS and IN inside of an expression, while that is bound: the expre
 from __future__ import annotations
 
 from engine.sql.expression.nodes import FALSE, TRUE, Column, Expr
-from engine.sql.expression.template import build_not_null, call
+from engine.sql.expression.template import as_columns, build_not_null, call
 from engine.sql.plan import AggCall, Aggregate, Join, Node, Project
 from engine.sql.rewrites.binding.join_keys import JoinKeys, Pair
 from engine.sql.rewrites.binding.pull_up_conditions import Pulled
@@ -36,7 +36,7 @@ def mark_matches(plan: Node, other: Pulled, keys: JoinKeys) -> tuple[Node, Expr]
         found = Aggregate(other.node, (), (AggCall(marker, "bool_or", (TRUE,)),))
         return Join(plan, found, "inner", ()), call("coalesce", Column(marker), FALSE)
     distinct, pairs = build_distinct_keys(other, keys)
-    marked = Project(distinct, (*((c, Column(c)) for c in distinct.columns), (marker, TRUE)))
+    marked = Project(distinct, (*as_columns(distinct.columns), (marker, TRUE)))
     joined = keys.join(plan, marked, "left", pairs, null_safe=other.null_safe)
     return joined, build_not_null(Column(marker))
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from engine.sql.expression.nodes import Column, Expr
+from engine.sql.expression.nodes import Expr
+from engine.sql.expression.template import as_columns
 from engine.sql.plan import Aggregate, Filter, Join, Node, Project, Unnest
 from engine.sql.rewrites.binding.equalities import Equalities
 from engine.sql.rewrites.binding.free_columns import find_free_columns, list_call_expressions
@@ -88,7 +89,7 @@ def _pull_project(node: Project, outer: set[str], equalities: Equalities, keys: 
     have = {name for name, _ in node.items}
     read = [expr for _, expr in below.pairs] + list(below.residual)
     needed = dict.fromkeys(c for expr in read for c in expr.columns if c in below.node.columns)
-    extra = tuple((column, Column(column)) for column in needed if column not in have)
+    extra = as_columns([column for column in needed if column not in have])
     return Pulled(Project(below.node, node.items + extra), below.pairs, below.residual)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from engine.sql.expression.nodes import NULL, Column, Expr, Literal
 from engine.sql.expression.substitute import substitute, substitute_small
-from engine.sql.expression.template import call, fill_template, join_conditions
+from engine.sql.expression.template import as_columns, call, fill_template, join_conditions
 from engine.sql.plan import AggCall, Aggregate, Filter, Join, Node, Project
 from engine.sql.rewrites.binding.compute_over_domain import coalesce_count
 from engine.sql.rewrites.binding.decorrelate import decorrelate
@@ -74,7 +74,7 @@ class ScalarSubqueries:
         holds = join_conditions(conditions)
         if holds is not None:
             value = call("if", holds, value, NULL)
-        return self._add_value(plan, joined, value, out)
+        return Project(joined, (*as_columns(plan.columns), (out, value)))
 
     def _join_groups(self, plan: Node, node: Aggregate, below: Pulled) -> Node:
         if not below.pairs:
@@ -102,11 +102,7 @@ class ScalarSubqueries:
             text = "CASE WHEN :n > 1L THEN raise_error(:message) ELSE :x END"
             message = Literal(MORE_THAN_ONE, "string")
             value = fill_template(text, n=Column(rows), message=message, x=Column(one))
-        if not pairs:
-            return self._add_value(plan, Join(plan, node, "left", ()), value, out)
-        joined = self.keys.join(plan, node, "left", pairs, null_safe=other.null_safe)
-        return self._add_value(plan, joined, value, out)
-
-    @staticmethod
-    def _add_value(plan: Node, joined: Node, value: Expr, out: str) -> Node:
-        return Project(joined, (*((c, Column(c)) for c in plan.columns), (out, value)))
+        joined: Node = Join(plan, node, "left", ())
+        if pairs:
+            joined = self.keys.join(plan, node, "left", pairs, null_safe=other.null_safe)
+        return Project(joined, (*as_columns(plan.columns), (out, value)))

@@ -9,7 +9,7 @@ from collections.abc import Set
 
 import msgspec
 
-from engine.sql.expression.nodes import Column
+from engine.sql.expression.template import as_columns
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -112,4 +112,4 @@ def _prune_branch(node: Node, columns: tuple[str, ...]) -> Node:
     pruned = prune_columns(node, set(columns))
     if pruned.columns[: len(columns)] == columns:
         return pruned
-    return Project(pruned, tuple((column, Column(column)) for column in columns))
+    return Project(pruned, as_columns(columns))

@@ -19,6 +19,7 @@ from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.parsing.tree_parser import is_gap_fill
 from engine.sql.rewrites.contract import ParsedExample, QueryText
 from engine.sql.rewrites.queries.fixed_windows import build_interval, read_length
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 EXAMPLE = ParsedExample(
     before="SELECT * FROM GAP_FILL(stay, since, INTERVAL '1' HOUR, LOCF(guests))",
@@ -44,7 +45,6 @@ _TOO_MANY = (
 _TIMES = ("timestamp", "timestamp_ntz")
 _FILLS = ("locf", "interpolate", "keepnull")
 _PARTITION = "partition_by"
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _RELATION, _SPANS, _FILLED = "_rel", "_told", "_between"
 _TIME, _TIMES_TO = "gap:time", "gap:times"
 _MICROSECOND = "INTERVAL '0 00:00:00.000001' DAY TO SECOND"
@@ -139,9 +139,9 @@ class _GapFill:
                 return own
             case "interpolate":
                 steps = f"CAST(({_render_micros('_p1')} - {_render_micros('_p0')}) / {self.step} AS BIGINT)"
-                wide = "CAST(_p2 AS DECIMAL(20, 0))" if column.type in _WHOLE else "_p2"
+                wide = "CAST(_p2 AS DECIMAL(20, 0))" if column.type in INTEGRAL else "_p2"
                 line = f"{wide} + (_p3 - {wide}) * {steps} / SIZE(_p4)"
-                line = f"ROUND({line})" if column.type in _WHOLE else line
+                line = f"ROUND({line})" if column.type in INTEGRAL else line
                 text = f"IF(_p0 = _p1, _p2, CAST({line} AS {column.type}))"
                 following = _build_column(_SPANS, f"gap:next {column.name}")
                 return fill_tree(text, time, at, own, following, _build_column(_SPANS, _TIMES_TO))
@@ -199,7 +199,7 @@ class _GapFill:
             what = "told already" if column.name in self.fills else "told by PARTITION_BY"
             what = "the time itself" if column.name == self.time.name else what
             raise self._build_error(f"how {column.name} is filled is {what}", node, "leave it out")
-        numeric = (*_WHOLE, "float", "double")
+        numeric = (*INTEGRAL, "float", "double")
         if word == "interpolate" and column.type not in numeric and not column.type.startswith("decimal"):
             raise self._build_error(
                 f"{column.name} is {column.type}: only numbers are interpolated",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from engine.sql.catalog import Relation, RelationColumn, Watermark
-from engine.sql.expression.spark_sql import quote
+from engine.sql.expression.spark_sql import quote, quote_text
 from engine.sql.typing.intervals import build_day_time_literal
 from engine.sql.typing.text_lengths import format_column_type
 
@@ -31,7 +31,7 @@ def render_create_table(relation: Relation) -> str:
         names = (quote(column.name) for column in visible if column.storage_name in relation.version_columns)
         text += f" WITH VERSION COLUMN ({', '.join(names)})"
     if relation.options:
-        options = ", ".join(f"{name} = {_quote_string(value)}" for name, value in relation.options.items())
+        options = ", ".join(f"{name} = {quote_text(value)}" for name, value in relation.options.items())
         text += f" WITH ({options})"
     return text
 
@@ -56,9 +56,5 @@ def _render_column(column: RelationColumn, in_key: bool) -> str:
     if column.generated is not None:
         text += f" GENERATED ALWAYS AS ({column.generated})"
     if column.comment is not None:
-        text += f" COMMENT {_quote_string(column.comment)}"
+        text += f" COMMENT {quote_text(column.comment)}"
     return text
-
-
-def _quote_string(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

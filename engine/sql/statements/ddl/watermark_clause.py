@@ -20,11 +20,11 @@ from engine.sql.parsing.names import normalize_identifier
 from engine.sql.parsing.statement_errors import sql_error, unsupported_error_at
 from engine.sql.parsing.tree_parser import parse_tree
 from engine.sql.typing.intervals import evaluate_interval, has_months
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 FORM = "write WATERMARK FOR ts AS ts - INTERVAL '5 minutes', ts being a column of the table"
 _DAY = 86_400_000_000
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
-_TIMES = ("timestamp", "timestamp_ntz", "date", *_WHOLE)
+_TIMES = ("timestamp", "timestamp_ntz", "date", *INTEGRAL)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _find_other_type(node: exp.Expr, column: RelationColumn) -> str | None:
     makes_time = isinstance(inner, exp.UnixToTime | exp.StrToTime) or (
         isinstance(inner, exp.Anonymous | exp.Func) and "timestamp" in inner.sql().lower()[:24]
     )
-    if makes_time and column.visible_type in _WHOLE:
+    if makes_time and column.visible_type in INTEGRAL:
         return "a timestamp"
     if isinstance(inner, exp.Cast):
         return str(inner.to.sql()).lower()
@@ -132,10 +132,10 @@ def _read_amount(node: exp.Expr, column: RelationColumn, sql: str) -> int:
     sign = 1
     if isinstance(node, exp.Neg):
         node, sign = node.this.unnest(), -1
-    if column.visible_type in _WHOLE or column.visible_type == "date":
+    if column.visible_type in INTEGRAL or column.visible_type == "date":
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             return sign * int(node.name)
-        if column.visible_type in _WHOLE:
+        if column.visible_type in INTEGRAL:
             hint = f"write WATERMARK FOR {column.name} AS {column.name} - 10"
             raise sql_error(f"{node.sql()} is no whole number", node, sql, hint)
     if has_months(node):

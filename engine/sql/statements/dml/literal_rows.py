@@ -22,9 +22,9 @@ from engine.sql.typing.intervals import evaluate_interval, parse_interval
 from engine.sql.typing.json_documents import is_document, validate_document
 from engine.sql.typing.text_lengths import validate_length
 from engine.sql.typing.types import parse_type
+from engine.sql.typing.whole_numbers import INTEGRAL, WIDTHS
 from engine.sql.typing.wrong_literals import refuse_wrong
 
-_INTEGRAL = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _MOST_DIGITS = 1_000
 _WHOLE = re.compile(r"[+-]?\d{1,30}")
 _DECIMAL = re.compile(r"[+-]?\d{1,60}(\.\d{1,60})?")
@@ -92,7 +92,7 @@ def find_misfit(value: Any, column: RelationColumn) -> tuple[str, str] | None:
         wrong = validate_document(value, column)
         return None if wrong is None else (wrong, "write JSON, as '{\"key\": 1}'")
     message = f"{str(value)[:60]} does not fit column {column.name}, which is {column.type}"
-    bits = _INTEGRAL.get(column.type)
+    bits = WIDTHS.get(column.type)
     if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:
         return message, f"numbers of {column.type} go from {-(1 << bits - 1)} to {(1 << bits - 1) - 1}"
     if column.type.startswith("decimal"):
@@ -241,7 +241,7 @@ def _cast(node: exp.Expr, kind: str, dialect: Dialect) -> Any:
 
 def _parse_untyped(text: str, kind: str) -> Any:
     """Return what a text in quotes means in PostgreSQL, which reads it as a value of the column's type."""
-    if kind in _INTEGRAL and _WHOLE.fullmatch(text):
+    if kind in INTEGRAL and _WHOLE.fullmatch(text):
         return int(text)
     if kind.startswith("decimal") and _DECIMAL.fullmatch(text):
         return _parse_number(text.lstrip("+-"), kind, -1 if text.startswith("-") else 1)
@@ -272,7 +272,7 @@ def _parse_text(text: str, kind: str) -> Any:
 
 
 def _parse_number(text: str, kind: str, sign: int) -> Any:
-    if kind in _INTEGRAL and text.isdigit() and len(text) <= _MOST_DIGITS:
+    if kind in INTEGRAL and text.isdigit() and len(text) <= _MOST_DIGITS:
         return sign * int(text)
     if kind in ("float", "double"):
         return sign * float(text)

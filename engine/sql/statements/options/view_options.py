@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from engine.sql.catalog import Relation
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.statement_errors import unsupported_error_at
 from engine.sql.statements.options import refresh_schedule
@@ -180,11 +179,6 @@ def merge_options(before: Mapping[str, str], changes: Mapping[str, str], sql: st
     merged = {name: value for name, value in {**before, **changes}.items() if value.lower() != "default"}
     check_alone(merged, max(sql.lower().find("refresh"), 0), sql)
     return merged
-
-
-def read_refresh_policy(relation: Relation) -> RefreshPolicy:
-    """Return how a materialized view is kept up to date."""
-    return relation.options.get("refresh_policy", "auto").lower()  # type: ignore[return-value]  # CREATE took no other word
 
 
 def resolve_rules(options: Mapping[str, str]) -> Rules:

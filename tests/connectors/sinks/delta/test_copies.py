@@ -174,9 +174,9 @@ def test_what_cannot_be_is_refused_before_anything_is_there(
     session.sql(BID)
     text = f"CREATE MATERIALIZED VIEW v WITH ({options.format(tmp_path / 'v')}) AS {QUERY}"
     epoch = session.store.refresh().epoch
-    with pytest.raises(SqlError, match=says) as told:
+    with pytest.raises(SqlError, match=says) as error:
         session.sql(text)
-    assert text[told.value.column - 1 :].startswith(place)
+    assert text[error.value.column - 1 :].startswith(place)
     assert set(session.catalog.relations) == {"bid"} and session.store.refresh().epoch == epoch
     assert not (tmp_path / "v").exists()
 
@@ -221,9 +221,9 @@ def test_a_view_whose_first_rows_fail_leaves_no_sink(session: Session, tmp_path:
     session.sql("CREATE TABLE words (id BIGINT PRIMARY KEY, word STRING)")
     session.sql("INSERT INTO words VALUES (1, 'no number')")
     query = "SELECT id, CAST(word AS BIGINT) AS number FROM words"
-    with pytest.raises(TidelineError) as told:
+    with pytest.raises(TidelineError) as error:
         session.sql(view(tmp_path, query=query))
-    assert isinstance(told.value, EpochFailed | SqlError)
+    assert isinstance(error.value, EpochFailed | SqlError)
     assert set(session.catalog.relations) == {"words"} and not (tmp_path / "v").exists()
 
 

@@ -37,10 +37,10 @@ def test_checks_are_added_changed_and_taken_away_without_touching_rows(view: Ses
     report = view.flush()["v"]
     assert report.error is None and report.inserted == 1 and set(report.checks) == {"check_1", "pair"}
     assert "_check_2_v" in hidden(view)
-    told = view.sql("SHOW CREATE MATERIALIZED VIEW v").to_pylist()[0]["create_statement"]
+    statement = view.sql("SHOW CREATE MATERIALIZED VIEW v").to_pylist()[0]["create_statement"]
     assert (
-        told.startswith("CREATE MATERIALIZED VIEW v WITH (checks = 'n < 10; pair:")
-        and "parallelism = '1'" in told
+        statement.startswith("CREATE MATERIALIZED VIEW v WITH (checks = 'n < 10; pair:")
+        and "parallelism = '1'" in statement
     )
 
     view.sql("ALTER MATERIALIZED VIEW v SET (checks = default)")

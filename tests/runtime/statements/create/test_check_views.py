@@ -19,8 +19,8 @@ def sales(session: Session) -> Session:
 
 
 def create(checks: str, name: str = "v", query: str = QUERY, options: str = "") -> str:
-    told = checks.replace("'", "''")
-    return f"CREATE MATERIALIZED VIEW {name} WITH (checks = '{told}'{options}) AS {query}"
+    literal = checks.replace("'", "''")
+    return f"CREATE MATERIALIZED VIEW {name} WITH (checks = '{literal}'{options}) AS {query}"
 
 
 WRONG = [
@@ -68,14 +68,14 @@ def test_what_checks_are_kept_by_is_seen_in_the_plan_alone(sales: Session) -> No
     assert names.num_rows == 0
     with pytest.raises(SqlError, match="there is no table or view _check_1_v"):
         sales.sql("CREATE MATERIALIZED VIEW w AS SELECT * FROM _check_1_v")
-    told = [
+    plans = [
         row["plan"]
         for row in sales.sql(
             f"EXPLAIN INCREMENTAL {create(CHECKS, 'v2').replace('FROM v ', 'FROM v2 ')}"
         ).to_pylist()
     ]
-    assert "check big (warn): n < 9; kept by _check_1_v2, _count_1_v2" in told
-    assert any(line.startswith("check _check_2_v2: rule linear") for line in told)
+    assert "check big (warn): n < 9; kept by _check_1_v2, _count_1_v2" in plans
+    assert any(line.startswith("check _check_2_v2: rule linear") for line in plans)
 
 
 def test_a_check_of_the_key_alone_costs_nothing(sales: Session) -> None:
@@ -88,8 +88,8 @@ def test_checks_get_another_name_with_their_view_and_go_on(sales: Session) -> No
     sales.sql(create(CHECKS))
     sales.sql("CREATE MATERIALIZED VIEW other AS SELECT id, price FROM sale")
     sales.sql("ALTER MATERIALIZED VIEW v RENAME TO w")
-    told = sales.sql("SHOW CREATE MATERIALIZED VIEW w").to_pylist()[0]["create_statement"]
-    assert "SELECT shop FROM w AS v WHERE n > total" in told
+    statement = sales.sql("SHOW CREATE MATERIALIZED VIEW w").to_pylist()[0]["create_statement"]
+    assert "SELECT shop FROM w AS v WHERE n > total" in statement
     sales.sql("ALTER MATERIALIZED VIEW w SWAP WITH other")
     sales.sql("INSERT INTO sale VALUES (3, 'c', 7)")
     report = sales.flush()

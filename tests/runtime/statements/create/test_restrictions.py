@@ -37,6 +37,6 @@ def test_an_order_that_can_be_followed_is_taken(two: Session) -> None:
     ],
 )
 def test_one_that_cannot_is_refused(two: Session, order: str, message: str) -> None:
-    with pytest.raises(SqlError, match=message) as told:
+    with pytest.raises(SqlError, match=message) as error:
         two.sql(VIEW.format(order))
-    assert (told.value.line or 0) >= 1 and told.value.hint
+    assert (error.value.line or 0) >= 1 and error.value.hint

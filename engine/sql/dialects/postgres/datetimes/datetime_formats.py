@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import sqlglot.expressions as exp
 
 from engine.sql.dialects.postgres.templates import fill_tree
+from engine.sql.expression.spark_sql import quote_text
 
 _YEAR = "if(year(_p0) > 0, year(_p0), 1 - year(_p0))"
 _ISO_YEAR = "extract(YEAROFWEEK FROM _p0)"
@@ -108,11 +109,11 @@ def _render_parts(pattern: str, zoned: bool) -> Iterator[str]:
             continue
         text, at = found
         if literal:
-            yield _quote(literal)
+            yield quote_text(literal)
             literal = ""
         yield text
     if literal:
-        yield _quote(literal)
+        yield quote_text(literal)
 
 
 def _render_pattern(pattern: str, at: int, tight: bool, zoned: bool) -> tuple[str, int] | None:
@@ -165,7 +166,3 @@ def _append_ordinal(text: str, number: str, pattern: str, at: int) -> tuple[str,
         return text, at
     ending = _ORDINAL.format(f"({number})")
     return f"concat({text}, {ending if word == 'th' else f'upper({ending})'})", at + 2
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -18,9 +18,9 @@ from engine.jsonb.text import NotJson, normalize_json, parse_json
 from engine.sql.dialects.postgres.strings.patterns import Untranslatable
 from engine.sql.dialects.postgres.templates import fill_tree
 from engine.sql.expression.ordered_lists import CHECKED
-from engine.sql.typing.expression_types import INTEGRAL
 from engine.sql.typing.json_types import mark_type
 from engine.sql.typing.types import cast_type, parse_sql_type
+from engine.sql.typing.whole_numbers import INTEGRAL
 
 TypeOf = Callable[[exp.Expr], str | None]
 _KIND = exp.DataType.Type
