@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql.types import DataType, DecimalType, LongType, StructField, Stru
 from engine.arrow import group_batches, make_nulls
 from engine.operators.arrow.decimals import measure_largest
 from engine.operators.arrow.expressions import Inexact, Value, find_arrow_type
+from engine.operators.arrow.shared_values import NamedValues
 from engine.spark_internals import derive_arrow_type
 
 _LARGEST = float(2**63 - 2**12)
@@ -44,17 +46,21 @@ class GroupBy:
     calls: tuple[tuple[str, Value], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered = [_evaluate(self._values, batch) for batch in batches if batch.num_rows]
+        gathered = [self._values.evaluate(batch) for batch in batches if batch.num_rows]
         if not gathered and not self.keys:
-            gathered = [_make_no_rows(self._values)]
+            gathered = [_make_no_rows(self._values.items)]
         if not gathered:
             return
         for batch in _fold_groups(pa.Table.from_batches(gathered), self.keys, self.folds).to_batches():
-            yield _evaluate((*_list_columns(self.keys), *self.calls), batch)
+            yield self._results.evaluate(batch)
 
-    @property
-    def _values(self) -> tuple[tuple[str, Value], ...]:
-        return (*self.keys, *((fold.name, fold.value) for fold in self.folds))
+    @cached_property
+    def _values(self) -> NamedValues:
+        return _list_values(self.keys, self.folds)
+
+    @cached_property
+    def _results(self) -> NamedValues:
+        return NamedValues((*_list_columns(self.keys), *self.calls))
 
     def split_in_two(self) -> tuple[FoldAhead, GroupBy]:
         """Return the same in two bodies: what of it can be done before the rows of a group meet, and the rest."""
@@ -75,14 +81,14 @@ class FoldAhead:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         helps = True
         for rows in group_batches((batch for batch in batches if batch.num_rows), FOLDED_ROWS):
-            valued = pa.Table.from_batches([_evaluate(self._values, batch) for batch in rows.to_batches()])
+            valued = pa.Table.from_batches([self._values.evaluate(batch) for batch in rows.to_batches()])
             folded = _fold_groups(valued, self.keys, self.folds) if helps else self._fold_each_row(valued)
             helps = helps and folded.num_rows * 2 <= rows.num_rows
             yield from folded.combine_chunks().to_batches()
 
-    @property
-    def _values(self) -> tuple[tuple[str, Value], ...]:
-        return (*self.keys, *((fold.name, fold.value) for fold in self.folds))
+    @cached_property
+    def _values(self) -> NamedValues:
+        return _list_values(self.keys, self.folds)
 
     def _fold_each_row(self, rows: pa.Table) -> pa.Table:
         """Return the folds of each row by itself."""
@@ -102,10 +108,9 @@ class FoldAhead:
         )
 
 
-def _evaluate(values: Sequence[tuple[str, Value]], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return named values of each row."""
-    arrays = [value.evaluate(batch) for _, value in values]
-    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in values])
+def _list_values(keys: tuple[tuple[str, Value], ...], folds: tuple[Fold, ...]) -> NamedValues:
+    """Return the keys of each row, and what is folded."""
+    return NamedValues((*keys, *((fold.name, fold.value) for fold in folds)))
 
 
 def _make_no_rows(values: Sequence[tuple[str, Value]]) -> pa.RecordBatch:
