@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import msgspec
 import pyarrow as pa
@@ -88,6 +89,7 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
         return build_sst_id(self.path, self.offset)
 
 
+@lru_cache(maxsize=16_384)
 def build_sst_id(path: str, offset: int) -> str:
     """Return the name in the cache of the sorted file at `offset` of an object."""
     return f"{path.rpartition('/')[2].partition('.')[0]}-{offset}"

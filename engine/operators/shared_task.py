@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -199,11 +199,16 @@ def _decode_ssts(report: pa.RecordBatch) -> tuple[SstInfo, ...]:
     return msgspec.msgpack.decode(report.column("ssts")[0].as_py(), type=tuple[SstInfo, ...])
 
 
+@cache
+def _derive_report_schema() -> pa.Schema:
+    return derive_arrow_schema(SHARED_SCHEMA)
+
+
 def _build_report(table: str, reads: bytes, seconds: float, result: pa.RecordBatch | None) -> pa.RecordBatch:
     """Return the row of a fragment: its own, or one of nulls where nothing was written."""
     own = {} if result is None else result.to_pylist()[0]
     return pa.RecordBatch.from_pylist(
-        [{"table": table, "reads": reads, "seconds": seconds} | own], derive_arrow_schema(SHARED_SCHEMA)
+        [{"table": table, "reads": reads, "seconds": seconds} | own], _derive_report_schema()
     )
 
 

@@ -111,7 +111,7 @@ class Value:
 
     def _compute(self, batch: pa.RecordBatch, memo: Memo | None) -> pa.Array[Any]:
         if self.function == "constant":
-            return repeat_value(pa.scalar(self.constant, find_arrow_type(self.kind)), batch.num_rows)
+            return repeat_value(self._scalar, batch.num_rows)
         if self.function == "bind":
             given, body = self.arguments
             wider = batch.append_column(self.name, given.evaluate(batch, memo))
@@ -124,7 +124,7 @@ class Value:
                 return self.kernel.apply(*operands, *self.kernel.options)
             if self.function == "cast":
                 rounds = isinstance(self.kind, DoubleType)  # to the nearest even one, as Java does
-                return operands[0].cast(find_arrow_type(self.kind), safe=not rounds)
+                return operands[0].cast(self._arrow_type, safe=not rounds)
             if self.function in DECIMAL_FUNCTIONS:
                 return compute_decimals(self.function, self.kind, operands)
             function = _OWN.get(self.function) or getattr(pc, self.function)
@@ -137,6 +137,14 @@ class Value:
             UnicodeError,
         ) as error:  # an overflow, a type that Arrow has no kernel for, or a text of bytes that are no letters
             raise Inexact(error) from error
+
+    @cached_property
+    def _arrow_type(self) -> pa.DataType | None:
+        return find_arrow_type(self.kind)
+
+    @cached_property
+    def _scalar(self) -> pa.Scalar[Any]:
+        return pa.scalar(self.constant, self._arrow_type)
 
     @cached_property
     def may_fail(self) -> bool:
@@ -174,7 +182,8 @@ def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch, memo: Me
 def _find_first_true(*arrays: pa.Array[Any]) -> pa.Array[Any]:
     *branches, found = arrays
     for test, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
-        found = pc.if_else(pc.fill_null(test, False), value, found)
+        holds = pc.fill_null(test, False) if test.null_count else test
+        found = pc.if_else(holds, value, found)
     return found
 
 

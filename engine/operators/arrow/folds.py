@@ -141,7 +141,7 @@ def _fold_groups(rows: pa.Table, keys: Sequence[tuple[str, Value]], folds: Seque
     ]
     by = [name for name, _ in keys]
     try:
-        grouped = rows.group_by(by).aggregate(aggregates)
+        grouped = rows.group_by(by, use_threads=False).aggregate(aggregates)  # a task has one core
     except pa.ArrowException as error:
         raise Inexact(error) from error
     columns = [*by, *(f"{fold.name}_{fold.function}" for fold in folds)]
