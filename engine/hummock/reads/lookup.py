@@ -184,10 +184,14 @@ def _list_search_values(lookup_keys: LookupKeys, order: np.ndarray) -> SortedVal
 
 
 def prepare_keys(
-    table: Table, keys: pa.Table, null_safe: bool, key_range: KeyRange | None = None
+    table: Table,
+    keys: pa.Table,
+    null_safe: bool,
+    key_range: KeyRange | None = None,
+    hashes: np.ndarray | None = None,
 ) -> LookupKeys:
-    """Return `keys` typed, hashed, and split into columns to search, to verify in the file, and to filter by
-    at the end.
+    """Return `keys` typed, hashed unless their `hashes` are given, and split into columns to search, to verify in the file, and
+    to filter by at the end.
 
     Raises InvalidRow for other columns, and for bounds of a column that does not follow them in the key.
     """
@@ -220,7 +224,7 @@ def prepare_keys(
         raise InvalidRow(f"table {table.name}: rows between bounds are found by leading columns of {by}")
     return LookupKeys(
         pa.table(arrays),
-        compute_hashes(table, arrays, keys.num_rows),
+        compute_hashes(table, arrays, keys.num_rows) if hashes is None else hashes,
         np.flatnonzero(asking),
         searched,
         tuple(name for name in verified if name not in searched),
