@@ -272,8 +272,9 @@ class TableVersion:
         """
         if after < self.safe_epoch:
             return self.safe_epoch
-        at = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
-        return self.log[at].epoch if at < len(self.log) else None
+        if not self.log or self.log[-1].epoch <= after:
+            return None
+        return self.log[bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)].epoch
 
     def find_last_change_upto(self, epoch: int) -> int | None:
         """Return the epoch of the newest change at or below `epoch` that the log still tells of, or None."""

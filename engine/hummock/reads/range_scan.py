@@ -4,7 +4,7 @@ bounds in each file, then a merge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from engine.hummock.reads.reader import Reader, split_batches
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.rows.ordering import as_numbers, bisect_keys, normalize_key
 from engine.hummock.rows.row_hash import xxhash64
-from engine.hummock.sorted_files.file_set import with_columns
+from engine.hummock.sorted_files.file_set import SortedFile, with_columns
 from engine.hummock.version import HASH, OP, SstInfo, TableVersion
 
 FIRST_STEP = 16
@@ -90,11 +90,23 @@ def find_first_in_range(
     return None
 
 
-def estimate_rows_in_range(
-    reader: Reader, table: TableVersion, epoch: int, bounds: ScanBounds, *, through: bool = False
+def estimate_rows_in_ranges(
+    reader: Reader, table: TableVersion, epoch: int, ranges: Iterable[ScanBounds], *, through: bool = False
 ) -> int:
-    """Return an upper bound of the rows in a range of `scan_range`, which reads none of them: what the files have there."""
-    return sum(rows.num_rows for _, rows in _slice_files(reader, table, epoch, bounds, through))
+    """Return an upper bound of the rows in ranges of `scan_range`, which reads none of them: what the files have there."""
+    found = 0
+    opened = [file for _, file in _open_files(reader, table, epoch)]
+    for bounds in ranges:
+        _check_bounds(table, bounds)
+        low, high = (_build_bound(table, bound) for bound in bounds)
+        for file in opened:
+            first, last = _locate_range(file, low, high, through)
+            found += max(0, last - first)
+    return found
+
+
+def _open_files(reader: Reader, table: TableVersion, epoch: int) -> Iterator[tuple[SstInfo, SortedFile]]:
+    return LookAhead(reader.files).open_all(list_newest_first(table.as_of(epoch)))
 
 
 def _slice_files(
@@ -104,13 +116,20 @@ def _slice_files(
     _check_bounds(table, bounds)
     low, high = (_build_bound(table, bound) for bound in bounds)
     found = []
-    for sst, file in LookAhead(reader.files).open_all(list_newest_first(table.as_of(epoch))):
-        rows, read = file.rows, file.read_numbers
-        first = 0 if low is None else _locate_bound(rows, low, read)
-        last = rows.num_rows if high is None else _locate_bound(rows, high, read, right=through)
+    for sst, file in _open_files(reader, table, epoch):
+        first, last = _locate_range(file, low, high, through)
         if first < last:
-            found.append((sst, rows.slice(first, last - first)))
+            found.append((sst, file.rows.slice(first, last - first)))
     return found
+
+
+def _locate_range(
+    file: SortedFile, low: KeyBound | None, high: KeyBound | None, through: bool
+) -> tuple[int, int]:
+    """Return the first place within bounds, and the one after the last."""
+    rows, read = file.rows, file.read_numbers
+    first = 0 if low is None else _locate_bound(rows, low, read)
+    return first, rows.num_rows if high is None else _locate_bound(rows, high, read, right=through)
 
 
 def _merge_slices(
