@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import msgspec
 import pyarrow as pa
@@ -88,6 +89,7 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
         return build_sst_id(self.path, self.offset)
 
 
+@lru_cache(maxsize=16_384)
 def build_sst_id(path: str, offset: int) -> str:
     """Return the name in the cache of the sorted file at `offset` of an object."""
     return f"{path.rpartition('/')[2].partition('.')[0]}-{offset}"
@@ -270,8 +272,9 @@ class TableVersion:
         """
         if after < self.safe_epoch:
             return self.safe_epoch
-        at = bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)
-        return self.log[at].epoch if at < len(self.log) else None
+        if not self.log or self.log[-1].epoch <= after:
+            return None
+        return self.log[bisect.bisect_right(self.log, after, key=lambda entry: entry.epoch)].epoch
 
     def find_last_change_upto(self, epoch: int) -> int | None:
         """Return the epoch of the newest change at or below `epoch` that the log still tells of, or None."""

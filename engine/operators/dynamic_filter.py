@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from engine.arrow import as_values
 from engine.hummock import Reader, TableVersion
-from engine.hummock.reads.range_scan import estimate_rows_in_range, scan_range
+from engine.hummock.reads.range_scan import estimate_rows_in_ranges, scan_range
 from engine.operators.arrow.map_in_arrow import make_task_frame
 from engine.operators.change import Change, sum_terms
 from engine.operators.context import EpochContext, count_partitions
@@ -81,7 +81,7 @@ def count_moved_rows(
     """Return an upper bound of the rows of a filter's state that a moving bound passes; none of them is read."""
     assert isinstance(node.input, Scan)
     ranges = (build_part_range(node.input, node.at, part, found.numbers) for part in range(TIME_PARTS))
-    return sum(estimate_rows_in_range(reader, table, epoch, one, through=True) for one in ranges)
+    return estimate_rows_in_ranges(reader, table, epoch, ranges, through=True)
 
 
 def count_passed_rows(

@@ -37,6 +37,7 @@ from engine.operators.arrow.compiler import Compiler, Item
 from engine.operators.arrow.expressions import Value
 from engine.operators.arrow.folds import GroupBy
 from engine.operators.arrow.map_in_arrow import Body, map_in_arrow
+from engine.operators.arrow.shared_values import NamedValues
 from engine.operators.spark_reasons import record_reason
 from engine.sql.expression.nodes import Column, Expr, Literal, Unary
 from engine.sql.expression.spark_sql import quote, render_spark_sql
@@ -70,9 +71,11 @@ class Compute:
     items: tuple[tuple[str, Value], ...]
 
     def __call__(self, batches: Batches) -> Batches:
-        for batch in batches:
-            arrays = [value.evaluate(batch) for _, value in self.items]
-            yield pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.items])
+        yield from map(self._values.evaluate, batches)
+
+    @cached_property
+    def _values(self) -> NamedValues:
+        return NamedValues(self.items)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -210,6 +210,11 @@ def _decode_ssts(report: pa.RecordBatch) -> tuple[SstInfo, ...]:
     return msgspec.msgpack.decode(report.column("ssts")[0].as_py(), type=tuple[SstInfo, ...])
 
 
+@cache
+def _derive_report_schema() -> pa.Schema:
+    return derive_arrow_schema(SHARED_SCHEMA)
+
+
 def _build_report(
     table: str,
     result: pa.RecordBatch | None = None,
@@ -221,7 +226,7 @@ def _build_report(
     """Return the row of a fragment: its own, or one of nulls where nothing was written."""
     row: dict[str, Any] = {"table": table, "left_out": left_out, "reads": reads, "seconds": seconds}
     row |= {} if result is None else result.to_pylist()[0]
-    return pa.RecordBatch.from_pylist([row], derive_arrow_schema(SHARED_SCHEMA))
+    return pa.RecordBatch.from_pylist([row], _derive_report_schema())
 
 
 def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> bytes:

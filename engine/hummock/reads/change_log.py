@@ -84,7 +84,8 @@ def read_net_changes(
             none = build_answer_schema(table.table, old_columns).empty_table()
             yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
             continue
-        lookup_keys = prepare_keys(table.table, rows.select(list(primary_key)), null_safe=True)
+        keys, hashes = rows.select(list(primary_key)), rows.column(HASH).to_numpy()
+        lookup_keys = prepare_keys(table.table, keys, null_safe=True, hashes=hashes)
         index, old = find_rows(files, table.table, before, lookup_keys, old_columns, expired_before)
         changed = _drop_no_ops(rows, index, old, columns)
         if changed.rows.num_rows:

@@ -31,19 +31,23 @@ class LookAhead:
         self._coming: dict[str, Future[SortedFile]] = {}
         self._ranges: ThreadPoolExecutor | None = None
 
-    def open(
+    def open(self, sst: SstInfo, following: Iterable[SstInfo] = ()) -> SortedFile:
+        """Return a file; `following` are those that will be asked for next, as far as is known by now."""
+        found = self.find(sst)
+        return self.fetch(sst, following) if found is None else found
+
+    def find(self, sst: SstInfo) -> SortedFile | None:
+        """Return a file that is here or on its way; None if `fetch` has to get it."""
+        coming = self._coming.pop(sst.sst_id, None) if self._coming else None
+        return self._files.find_open(sst) if coming is None else coming.result()
+
+    def fetch(
         self, sst: SstInfo, following: Iterable[SstInfo] = (), sought: SearchValues | None = None
     ) -> SortedFile:
-        """Return a file, or, while it is cold, just its row groups that may hold what is `sought`.
+        """Return a file that is not here, or, while it is cold, just its row groups that may hold what is `sought`.
 
-        `following` are the files that will be asked for next, for the same or for less, as far as is known by now.
+        `following` are the files that will be asked for next, for the same or for less.
         """
-        coming = self._coming.pop(sst.sst_id, None)
-        if coming is not None:
-            return coming.result()
-        found = self._files.find_open(sst)
-        if found is not None:
-            return found
         if self._files.fetches == 1 or not self._files.is_remote(sst):
             return self._files.fetch(sst, sought)
         self._fetch(self._choose_due(sst, following, sought), sought)

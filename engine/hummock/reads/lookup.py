@@ -7,13 +7,13 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import Column, to_positions
+from engine.arrow import to_positions
 from engine.errors import InvalidRow
 from engine.hummock.reads.key_range import KeyRange
 from engine.hummock.reads.look_ahead import FETCHES, FIRST_FILES, LookAhead
@@ -25,6 +25,7 @@ from engine.hummock.rows.ordering import (
     bisect_keys,
     equal_to_previous,
     equal_values,
+    match_rows,
     normalize_key,
     one_chunk,
     sort_indices,
@@ -36,6 +37,8 @@ from engine.hummock.version import HASH, Run, SstInfo, Table
 Opened = tuple[SstInfo, SortedFile]
 WIDE = 32
 MOST_MATCHES = 1 << 20
+TOGETHER_BYTES = 1 << 18
+"""Files up to this size are put together before rows are taken out of them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,13 @@ class LookupKeys:
     key_range: KeyRange | None = None
     most: int | None = None
     """So many matches are looked for at once; more raise TooManyMatches, unless one key alone has them."""
+    _numbers: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def read_numbers(self, name: str) -> np.ndarray | None:
+        """Return a column of the keys as a NumPy view, None if its values are no numbers or some are null."""
+        if name not in self._numbers:
+            self._numbers[name] = as_numbers(self.table.column(name))
+        return self._numbers[name]
 
 
 @dataclass
@@ -139,9 +149,12 @@ def open_for_keys(
 
     if not is_reached(ssts[at]):
         return None
+    found = ahead.find(ssts[at])
+    if found is not None:
+        return found
     following = filter(is_reached, itertools.islice(ssts, at + 1, None))
-    values = functools.cache(functools.partial(_list_search_values, lookup_keys, order))
-    return ahead.open(
+    values = functools.partial(_list_search_values, lookup_keys, order)
+    return ahead.fetch(
         ssts[at], following, SearchValues(lookup_keys.searched[0] if lookup_keys.searched else HASH, values)
     )
 
@@ -171,10 +184,14 @@ def _list_search_values(lookup_keys: LookupKeys, order: np.ndarray) -> SortedVal
 
 
 def prepare_keys(
-    table: Table, keys: pa.Table, null_safe: bool, key_range: KeyRange | None = None
+    table: Table,
+    keys: pa.Table,
+    null_safe: bool,
+    key_range: KeyRange | None = None,
+    hashes: np.ndarray | None = None,
 ) -> LookupKeys:
-    """Return `keys` typed, hashed, and split into columns to search, to verify in the file, and to filter by
-    at the end.
+    """Return `keys` typed, hashed unless their `hashes` are given, and split into columns to search, to verify in the file, and
+    to filter by at the end.
 
     Raises InvalidRow for other columns, and for bounds of a column that does not follow them in the key.
     """
@@ -207,7 +224,7 @@ def prepare_keys(
         raise InvalidRow(f"table {table.name}: rows between bounds are found by leading columns of {by}")
     return LookupKeys(
         pa.table(arrays),
-        compute_hashes(table, arrays, keys.num_rows),
+        compute_hashes(table, arrays, keys.num_rows) if hashes is None else hashes,
         np.flatnonzero(asking),
         searched,
         tuple(name for name in verified if name not in searched),
@@ -236,19 +253,22 @@ def _search(file: SortedFile, lookup_keys: LookupKeys, order: np.ndarray) -> tup
     else:
         place = low
     for name in lookup_keys.verified:
-        equal = _compare_places(file.rows.column(name), place, lookup_keys.table.column(name), key)
+        equal = _compare_places(file, name, place, lookup_keys, key)
         if not equal.all():
             key, place = key[equal], place[equal]
     return key, place
 
 
-def _compare_places(stored: Column, place: np.ndarray, requested: Column, key: np.ndarray) -> np.ndarray:
-    """Return whether the stored values at places are the ones that are requested for keys."""
-    mine, theirs = as_numbers(stored), as_numbers(requested)
+def _compare_places(
+    file: SortedFile, name: str, place: np.ndarray, lookup_keys: LookupKeys, key: np.ndarray
+) -> np.ndarray:
+    """Return whether the values of a column at places of a file are the ones that are requested for keys."""
+    mine, theirs = file.read_numbers(name), lookup_keys.read_numbers(name)
     if mine is not None and theirs is not None:
         equal: np.ndarray = mine[place] == theirs[key]
         return equal
-    return equal_values(one_chunk(stored).take(pa.array(place)), one_chunk(requested).take(pa.array(key)))
+    stored, requested = one_chunk(file.rows.column(name)), one_chunk(lookup_keys.table.column(name))
+    return equal_values(stored.take(pa.array(place)), requested.take(pa.array(key)))
 
 
 def locate_keys(
@@ -270,31 +290,54 @@ def _locate_all(
     that are given: a row of a large group costs what a row of a small one does.
     """
     if lookup_keys.searched:
-        columns = list(lookup_keys.searched)
-        some, rows = lookup_keys.table.select(columns).take(pa.array(order)), file.rows.select(columns)
-        start, end = (
+        return order, *_bisect_file(
+            file,
+            lookup_keys,
+            lookup_keys.searched,
+            order,
             np.zeros(len(order), dtype=np.int64),
             np.full(len(order), len(file.hashes), dtype=np.int64),
         )
-        low = bisect_keys(rows, some, start, end, right=False)
-        high = bisect_keys(rows, some, low if len(columns) > 1 else start, end, right=True)
-        return order, low, high
-    hashes = lookup_keys.hashes[order]
-    low = np.searchsorted(file.hashes, hashes, side="left")
-    inside = low < len(file.hashes)
-    if not len(file.hashes):
-        return order[:0], low[:0], low[:0]
-    hit = np.flatnonzero(inside & (file.hashes[np.where(inside, low, 0)] == hashes))
-    key, low = order[hit], low[hit]
-    high = np.searchsorted(file.hashes, hashes[hit], side="right")
+    stored, hashes = file.hashes, lookup_keys.hashes[order]
+    if not len(stored):
+        return order[:0], order[:0], order[:0]
+    last = len(stored) - 1
+    low = np.minimum(stored.searchsorted(hashes), last)
+    hit = np.flatnonzero(stored[low] == hashes)
+    if not len(hit):
+        return order[:0], order[:0], order[:0]
+    key, low, hashes = order[hit], low[hit], hashes[hit]
+    high = low + 1
+    again = (high <= last) & (stored[np.minimum(high, last)] == hashes)
+    if wide and not again.any():  # each hash is one row's, as of most tables
+        return key, low, high
+    high = stored.searchsorted(hashes, side="right")
     large = np.flatnonzero(high - low > wide)
     if len(large) and lookup_keys.leading:
-        columns = list(lookup_keys.leading)
-        some, rows = lookup_keys.table.select(columns).take(pa.array(key[large])), file.rows.select(columns)
-        start, end = low[large], high[large]
-        low[large] = bisect_keys(rows, some, start, end, right=False)
-        high[large] = bisect_keys(rows, some, low[large], end, right=True)
+        low[large], high[large] = _bisect_file(
+            file, lookup_keys, lookup_keys.leading, key[large], low[large], high[large]
+        )
     return key, low, high
+
+
+def _bisect_file(
+    file: SortedFile,
+    lookup_keys: LookupKeys,
+    by: tuple[str, ...],
+    key: np.ndarray,
+    start: np.ndarray,
+    end: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first places and those after the last of rows that equal keys in leading columns, searched between places."""
+    columns = list(by)
+    some, rows = lookup_keys.table.select(columns).take(pa.array(key)), file.rows.select(columns)
+    low = bisect_keys(rows, some, start, end, right=False)
+    if not lookup_keys.whole_key or len(by) < len(lookup_keys.searched) + len(lookup_keys.verified):
+        return low, bisect_keys(rows, some, low if len(columns) > 1 else start, end, right=True)
+    inside = np.flatnonzero(low < end)  # of a whole key a file has one row
+    high = low.copy()
+    high[inside] += match_rows(rows, some.take(to_positions(inside)), low[inside])
+    return low, high
 
 
 def _keep_newest(
@@ -357,25 +400,33 @@ def _build_answer(
 def take_rows(
     opened: list[Opened], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
 ) -> pa.Table:
-    """Return rows of several files in the given order."""
+    """Return rows of several files in the given order; small files are put together first: one step for all of them."""
     count = np.bincount(source, minlength=len(opened))
     used = np.flatnonzero(count)
+    if not len(used):
+        return _read_columns(opened[0], columns, schema).slice(0, 0)
     if len(used) == 1:
         return _read_columns(opened[used[0]], columns, schema).take(pa.array(place))
-    order, end = argsort_stable(source), np.cumsum(count)
+    group, first = np.arange(len(opened)), np.zeros(len(opened), dtype=np.int64)
+    files = {file: _read_columns(opened[file], columns, schema) for file in used.tolist()}
+    small = [file for file in files if opened[file][0].size <= TOGETHER_BYTES]
+    if len(small) > 1:
+        together = [files.pop(file) for file in small]
+        group[small] = small[0]
+        first[small] = np.cumsum([0, *(part.num_rows for part in together[:-1])])
+        files[small[0]] = pa.concat_tables(together)
+    if len(files) == 1:
+        return next(iter(files.values())).take(pa.array(place + first[source]))
+    groups, places = group[source], place + first[source]
+    order = argsort_stable(groups)
+    ends = np.cumsum(np.bincount(groups, minlength=len(opened)))
     parts = [
-        _read_columns(opened[file], columns, schema).take(
-            pa.array(place[order[end[file] - count[file] : end[file]]])
-        )
-        for file in used
+        files[file].take(pa.array(places[order[ends[file - 1] if file else 0 : ends[file]]]))
+        for file in sorted(files)
     ]
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    return (
-        pa.concat_tables(parts).combine_chunks().take(to_positions(back))
-        if parts
-        else _read_columns(opened[0], columns, schema).slice(0, 0)
-    )
+    return pa.concat_tables(parts).combine_chunks().take(to_positions(back))
 
 
 def _read_columns(opened: Opened, columns: list[str], schema: pa.Schema) -> pa.Table:

@@ -4,7 +4,9 @@ bounds in each file, then a merge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,26 @@ from engine.hummock.reads.reader import Reader, split_batches
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.rows.ordering import as_numbers, bisect_keys, normalize_key
 from engine.hummock.rows.row_hash import xxhash64
-from engine.hummock.sorted_files.file_set import with_columns
+from engine.hummock.sorted_files.file_set import SortedFile, with_columns
 from engine.hummock.version import HASH, OP, SstInfo, TableVersion
 
 FIRST_STEP = 16
 """So many rows of each file are looked at first for the first row of a range."""
+ReadNumbers = Callable[[str], np.ndarray | None]
 ScanBounds = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class KeyBound:
+    """One row of leading key columns, as they are compared."""
+
+    row: pa.Table
+
+    @cached_property
+    def numbers(self) -> tuple[Any, ...]:
+        """The values as numbers of their columns' types, None where they are none."""
+        found = map(as_numbers, self.row.columns)
+        return tuple(None if numbers is None else numbers[0] for numbers in found)
 
 
 def scan_range(
@@ -63,7 +79,7 @@ def find_first_in_range(
             if (
                 rows.num_rows > step
             ):  # what follows its last row may hold newer rows of what stands behind that
-                edge = normalize_rows(rows.slice(step - 1, 1).select(key))
+                edge = KeyBound(normalize_rows(rows.slice(step - 1, 1).select(key)))
                 certain = min(certain, _locate_bound(merged, edge, right=True))
         first = drop_tombstones(merged.slice(0, certain)).slice(0, 1)
         if first.num_rows:
@@ -74,11 +90,23 @@ def find_first_in_range(
     return None
 
 
-def estimate_rows_in_range(
-    reader: Reader, table: TableVersion, epoch: int, bounds: ScanBounds, *, through: bool = False
+def estimate_rows_in_ranges(
+    reader: Reader, table: TableVersion, epoch: int, ranges: Iterable[ScanBounds], *, through: bool = False
 ) -> int:
-    """Return an upper bound of the rows in a range of `scan_range`, which reads none of them: what the files have there."""
-    return sum(rows.num_rows for _, rows in _slice_files(reader, table, epoch, bounds, through))
+    """Return an upper bound of the rows in ranges of `scan_range`, which reads none of them: what the files have there."""
+    found = 0
+    opened = [file for _, file in _open_files(reader, table, epoch)]
+    for bounds in ranges:
+        _check_bounds(table, bounds)
+        low, high = (_build_bound(table, bound) for bound in bounds)
+        for file in opened:
+            first, last = _locate_range(file, low, high, through)
+            found += max(0, last - first)
+    return found
+
+
+def _open_files(reader: Reader, table: TableVersion, epoch: int) -> Iterator[tuple[SstInfo, SortedFile]]:
+    return LookAhead(reader.files).open_all(list_newest_first(table.as_of(epoch)))
 
 
 def _slice_files(
@@ -88,13 +116,20 @@ def _slice_files(
     _check_bounds(table, bounds)
     low, high = (_build_bound(table, bound) for bound in bounds)
     found = []
-    for sst, file in LookAhead(reader.files).open_all(list_newest_first(table.as_of(epoch))):
-        rows = file.rows
-        first = 0 if low is None else _locate_bound(rows, low)
-        last = rows.num_rows if high is None else _locate_bound(rows, high, right=through)
+    for sst, file in _open_files(reader, table, epoch):
+        first, last = _locate_range(file, low, high, through)
         if first < last:
-            found.append((sst, rows.slice(first, last - first)))
+            found.append((sst, file.rows.slice(first, last - first)))
     return found
+
+
+def _locate_range(
+    file: SortedFile, low: KeyBound | None, high: KeyBound | None, through: bool
+) -> tuple[int, int]:
+    """Return the first place within bounds, and the one after the last."""
+    rows, read = file.rows, file.read_numbers
+    first = 0 if low is None else _locate_bound(rows, low, read)
+    return first, rows.num_rows if high is None else _locate_bound(rows, high, read, right=through)
 
 
 def _merge_slices(
@@ -126,7 +161,7 @@ def _check_bounds(table: TableVersion, bounds: ScanBounds) -> None:
     )
 
 
-def _build_bound(table: TableVersion, bound: Mapping[str, Any] | None) -> pa.Table | None:
+def _build_bound(table: TableVersion, bound: Mapping[str, Any] | None) -> KeyBound | None:
     if not bound:
         return None
     names = list(table.primary_key[: len(bound)])
@@ -138,7 +173,7 @@ def _build_bound(table: TableVersion, bound: Mapping[str, Any] | None) -> pa.Tab
     if table.distribution_key:
         hashes = xxhash64([found.column(name) for name in table.distribution_key])
         found = found.add_column(0, HASH, pa.array(hashes))
-    return normalize_rows(found)
+    return KeyBound(normalize_rows(found))
 
 
 def normalize_rows(rows: pa.Table) -> pa.Table:
@@ -146,14 +181,23 @@ def normalize_rows(rows: pa.Table) -> pa.Table:
     return pa.table([normalize_key(column) for column in rows.columns], names=rows.column_names)
 
 
-def _locate_bound(rows: pa.Table, bound: pa.Table, *, right: bool = False) -> int:
-    """Return where a bound stands among sorted rows: before equal ones, or with `right` after them."""
-    low, high, names = 0, rows.num_rows, bound.column_names
-    for n, name in enumerate(names):  # as long as columns are numbers each narrows the rows for the next
-        mine, theirs = as_numbers(rows.column(name).slice(low, high - low)), as_numbers(bound.column(name))
-        if mine is None or theirs is None:
+def _locate_bound(
+    rows: pa.Table, bound: KeyBound, read: ReadNumbers = lambda name: None, *, right: bool = False
+) -> int:
+    """Return where a bound stands among sorted rows: before equal ones, or with `right` after them.
+
+    `read` gives a whole column as numbers where that is known.
+    """
+    low, high, names = 0, rows.num_rows, bound.row.column_names
+    for n, (name, number) in enumerate(zip(names, bound.numbers, strict=True)):
+        if low == high:
+            return low
+        mine = None  # as long as columns are numbers each narrows the rows for the next
+        if number is not None:
+            whole = read(name)
+            mine = as_numbers(rows.column(name).slice(low, high - low)) if whole is None else whole[low:high]
+        if mine is None:
             rest, start, end = names[n:], np.array([low], dtype=np.int64), np.array([high], dtype=np.int64)
-            return int(bisect_keys(rows.select(rest), bound.select(rest), start, end, right=right)[0])
-        before, after = (low + int(np.searchsorted(mine, theirs[0], side)) for side in ("left", "right"))
-        low, high = before, after
+            return int(bisect_keys(rows.select(rest), bound.row.select(rest), start, end, right=right)[0])
+        low, high = (low + int(mine.searchsorted(number, side)) for side in ("left", "right"))
     return high if right else low

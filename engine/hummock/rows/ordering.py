@@ -4,7 +4,7 @@ equals null.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -262,20 +262,69 @@ def bisect_keys(
         low, high = (low[0] + np.searchsorted(some, theirs, side=side) for side in ("left", "right"))
     else:
         return high if right else low
+    compare = _choose_comparison(rows, sought)
     while True:
         open_ = np.flatnonzero(low < high)
         if not len(open_):
             return low
         middle = (low[open_] + high[open_]) // 2
-        index, chosen = to_positions(middle), to_positions(open_)
-        order = _compare_rows(rows.take(index).columns, sought.take(chosen).columns)
+        order = compare(middle, open_)
         after = order <= 0 if right else order < 0
         low[open_[after]] = middle[after] + 1
         high[open_[~after]] = middle[~after]
 
 
+def match_rows(rows: pa.Table, sought: pa.Table, places: np.ndarray) -> np.ndarray:
+    """Return whether the row at each place equals the one that is sought there; both have the same columns."""
+    equal: np.ndarray = _choose_comparison(rows, sought)(places, np.arange(len(places))) == 0
+    return equal
+
+
 def _skip_columns(rows: pa.Table, count: int) -> pa.Table:
     return rows.select(range(count, rows.num_columns)) if count else rows
+
+
+def _choose_comparison(rows: pa.Table, sought: pa.Table) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Return what compares rows at places with sought ones at others, giving -1, 0 or 1: by NumPy where all are numbers."""
+    stored, wanted = (list(map(_read_at_places, each.columns)) for each in (rows, sought))
+    pairs = [
+        (mine, theirs)
+        for mine, theirs in zip(stored, wanted, strict=True)
+        if mine is not None and theirs is not None
+    ]
+
+    def compare_numbers(places: np.ndarray, others: np.ndarray) -> np.ndarray:
+        order = np.zeros(len(places), dtype=np.int8)
+        for mine, theirs in pairs:
+            left, right = mine(places), theirs(others)
+            order = np.where(order == 0, (left > right).view(np.int8) - (left < right).view(np.int8), order)
+        return order
+
+    def compare_values(places: np.ndarray, others: np.ndarray) -> np.ndarray:
+        return _compare_rows(
+            rows.take(to_positions(places)).columns, sought.take(to_positions(others)).columns
+        )
+
+    return compare_numbers if len(pairs) == rows.num_columns else compare_values
+
+
+def _read_at_places(column: Column) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Return what gives a column's values at places as numbers; None if they are no numbers, or some are null."""
+    numbers = as_numbers(column)
+    if numbers is not None:
+        return numbers.__getitem__
+    if not pa.types.is_boolean(column.type) or column.null_count:
+        return None
+    array = one_chunk(column)
+    buffer, offset = array.buffers()[1], array.offset
+    bits = np.frombuffer(memoryview(buffer), np.uint8) if buffer is not None else np.zeros(1, np.uint8)
+
+    def read_bits(places: np.ndarray) -> np.ndarray:
+        at = places + offset
+        found: np.ndarray = bits[at >> 3] >> (at & 7) & 1
+        return found
+
+    return read_bits
 
 
 def _compare_rows(left: Sequence[pa.ChunkedArray[Any]], right: Sequence[pa.ChunkedArray[Any]]) -> np.ndarray:

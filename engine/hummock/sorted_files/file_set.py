@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from engine.errors import CorruptObject, StorageError, Unavailable
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.rows.column_defaults import build_default_values
 from engine.hummock.rows.expiry import parse_birth_ms
-from engine.hummock.rows.ordering import one_chunk
+from engine.hummock.rows.ordering import as_numbers, one_chunk
 from engine.hummock.sorted_files.arrow_cache import MAPPED_FROM_BYTES, ArrowCache
 from engine.hummock.sorted_files.assumption_checks import (
     check_cached,
@@ -53,11 +53,18 @@ class SortedFile:
     rows: pa.Table
     hashes: np.ndarray
     operations: np.ndarray
+    _numbers: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, rows: pa.Table) -> SortedFile:
         """Return the view of decoded rows."""
         return cls(rows, one_chunk(rows.column(HASH)).to_numpy(), one_chunk(rows.column(OP)).to_numpy())
+
+    def read_numbers(self, name: str) -> np.ndarray | None:
+        """Return a column as a NumPy view, None if its values are no numbers or some are null."""
+        if name not in self._numbers:
+            self._numbers[name] = as_numbers(self.rows.column(name))
+        return self._numbers[name]
 
     @cached_property
     def held_bytes(self) -> int:
@@ -71,7 +78,12 @@ class SearchValues:
     """What a file is searched for: sorted values of column `by`; None if they have no order that row groups are found by."""
 
     by: str
-    values: Callable[[], SortedValues | None]
+    find: Callable[[], SortedValues | None]
+
+    @cached_property
+    def values(self) -> SortedValues | None:
+        """The values, which are found when they are asked for."""
+        return self.find()
 
 
 class OpenFiles:
@@ -140,7 +152,7 @@ class FileSet:
             return self._decode(info)
         with self._lock:
             self._fetch_counts[info.sst_id] = times = self._fetch_counts.get(info.sst_id, 0) + 1
-        values = sought.values() if _is_cold(info, times) else None
+        values = sought.values if _is_cold(info, times) else None
         if values is None:
             return self._decode(info)
         some = read_row_groups(self._store, info, sought.by, values, COLD_SHARE, ranges)
@@ -232,14 +244,15 @@ class FileSet:
 
     def find_open(self, info: SstInfo) -> SortedFile | None:
         """Return a file that this process has open or finds in the cache, None if it has to be fetched."""
-        if info.sst_id in self._overlay:
-            return self._overlay[info.sst_id]
+        sst_id = info.sst_id
+        if sst_id in self._overlay:
+            return self._overlay[sst_id]
         with self._lock:
-            found = self._open.find(info.sst_id)
-            if found is not None:
-                self.counters.add("cache_hits")
-                return found
-        rows = self.cache.load(info.sst_id, info.rows)
+            found = self._open.find(sst_id)
+        if found is not None:
+            self.counters.add("cache_hits")
+            return found
+        rows = self.cache.load(sst_id, info.rows)
         self.counters.add("cache_misses" if rows is None else "cache_hits")
         if rows is not None and should_verify():
             check_cached(info, rows, lambda: read_sst(self._store, info))

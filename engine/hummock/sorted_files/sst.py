@@ -35,6 +35,8 @@ PLAIN, BUNDLE = ".parquet", ".bundle"
 """How the names of objects end that are one Parquet file, and several back to back."""
 _TAIL = struct.Struct("<I4s")
 """How a Parquet file ends: the length of the footer, and what it begins with."""
+DICTIONARY_ROWS = 4_096
+"""Of fewer rows no dictionary is made: it saves 6 % of the bytes and costs as much as all else."""
 _DICTIONARY_SAMPLE = 2_000
 _TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
 
@@ -133,7 +135,8 @@ def build_sst_info(rows: pa.Table, data: pa.Buffer, path: str, offset: int = 0) 
 def encode_sst(rows: pa.Table) -> pa.Buffer:
     """Return sorted rows as a Parquet file."""
     sink = pa.BufferOutputStream()
-    repeating = [name for name in rows.column_names if _has_repeats(rows.column(name))]
+    few = rows.num_rows < DICTIONARY_ROWS
+    repeating = [name for name in rows.column_names if not few and _has_repeats(rows.column(name))]
     plain = [field for field in rows.schema if field.name not in repeating and "." not in field.name]
     packed = {
         field.name: _choose_encoding(field.type) for field in plain

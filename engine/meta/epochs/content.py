@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engine.hummock import Version
 from engine.meta.catalog.replaced_queries import list_replaced_tables
-from engine.meta.domains.creation import find_computed_table, list_creations
+from engine.meta.domains.creation import find_computed_table, list_creations, list_incomplete_tables
 from engine.meta.epochs.barrier import find_recompute_epochs
 from engine.meta.epochs.time_boundary import find_boundary_after, follows_clock
 
@@ -25,6 +25,8 @@ class Content:
         self._first = {
             table: made.epoch for made in list_creations(version).values() for table in made.tables
         }  # the labels below are steps of a backfill, which nobody may read
+        self._incomplete, self._replaced = list_incomplete_tables(version), list_replaced_tables(version)
+        self._recomputed = find_recompute_epochs(version)
         self._known: dict[tuple[str, int], int | None] = {}
 
     def find_newest(self, table: str, upto: int) -> int | None:
@@ -88,12 +90,12 @@ class Content:
         inputs = self._inputs.get(table, ())
         if not inputs and table in self.version.tables and not follows_clock(self.version, table):
             return min(upto, self.version.epoch)
-        own = find_computed_table(self.version, table)
+        own = None if table in self._incomplete else self.version.tables.get(table)
         label = own.find_label_upto(upto) if own is not None else None
         if label is None or label < self._first.get(table, 0):
             return None
-        if table in list_replaced_tables(self.version):
-            return label  # its query has others rows by now
+        if label == upto or table in self._replaced:
+            return label  # there is nothing newer, or its query has others rows by now
         changes = []
         for name in inputs:
             upstream = self.version.tables.get(name)
@@ -102,6 +104,6 @@ class Content:
             changes.append(upstream.find_first_change(label))
         changes.append(find_boundary_after(self.version, table, label))
         bound = min([upto, *(change - 1 for change in changes if change is not None)])
-        bound = min(bound, find_recompute_epochs(self.version).get(table, bound + 1) - 1)
+        bound = min(bound, self._recomputed.get(table, bound + 1) - 1)
         known = self.find_common(inputs, bound) if bound > label else None
         return label if known is None else max(label, known)

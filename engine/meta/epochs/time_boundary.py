@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from engine.assumptions import NOT_CROSSED
 from engine.hummock import Commit, Hummock, Reader, TableVersion, Version
 from engine.hummock.epoch import epoch_at, first_epoch_from, micros_of
-from engine.hummock.reads.range_scan import estimate_rows_in_range, find_first_in_range
+from engine.hummock.reads.range_scan import estimate_rows_in_ranges, find_first_in_range
 from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.sql.expression.clock import FOREVER, TIME_AT, TIME_PART, TIME_PARTS
@@ -97,15 +97,10 @@ def check_not_crossed(reader: Reader, table: TableVersion, at: int | None) -> No
 def count_crossing_rows(reader: Reader, table: TableVersion, upto: int) -> int:
     """Return an upper bound of the rows of a table that cross a bound up to an epoch; none of them is read."""
     low, high = (micros_of(epoch) + 1 for epoch in (table.committed_epoch, upto))
-    return sum(
-        estimate_rows_in_range(
-            reader,
-            table,
-            table.committed_epoch,
-            ({TIME_PART: part, TIME_AT: low}, {TIME_PART: part, TIME_AT: high}),
-        )
-        for part in range(TIME_PARTS)
+    ranges = (
+        ({TIME_PART: part, TIME_AT: low}, {TIME_PART: part, TIME_AT: high}) for part in range(TIME_PARTS)
     )
+    return estimate_rows_in_ranges(reader, table, table.committed_epoch, ranges)
 
 
 def request_boundaries(tables: Collection[str], epoch: int) -> dict[str, str | None]:

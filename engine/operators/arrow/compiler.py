@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -53,6 +54,7 @@ from engine.operators.arrow.decimal_values import (
 from engine.operators.arrow.decimals import derive_sum_type
 from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_arrow_type, find_members
 from engine.operators.arrow.folds import Fold, GroupBy
+from engine.operators.arrow.shared_values import merge_equal
 from engine.operators.arrow.spellings import rewrite_spelling
 from engine.operators.arrow.whole_numbers import TYPES, WIDTHS
 from engine.sql.expression.nodes import (
@@ -142,8 +144,8 @@ class Compiler:
         found = [(name, _UNTYPED if expr == NULL else self.compile_value(expr)) for name, expr in items]
         if len({name.lower() for name, _ in found}) < len(found):
             return None
-        known = tuple((name, value) for name, value in found if value is not None)
-        return known if len(known) == len(found) else None
+        known = [(name, value) for name, value in found if value is not None]
+        return tuple(merge_equal(known)) if len(known) == len(found) else None
 
     def compile_groups(
         self, keys: Sequence[Item], calls: Sequence[Item]
@@ -158,7 +160,11 @@ class Compiler:
         named = [(name, value) for name, value in (*by, *results) if value is not None]
         if not folds or len(named) < len(keys) + len(calls):
             return None
-        body = GroupBy(tuple(named[: len(keys)]), tuple(folds), tuple(named[len(keys) :]))
+        values = merge_equal([*named[: len(keys)], *((fold.name, fold.value) for fold in folds)])
+        merged = tuple(
+            replace(fold, value=value) for fold, (_, value) in zip(folds, values[len(keys) :], strict=True)
+        )
+        body = GroupBy(tuple(values[: len(keys)]), merged, tuple(merge_equal(named[len(keys) :])))
         return body, StructType([StructField(name, value.kind) for name, value in named])
 
     def _compile_expr(self, expr: Expr) -> Value:

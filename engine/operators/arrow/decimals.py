@@ -148,9 +148,11 @@ def read_units(array: pa.Array[Any], known: np.ndarray) -> np.ndarray:
     """Return the unscaled numbers of decimals, or whole numbers; of rows that are not `known` it is 0."""
     if not pa.types.is_decimal(array.type):
         numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        return np.where(known, numbers, 0)
+        return numbers if known.all() else np.where(known, numbers, 0)
     words = split_decimals(array)
-    low, high = np.where(known, words[:, 0], 0), np.where(known, words[:, 1], 0)
+    low, high = words[:, 0], words[:, 1]
+    if not known.all():
+        low, high = np.where(known, low, 0), np.where(known, high, 0)
     if (high == low >> 63).all():
         return low
     upper, lower = high.astype(object), low.view(np.uint64).astype(object)

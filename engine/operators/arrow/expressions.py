@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +72,10 @@ class Kernel:
     may_fail: bool = False
 
 
+Memo: TypeAlias = "dict[int, pa.Array[Any] | None]"
+"""Of the rows of a batch the values that are used more than once, by the ids of their objects; None before they are asked for."""
+
+
 @dataclass(frozen=True)
 class Value:
     """A typed expression: a column by name, a constant, or a function of other values: its `kernel`, one of `_OWN` or pyarrow's.
@@ -88,24 +92,33 @@ class Value:
     constant: int | float | bool | str | Decimal | None = None
     kernel: Kernel | None = None
 
-    def evaluate(self, batch: pa.RecordBatch) -> pa.Array[Any]:
-        """Return the value of each row of a batch; raises Inexact."""
+    def evaluate(self, batch: pa.RecordBatch, memo: Memo | None = None) -> pa.Array[Any]:
+        """Return the value of each row of a batch; raises Inexact. What `memo` names is computed once, and kept there."""
         if self.function == "column":
             return batch.column(self.name)
+        if memo is None or id(self) not in memo:
+            return self._compute(batch, memo)
+        found = memo[id(self)]
+        if found is None:
+            found = memo[id(self)] = self._compute(batch, memo)
+        return found
+
+    def _compute(self, batch: pa.RecordBatch, memo: Memo | None) -> pa.Array[Any]:
         if self.function == "constant":
-            return repeat_value(pa.scalar(self.constant, find_arrow_type(self.kind)), batch.num_rows)
+            return repeat_value(self._scalar, batch.num_rows)
         if self.function == "bind":
             given, body = self.arguments
-            return body.evaluate(batch.append_column(self.name, given.evaluate(batch)))
+            wider = batch.append_column(self.name, given.evaluate(batch, memo))
+            return body.evaluate(wider, _forget_results(memo))
         if self.function == "if" and any(argument.may_fail for argument in self.arguments[1:]):
-            return _choose_branch(self.arguments, batch)
-        operands = [argument.evaluate(batch) for argument in self.arguments]
+            return _choose_branch(self.arguments, batch, memo)
+        operands = [argument.evaluate(batch, memo) for argument in self.arguments]
         try:
             if self.kernel is not None:
                 return self.kernel.apply(*operands, *self.kernel.options)
             if self.function == "cast":
                 rounds = isinstance(self.kind, DoubleType)  # to the nearest even one, as Java does
-                return operands[0].cast(find_arrow_type(self.kind), safe=not rounds)
+                return operands[0].cast(self._arrow_type, safe=not rounds)
             if self.function in DECIMAL_FUNCTIONS:
                 return compute_decimals(self.function, self.kind, operands)
             function = _OWN.get(self.function) or getattr(pc, self.function)
@@ -120,29 +133,42 @@ class Value:
             raise Inexact(error) from error
 
     @cached_property
+    def _arrow_type(self) -> pa.DataType | None:
+        return find_arrow_type(self.kind)
+
+    @cached_property
+    def _scalar(self) -> pa.Scalar[Any]:
+        return pa.scalar(self.constant, self._arrow_type)
+
+    @cached_property
     def may_fail(self) -> bool:
         """Whether there are rows of which it has no value."""
         fails = self.function in _MAY_FAIL or (self.kernel is not None and self.kernel.may_fail)
         return fails or any(argument.may_fail for argument in self.arguments)
 
 
-def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Array[Any]:
+def _forget_results(memo: Memo | None) -> Memo | None:
+    """Return what is to be computed once of other rows."""
+    return None if memo is None else dict.fromkeys(memo)
+
+
+def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch, memo: Memo | None) -> pa.Array[Any]:
     """Return the value of the branch of each row, computed of the rows of its branch alone where others have no value for it."""
     if batch.num_rows <= _FEW_ROWS:
         with contextlib.suppress(Inexact):
-            return _find_first_true(*(argument.evaluate(batch) for argument in arguments))
+            return _find_first_true(*(argument.evaluate(batch, memo) for argument in arguments))
     *branches, default = arguments
     parts, places, left = [], [], np.arange(batch.num_rows)
     for test, value in zip(branches[::2], branches[1::2], strict=True):
-        chosen = to_mask(test.evaluate(batch))
+        chosen = to_mask(test.evaluate(batch, memo))
         if chosen.any():
-            parts.append(value.evaluate(batch.filter(pa.array(chosen))))
+            parts.append(value.evaluate(batch.filter(pa.array(chosen)), _forget_results(memo)))
             places.append(left[chosen])
-            batch, left = batch.filter(pa.array(~chosen)), left[~chosen]
+            batch, left, memo = batch.filter(pa.array(~chosen)), left[~chosen], _forget_results(memo)
         if not len(left):
             break
     if len(left) or not parts:
-        parts.append(default.evaluate(batch))
+        parts.append(default.evaluate(batch, memo))
         places.append(left)
     return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places)), pa.int64()))
 
@@ -150,7 +176,8 @@ def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch) -> pa.Ar
 def _find_first_true(*arrays: pa.Array[Any]) -> pa.Array[Any]:
     *branches, found = arrays
     for test, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
-        found = pc.if_else(pc.fill_null(test, False), value, found)
+        holds = pc.fill_null(test, False) if test.null_count else test
+        found = pc.if_else(holds, value, found)
     return found
 
 

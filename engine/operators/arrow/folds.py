@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql.types import DataType, DecimalType, LongType, StructField, Stru
 from engine.arrow import group_batches, make_nulls
 from engine.operators.arrow.decimals import measure_largest
 from engine.operators.arrow.expressions import Inexact, Value, find_arrow_type
+from engine.operators.arrow.shared_values import NamedValues
 from engine.spark_internals import derive_arrow_type
 
 _LARGEST = float(2**63 - 2**12)
@@ -44,14 +46,21 @@ class GroupBy:
     calls: tuple[tuple[str, Value], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        values = _list_values(self.keys, self.folds)
-        gathered = [_evaluate(values, batch) for batch in batches if batch.num_rows]
+        gathered = [self._values.evaluate(batch) for batch in batches if batch.num_rows]
         if not gathered and not self.keys:
-            gathered = [_make_no_rows(values)]
+            gathered = [_make_no_rows(self._values.items)]
         if not gathered:
             return
         for batch in _fold_groups(pa.Table.from_batches(gathered), self.keys, self.folds).to_batches():
-            yield _evaluate((*_list_columns(self.keys), *self.calls), batch)
+            yield self._results.evaluate(batch)
+
+    @cached_property
+    def _values(self) -> NamedValues:
+        return _list_values(self.keys, self.folds)
+
+    @cached_property
+    def _results(self) -> NamedValues:
+        return NamedValues((*_list_columns(self.keys), *self.calls))
 
     def split_in_two(self) -> tuple[FoldAhead, GroupBy]:
         """Return the same in two bodies: what of it can be done before the rows of a group meet, and the rest."""
@@ -70,12 +79,16 @@ class FoldAhead:
     folds: tuple[Fold, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        helps, values = True, _list_values(self.keys, self.folds)
+        helps = True
         for rows in group_batches((batch for batch in batches if batch.num_rows), FOLDED_ROWS):
-            valued = pa.Table.from_batches([_evaluate(values, batch) for batch in rows.to_batches()])
+            valued = pa.Table.from_batches([self._values.evaluate(batch) for batch in rows.to_batches()])
             folded = _fold_groups(valued, self.keys, self.folds) if helps else self._fold_each_row(valued)
             helps = helps and folded.num_rows * 2 <= rows.num_rows
             yield from folded.combine_chunks().to_batches()
+
+    @cached_property
+    def _values(self) -> NamedValues:
+        return _list_values(self.keys, self.folds)
 
     def _fold_each_row(self, rows: pa.Table) -> pa.Table:
         """Return the folds of each row by itself."""
@@ -95,20 +108,15 @@ class FoldAhead:
         )
 
 
-def _evaluate(values: Sequence[tuple[str, Value]], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return named values of each row."""
-    arrays = [value.evaluate(batch) for _, value in values]
-    return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in values])
+def _list_values(keys: tuple[tuple[str, Value], ...], folds: tuple[Fold, ...]) -> NamedValues:
+    """Return the keys of each row, and what is folded."""
+    return NamedValues((*keys, *((fold.name, fold.value) for fold in folds)))
 
 
 def _make_no_rows(values: Sequence[tuple[str, Value]]) -> pa.RecordBatch:
     """Return a batch without rows of the types of named values."""
     arrays = [make_nulls(0, derive_arrow_type(value.kind)) for _, value in values]
     return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in values])
-
-
-def _list_values(keys: Sequence[tuple[str, Value]], folds: Sequence[Fold]) -> tuple[tuple[str, Value], ...]:
-    return (*keys, *((fold.name, fold.value) for fold in folds))
 
 
 def _list_columns(named: Sequence[tuple[str, Value]]) -> tuple[tuple[str, Value], ...]:
@@ -133,7 +141,7 @@ def _fold_groups(rows: pa.Table, keys: Sequence[tuple[str, Value]], folds: Seque
     ]
     by = [name for name, _ in keys]
     try:
-        grouped = rows.group_by(by).aggregate(aggregates)
+        grouped = rows.group_by(by, use_threads=False).aggregate(aggregates)  # a task has one core
     except pa.ArrowException as error:
         raise Inexact(error) from error
     columns = [*by, *(f"{fold.name}_{fold.function}" for fold in folds)]

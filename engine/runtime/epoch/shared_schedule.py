@@ -8,10 +8,12 @@ at a few points of the order in which fragments could begin on any number of cor
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.operators.shared_task import SharedFragment
 
+Interval = tuple[float, float]
 Wave = tuple[tuple[SharedFragment, ...], ...]
 """Of each task of one action the fragments, inputs before their readers."""
 ACTION_SECONDS = 0.05
@@ -34,10 +36,12 @@ def plan_waves(
     inputs = _find_inputs(fragments)
     starts = _find_starts(fragments, inputs, cost)
     best = _measure(waves, cost)
+    packed: dict[Interval, Wave] = {}
     for cuts in _list_cuts(sorted(set(starts.values()))):
-        tried = tuple(
-            _pack_tasks(wave, inputs, cost, tasks) for wave in _cut_waves(fragments, starts, cuts) if wave
-        )
+        for between in (one for one in _list_intervals(cuts) if one not in packed):
+            wave = [one for one in fragments if between[0] <= starts[one.table] < between[1]]
+            packed[between] = _pack_tasks(wave, inputs, cost, tasks)
+        tried = tuple(packed[one] for one in _list_intervals(cuts) if packed[one])
         length = _measure(tried, cost)
         if length < best:
             waves, best = tried, length
@@ -67,13 +71,9 @@ def _list_cuts(points: Sequence[float]) -> Iterable[tuple[float, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(some, n) for n in range(MOST_WAVES))
 
 
-def _cut_waves(
-    fragments: Sequence[SharedFragment], starts: Mapping[str, float], cuts: Sequence[float]
-) -> list[list[SharedFragment]]:
-    waves: list[list[SharedFragment]] = [[] for _ in range(len(cuts) + 1)]
-    for one in fragments:
-        waves[sum(starts[one.table] >= cut for cut in cuts)].append(one)
-    return waves
+def _list_intervals(cuts: Sequence[float]) -> list[Interval]:
+    """Return from where to before where each wave goes."""
+    return list(itertools.pairwise((-math.inf, *cuts, math.inf)))
 
 
 def _pack_tasks(

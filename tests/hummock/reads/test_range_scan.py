@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidRow
 from engine.hummock import Delete, Hummock, Put
-from engine.hummock.reads.range_scan import estimate_rows_in_range, find_first_in_range, scan_range
+from engine.hummock.reads.range_scan import estimate_rows_in_ranges, find_first_in_range, scan_range
 from engine.testing.memory import MemoryObjectStore
 
 SCHEMA = pa.schema([("part", pa.int32()), ("at", pa.int64()), ("id", pa.int64()), ("word", pa.string())])
@@ -66,7 +66,10 @@ def test_a_range_and_its_first_row_are_those_of_a_dictionary(
         assert [r["word"] for r in found] == [model[key] for key in expected]
         first = find_first_in_range(store.reader, table, table.committed_epoch, bounds, KEY)
         assert (None if first is None else tuple(first.values())) == (expected[0] if expected else None)
-        assert estimate_rows_in_range(store.reader, table, table.committed_epoch, bounds) >= len(expected)
+        least = estimate_rows_in_ranges(store.reader, table, table.committed_epoch, [bounds])
+        assert least >= len(expected)
+        twice = estimate_rows_in_ranges(store.reader, table, table.committed_epoch, [bounds, bounds])
+        assert twice == 2 * least
 
 
 def test_the_first_row_is_found_behind_many_deletions(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from engine.hummock.rows.ordering import (
     bisect_keys,
     equal_to_previous,
     equal_values,
+    match_rows,
     order_by_key,
     sort_indices,
 )
@@ -123,3 +124,33 @@ def test_rows_are_found_by_several_columns_as_by_tuples(seed: int) -> None:
             for one, a, b in zip(sought, low, high, strict=True)
         ]
         assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_of_numbers_and_booleans_are_found_as_by_tuples(seed: int) -> None:
+    chance = random.Random(seed)
+    flags = (True, False, None) if chance.random() < 0.3 else (True, False)
+    cut = chance.randrange(10)  # of a slice the bits do not begin with a byte
+
+    def as_table(rows: list[tuple[bool | None, int, int]]) -> pa.Table:
+        arrays = [
+            pa.array([row[n] for row in [rows[0]] * cut + rows], kind).slice(cut)
+            for n, kind in enumerate((pa.bool_(), pa.int32(), pa.timestamp("us")))
+        ]
+        return pa.table(arrays, names=["a", "b", "c"])
+
+    def as_key(row: tuple[bool | None, int, int]) -> tuple[int, int, int]:
+        return -1 if row[0] is None else int(row[0]), row[1], row[2]
+
+    def draw() -> tuple[bool | None, int, int]:
+        return chance.choice(flags), chance.randrange(4), chance.randrange(6)
+
+    rows = sorted((draw() for _ in range(chance.randrange(1, 60))), key=as_key)
+    sought = [draw() for _ in range(chance.randrange(1, 20))]
+    low, high = np.zeros(len(sought), dtype=np.int64), np.full(len(sought), len(rows), dtype=np.int64)
+    for right, bisect in ((False, bisect_left), (True, bisect_right)):
+        found = bisect_keys(as_table(rows), as_table(sought), low, high, right=right)
+        assert found.tolist() == [bisect(rows, as_key(one), key=as_key) for one in sought]
+    places = np.array([chance.randrange(len(rows)) for _ in sought])
+    matched = match_rows(as_table(rows), as_table(sought), places)
+    assert matched.tolist() == [rows[at] == one for at, one in zip(places, sought, strict=True)]
