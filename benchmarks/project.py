@@ -117,6 +117,8 @@ class ProjectBatch:
     ) -> None:
         self.spark, self.folder, self.shop = open_session(spark), folder, shop
         self.views = shop.views if views is None else views
+        self.seconds: dict[str, float] = {}
+        """What each view took Spark last time."""
         self.spark.conf.set("spark.sql.optimizer.excludedRules", ROUNDED_TWICE)
 
     def write_tables(self) -> None:
