@@ -48,6 +48,7 @@ from benchmarks.tpch_hours import TpchHours
 from engine.runtime.executor import Place
 from engine.runtime.spark.session import connect
 from engine.session import Session
+from engine.sql.expression.spark_sql import quote
 
 SCALE, HOURS = 0.2, 10
 ROUNDED_TWICE = "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates"
@@ -223,7 +224,8 @@ class Project:
         for view in self.views:
             expected = batch.read(view)
             names = expected.column_names
-            stored = self.session.sql(f"SELECT {', '.join(names)} FROM {view}")
+            columns = ", ".join(map(quote, names))
+            stored = self.session.sql(f"SELECT {columns} FROM {view}")
             assert stored is not None
             if not is_same_bag(stored, expected):
                 found.append(f"{view}: {stored.num_rows:,} rows, {expected.num_rows:,} in the batch")

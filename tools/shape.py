@@ -224,7 +224,8 @@ def measure_revision(revision: str, packages: Iterable[str]) -> dict[str, str]:
     """Return the measures of an earlier revision of the repository."""
     packed = subprocess.run(["git", "archive", revision], cwd=ROOT, check=True, capture_output=True).stdout
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 has it
+        archive.extractall(folder)
         return measure_modules(read_modules(packages, Path(folder)))
 
 

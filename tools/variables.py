@@ -196,6 +196,9 @@ GROUPS: Mapping[str, Mapping[str, EnvironmentVariable]] = {
     "Of the tests": OF_TESTS,
 }
 
+SETTING_CLASS = "MebibyteSetting"
+"""What reads a variable that is named where one is made."""
+
 
 def read_variables() -> dict[str, str]:
     """Return the names of all variables that the code reads, each with a module that does, by its path."""
@@ -210,7 +213,7 @@ def read_variables() -> dict[str, str]:
 def find_reads(path: Path) -> Iterator[str]:
     """Yield the names of the variables that a module reads; raises ValueError where a name is none of its constants."""
     text = path.read_text()
-    if "environ" not in text:
+    if "environ" not in text and SETTING_CLASS not in text:
         return
     tree = ast.parse(text)
     names = _collect_constants(tree)
@@ -220,12 +223,12 @@ def find_reads(path: Path) -> Iterator[str]:
                 yield name_node.value
             elif isinstance(name_node, ast.Name) and name_node.id in names:
                 yield from names[name_node.id]
-            else:
+            elif not _is_own_variable(name_node):
                 raise ValueError(f"{path}:{node.lineno}: which variable is read? Name it by a constant")  # type: ignore[attr-defined]
 
 
 def _find_asked_name(node: ast.AST) -> ast.expr | None:
-    """Return the name in `environ[name]`, `environ.get(name)`, `environ.setdefault(name, …)` or `name in environ`."""
+    """Return the name in `environ[name]`, `environ.get(name)`, `environ.setdefault(name, …)`, `name in environ` or a setting."""
     if isinstance(node, ast.Subscript) and _is_environment(node.value) and isinstance(node.ctx, ast.Load):
         return node.slice
     if (
@@ -234,9 +237,16 @@ def _find_asked_name(node: ast.AST) -> ast.expr | None:
         and _is_environment(node.func.value)
     ):
         return node.args[0] if node.func.attr in ("get", "setdefault", "pop") else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == SETTING_CLASS:
+        return node.args[0]
     if isinstance(node, ast.Compare) and any(_is_environment(right) for right in node.comparators):
         return node.left
     return None
+
+
+def _is_own_variable(node: ast.expr) -> bool:
+    """Tell whether it is the variable that a setting was made of, which is found where it was made."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _is_environment(node: ast.expr) -> bool:

@@ -23,7 +23,7 @@ from tests.crash.broken import Broken
 from tests.crash.delivered import rows_alone
 from tests.crash.edges import bag
 from tests.crash.program.event_verbs import EVENTS
-from tests.crash.program.sink_verbs import SinkVerbs
+from tests.crash.program.sink_verbs import OUTSIDE, SinkVerbs
 from tests.crash.tables import TABLES
 
 Kind = Literal["newest", "first", "marked", "ttl"]
@@ -144,7 +144,7 @@ class IntoVerbs(SinkVerbs):
         name = self._outside()
         self.trace[-1] += f", {name} FROM {source}"
         text = (
-            f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = 'file:///{name}', format = 'jsonl', "
+            f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = '{OUTSIDE}/{name}', format = 'jsonl', "
             "type = 'append-only', retention = '1000 days')"
         )
         execute_create_sink(st.parse_statement(text, "spark"), build_context(self.store))  # type: ignore[arg-type]

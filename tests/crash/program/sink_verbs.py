@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 from engine.connectors.sinks.ddl import alter_sink
 from engine.connectors.sinks.delivery import Delivery
@@ -23,6 +25,8 @@ from tests.crash.program.event_verbs import EVENTS
 from tests.crash.program.world import World
 from tests.crash.tables import TABLES
 
+OUTSIDE = Path(tempfile.gettempdir()).as_uri()
+"""Where files of sinks are said to go, a folder that everybody may write; they stay in memory."""
 MEANWHILE = ("RESET", "PAUSE", "RESUME", "DROP")
 
 
@@ -62,7 +66,7 @@ class SinkVerbs(World):
         groups = self.random.choice((1, 1, 2))
         self.trace[-1] += f" {name} FROM {source}, {groups} groups"
         text = (
-            f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = 'file:///{name}', format = 'jsonl', "
+            f"CREATE SINK {name} FROM {source} WITH (connector = 'file', url = '{OUTSIDE}/{name}', format = 'jsonl', "
             f"type = 'upsert', vnode_groups = {groups}, retention = '1000 days')"
         )
         execute_create_sink(st.parse_statement(text, "spark"), build_context(self.store))  # type: ignore[arg-type]

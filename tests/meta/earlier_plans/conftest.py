@@ -16,7 +16,8 @@ from engine.session import Session
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a copy of the module's `STORE`."""
     with tarfile.open(Path(__file__).with_name(request.module.STORE)) as archive:
-        archive.extractall(tmp_path / "store", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 has it
+        archive.extractall(tmp_path / "store")
     return f"file://{tmp_path}/store"
 
 
