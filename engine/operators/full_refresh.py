@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from engine.operators.context import EpochContext, count_partitions
 from engine.operators.lookups.scan import ReadTable, read_table
+from engine.operators.spark_reasons import record_operator
 from engine.sql.column_names import is_internal
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote, render_spark_sql
@@ -42,6 +43,7 @@ def diff_rows(new: DataFrame, table: str, context: EpochContext, mine: Expr | No
     With `mine` only those old rows go out for which it is true.
     """
     assert context.old is not None
+    record_operator("the whole query is compared with the table")
     version = context.tables[table]
     items = tuple((name, name) for name in version.schema.names)
     parts = count_partitions(version.row_count, context.parallelism)

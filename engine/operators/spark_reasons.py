@@ -1,4 +1,7 @@
-"""Why Spark computes a part of a frame and Arrow does not: recorded where an operator hands its rows to Spark."""
+"""Why Spark computes a part of a frame and Arrow does not: recorded where an operator hands its rows to Spark.
+
+A reason is a clause that stands behind "own action with Spark".
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,20 @@ _REASONS: ContextVar[list[str] | None] = ContextVar("spark_reasons", default=Non
 
 @contextmanager
 def collect_reasons() -> Iterator[list[str]]:
-    """Collect, in this thread, which expressions operators leave to Spark; the first few, each once."""
+    """Collect, in this thread, what operators leave to Spark, each reason once, and of expressions the first few."""
     reasons: list[str] = []
     token = _REASONS.set(reasons)
     try:
         yield reasons
     finally:
         _REASONS.reset(token)
+
+
+def record_operator(reason: str) -> None:
+    """Record a reason that lies in an operator, which no expression changes; nothing if nobody collects."""
+    reasons = _REASONS.get()
+    if reasons is not None and reason not in reasons:
+        reasons.append(reason)
 
 
 def record_reason(exprs: Sequence[Expr], compiles: Callable[[Expr], bool]) -> None:
@@ -35,8 +45,7 @@ def record_reason(exprs: Sequence[Expr], compiles: Callable[[Expr], bool]) -> No
         return
     text = render_spark_sql(_find_least(refused, compiles))
     text = text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
-    if text not in reasons:
-        reasons.append(text)
+    record_operator(f"it computes {text}")
 
 
 def _find_least(refused: Expr, compiles: Callable[[Expr], bool]) -> Expr:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from engine.operators.change import Change, sum_terms
 from engine.operators.context import Batch, EpochContext, select
 from engine.operators.flow import COMES, GOES, Rows, append_columns, as_frame
+from engine.operators.spark_reasons import record_operator
 from engine.sql.expression.nodes import TRUE
 from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.plan import Join
@@ -47,5 +48,6 @@ def delta(
 
 
 def _join_pairs(node: Join, left: Rows, right: Rows) -> DataFrame:
+    record_operator("a join without equal columns looks at every pair of rows")
     condition = F.expr(render_spark_sql(node.residual or TRUE))
     return as_frame(left).join(as_frame(right).hint("broadcast"), condition, HOW[node.kind])

@@ -239,7 +239,7 @@ class SparkExecutor:
         if task.piece is not None or task.is_large or task.rows >= SPREAD_ROWS:
             return Way(Place.SPARK, f"{task.rows:,} changed rows are spread over tasks")
         if action.reasons:
-            return Way(Place.SPARK, "it computes " + ", ".join(action.reasons))
+            return Way(Place.SPARK, "; ".join(action.reasons))
         return Way(Place.SPARK, "its rule has an operator that is Spark's")
 
     @contextmanager

@@ -96,12 +96,17 @@ def test_reports_say_where_an_epoch_was_computed_and_why(session: Session) -> No
     assert session.flush()["sounds"].ways == {
         "sounds": "own action with Spark: it computes soundex(`bid:word`)"
     }
+    session.sql("CREATE MATERIALIZED VIEW dearest AS SELECT id, price FROM bid ORDER BY price LIMIT 1")
     session.sql("CREATE MATERIALIZED VIEW prices AS SELECT price, count(*) AS n FROM bid GROUP BY price")
     session.flush().raise_for_errors()
     reasons = []
     for number in (3, 4):
         session.sql(f"INSERT INTO bid VALUES ({number}, 2, 'two')")
-        reasons.append(session.flush()["prices"].ways["prices"])
+        report = session.flush()
+        reasons.append(report["prices"].ways["prices"])
+    assert set(report["dearest"].ways.values()) == {
+        "own action with Spark: the whole query is compared with the table"
+    }
     assert reasons == [
         "own action on Arrow: it is the first epoch in which these inputs have changed",
         "own action on Arrow: nothing else that Arrow computes alone was due in the run",
