@@ -112,7 +112,7 @@ class TimeWindows:
         among = f"PARTITION BY {by}" if by else ""
         behind = f"lag({column}) OVER ({among} ORDER BY {column}) + INTERVAL '{gap}'"
         begins = f"(SELECT *, CASE WHEN {column} <= {behind} THEN 0 ELSE 1 END AS _begins FROM ("
-        counted = f"sum(_begins) OVER ({among} ORDER BY {column} ROWS UNBOUNDED PRECEDING) AS _session"
+        counted = f"sum(_begins) OVER ({among} ORDER BY {column} RANGE UNBOUNDED PRECEDING) AS _session"
         before = f"(SELECT *, {counted} FROM {begins}"
         after = f") _one WHERE {column} IS NOT NULL) _two) "
         whole = f"PARTITION BY {f'{by}, ' if by else ''}_session"
