@@ -241,6 +241,10 @@ class UnionAll(msgspec.Struct, frozen=True, tag=True):
         return all(node.append_only for node in self.inputs)
 
 
+MOST_FIRST_ROWS = 10_000
+"""Of more first rows of a group not all are looked at for each change."""
+
+
 class TopN(msgspec.Struct, frozen=True, tag=True):
     """The first `limit` rows from `offset` on of each group of equal `partition` columns; nulls are equal, no columns one group.
 
@@ -252,6 +256,11 @@ class TopN(msgspec.Struct, frozen=True, tag=True):
     order: tuple[SortKey, ...]
     limit: int | None
     offset: int = 0
+
+    @property
+    def follows_from_stored(self) -> bool:
+        """Whether most changes can be held against the rows that it has given: the first ones of a group, and not too many."""
+        return self.limit is not None and self.limit <= MOST_FIRST_ROWS and not self.offset
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -44,6 +44,18 @@ VIEWS = {
         "SELECT k, id, x FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY x DESC NULLS LAST, id) AS r FROM near) AS q "
         "WHERE r <= 2"
     ),
+    "first_of_all": "SELECT id, x, t FROM near ORDER BY x DESC NULLS LAST, id LIMIT 4",
+    "first_of_joined": (
+        "SELECT a.id, b.id AS other, b.d FROM near a JOIN far b ON a.k = b.k WHERE b.n > 1 ORDER BY a.n, b.id DESC, a.id LIMIT 5"
+    ),
+    "first_of_outer": (
+        "SELECT a.id, b.id AS other, b.x FROM near a LEFT JOIN far b ON a.k = b.k AND a.n > b.n ORDER BY b.id NULLS FIRST, a.id LIMIT 6"
+    ),
+    "first_sums": "SELECT k, sum(n) AS s FROM near GROUP BY k ORDER BY s DESC NULLS LAST, k LIMIT 2",
+    "above_mean": "SELECT id, d FROM near WHERE d > (SELECT avg(n) FROM far) AND k IS NOT NULL",
+    "large_shares": "SELECT k, sum(d) AS s FROM near GROUP BY k HAVING sum(d) > (SELECT sum(d) * 0.1 FROM near)",
+    "greatest": "SELECT a.id, b.t FROM near a JOIN far b ON a.k = b.k WHERE a.n = (SELECT max(n) FROM far)",
+    "pairs": "SELECT a.id, b.id AS other FROM near a JOIN far b ON a.n > b.n + 3",
     "recent": "SELECT id, k FROM near WHERE seen > (SELECT max(seen) FROM near WHERE k > 1) - INTERVAL 2 DAYS",
 }
 AS_SPARK_SAYS = {

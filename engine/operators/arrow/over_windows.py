@@ -115,10 +115,8 @@ def compute_windows(
 
     The rows of each partition stand in one task: the flow is one task's.
     """
-    if not rows.single or rows.exact or not rows.bodies:
-        return None
     compiler = rows.compiler
-    if not all(is_compared(compiler.kinds.get(column)) for column in (*partition, *key)):
+    if not _has_whole_partitions(rows, partition, key):
         return None
     found = [compile_call(call, tuple(key), compiler) for call in calls]
     known = tuple(call for call in found if call is not None)
@@ -126,6 +124,29 @@ def compute_windows(
         return None
     fields = [*rows.schema.fields, *(StructField(call.name, call.kind) for call in known)]
     return rows.then(ComputeWindows(tuple(partition), known), StructType(fields))
+
+
+def _has_whole_partitions(rows: Flow, partition: Sequence[str], key: Sequence[str]) -> bool:
+    """Tell whether one task has all rows of each partition, and Arrow tells partitions and keys apart."""
+    if not rows.single or rows.exact or not rows.bodies or (rows.groups and not partition):
+        return False
+    kinds = rows.compiler.kinds
+    return all(is_compared(kinds.get(column)) for column in (*partition, *key))
+
+
+def compile_sorting(
+    rows: Flow, partition: Sequence[str], key: tuple[str, ...], order: Sequence[SortKey]
+) -> Sorting | None:
+    """Return the order of rows by some columns and then by their key, None if Spark has to put them in it."""
+    known = _has_whole_partitions(rows, partition, key)
+    if not known or not all(_can_order_by(rows.compiler.kinds.get(one.column)) for one in order):
+        return None
+    return _append_key(tuple(order), key)
+
+
+def _append_key(order: tuple[SortKey, ...], key: tuple[str, ...]) -> Sorting:
+    named = {one.column for one in order}
+    return Sorting(order, tuple(SortKey(column) for column in key if column not in named))
 
 
 def _can_order_by(kind: DataType | None) -> bool:
@@ -141,9 +162,7 @@ def compile_call(call: WindowCall, key: tuple[str, ...], compiler: Compiler) -> 
     if not plain or not all(_can_order_by(kinds.get(one.column)) for one in call.order):
         return None
     assert isinstance(expr, Call)
-    named = {one.column for one in call.order}
-    last = tuple(SortKey(column) for column in key if column not in named)
-    sorting = Sorting(call.order, last)
+    sorting = _append_key(call.order, key)
     if expr.function in _NUMBERS:
         return ArrowCall(call.name, expr.function, sorting, IntegerType())
     value = _compile_argument(expr, compiler)

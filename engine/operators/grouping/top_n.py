@@ -1,4 +1,4 @@
-"""The first rows of each group: touched groups are ordered again from their rows; without groups, everything is.
+"""The first rows of each group: of a group that a change touches they follow from those that are stored, or it is read anew.
 
 >>> change("SELECT id, price FROM bid ORDER BY price DESC LIMIT 2")
 - id=2 price=50
@@ -7,15 +7,21 @@
 
 from __future__ import annotations
 
-from engine.operators.arrow.over_windows import compute_windows
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from engine.operators.arrow.first_rows import keep_first_rows
+from engine.operators.arrow.over_windows import compile_sorting
 from engine.operators.change import Change
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import Flow, Rows, as_frame, keep
-from engine.operators.grouping.touched_groups import recompute_groups
-from engine.sql.expression.nodes import And, Call, Column, Comparison, Expr, Literal
+from engine.operators.flow import COMES, WEIGHT, Flow, Rows, as_frame, compute, keep
+from engine.operators.grouping.stored_first_rows import SHORT, MergeFirstRows
+from engine.operators.grouping.touched_groups import recompute_groups, separate_groups
+from engine.operators.linear import project
+from engine.operators.lookups.expand import can_read_whole, expand
+from engine.operators.lookups.lookup import Probe
+from engine.sql.expression.nodes import And, Column, Comparison, Expr, Literal, Not
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Project, TopN
-from engine.sql.window_calls import WindowCall
 
 _RANK = "_rank"
 
@@ -23,10 +29,10 @@ _RANK = "_rank"
 def batch(node: TopN, rows: Rows) -> Rows:
     """Return the first rows of every group of a whole input."""
     if isinstance(rows, Flow):
-        numbered = WindowCall(_RANK, Call("row_number"), node.order)
-        found = compute_windows(rows, node.partition, node.key, (numbered,))
+        bounds = (node.offset, node.limit)
+        found = keep_first_rows(rows, node.partition, node.key, node.order, bounds)
         if found is not None:
-            return select(keep(found, _build_rank_condition(node)), node.columns)
+            return select(found, node.columns)
     order = [
         f"{quote(key.column)} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for key in node.order
@@ -48,9 +54,61 @@ def _build_rank_condition(node: TopN) -> Expr:
     return And((beyond, upto))
 
 
-def delta(top: Project, table: str, change: Change, context: EpochContext) -> Change:
-    """Return the signed change of the fragment's table: of each touched group the old rows go and the new ones come."""
+def delta(top: Project, table: str, change: Change, context: EpochContext) -> Change | None:
+    """Return the signed change of the fragment's table, None if all rows have to be ordered again."""
     node = top.input
-    assert isinstance(node, TopN) and node.partition
+    assert isinstance(node, TopN)
+    found = _merge_into_stored(top, table, change.rows, context)
+    if found is not None or not node.partition:
+        return found
     keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
     return recompute_groups(top, table, keys, change.rows, lambda rows: batch(node, rows), context)
+
+
+def _merge_into_stored(top: Project, table: str, rows: Rows, context: EpochContext) -> Change | None:
+    """Return the signed change by the rows that are stored, None where Spark has to order rows or not all of them are stored."""
+    node, options = top.input, context.tables[table].table.options
+    assert isinstance(node, TopN)
+    stored = {expr.column: name for name, expr in top.items if expr.column is not None}
+    hides = options.ttl_seconds is not None or options.watermark_column is not None
+    if node.limit is None or not node.follows_from_stored or hides:
+        return None
+    if context.piece is not None or not stored.keys() >= set(node.columns):
+        return None
+    if not node.partition and not can_read_whole(node.input, context):
+        return None
+    change = separate_groups(rows, node.partition, context) if node.partition else rows
+    if not isinstance(change, Flow):
+        return None
+    sorting = compile_sorting(change, node.partition, node.key, node.order)
+    if sorting is None:
+        return None
+    columns = tuple((column, stored[column]) for column in node.columns)
+    body = MergeFirstRows(
+        context.url,
+        dict(context.options),
+        context.find_source(table),
+        columns,
+        node.partition,
+        node.key,
+        sorting,
+        node.limit,
+    )
+    kinds = {field.name: field for field in change.schema.fields}
+    fields = [kinds[column] for column in (*node.columns, WEIGHT)]
+    merged = change.then(body, StructType([*fields, StructField(SHORT, BooleanType(), False)]))
+    done = project(top, keep(merged, Not(Column(SHORT))), WEIGHT)
+    anew = context.union([done, _read_anew(top, keep(merged, Column(SHORT)), context)])
+    return None if anew is None else Change(anew)
+
+
+def _read_anew(top: Project, groups: Rows, context: EpochContext) -> Rows:
+    """Return the first rows of some groups, which come, from all rows that these have now."""
+    node = top.input
+    assert isinstance(node, TopN)
+    drivers = [(context.fresh("group"), column) for column in node.partition]
+    alone = [(context.fresh("group"), Literal("1"))]
+    keys = compute(groups, [(driver, Column(column)) for driver, column in drivers] or alone)
+    rows, hit = expand(node.input, keys, Probe(tuple(drivers), "new", null_safe=True), context)
+    found = batch(node, select(keep(rows, Column(hit)), node.input.columns))
+    return select(project(top, found), top.columns, COMES)

@@ -13,8 +13,15 @@ from engine.operators.lookups.lines import keep_first_hit, keep_hits, number_lin
 from engine.operators.lookups.lookup import End, Probe, lookup
 from engine.sql.expression.nodes import And, Column, Comparison, Expr, Not
 from engine.sql.expression.template import fill_template
-from engine.sql.incremental.access_paths import choose_lookup_sides, find_access_path, trace_through_project
-from engine.sql.plan import Filter, Join, Node, Project, Scan, list_children
+from engine.sql.incremental.access_paths import (
+    NotPushable,
+    choose_lookup_sides,
+    find_access_path,
+    find_required_indexes,
+    index_name,
+    trace_through_project,
+)
+from engine.sql.plan import Filter, Join, Node, Project, Scan, list_children, list_scans
 
 
 def expand(node: Node, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
@@ -33,6 +40,17 @@ def expand(node: Node, frame: Rows, probe: Probe, context: EpochContext) -> tupl
     if isinstance(node, Join):
         return _expand_join(node, frame, probe, context)
     raise AssertionError(f"the planner arranges {type(node).__name__} before it is looked up")
+
+
+def can_read_whole(node: Node, context: EpochContext) -> bool:
+    """Tell whether all rows of a plan are found by tables that are there, without any column to look them up by."""
+    if any(scan.passes or scan.expires for scan in list_scans(node)):
+        return False
+    try:
+        needed = find_required_indexes(node, ())
+    except NotPushable:
+        return False
+    return all(index_name(table, by) in context.tables for table, by in needed)
 
 
 def narrow(frame: Rows, hit: str, predicate: Expr, context: EpochContext) -> tuple[Rows, str]:

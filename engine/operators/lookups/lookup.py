@@ -48,6 +48,7 @@ class ProbeRange:
 class Probe:
     """Which stored rows the rows of a frame find: those of which the columns in `pairs` = (frame column, theirs) are equal.
 
+    Without pairs each finds all rows.
     `at` picks the epoch: old, new, or by the row's `_side` column (0 old, 1 new). Rows whose `given` is false find nothing;
     with `null_safe` two nulls are equal; with an `end` just the first or the last of the rows is found. `within` are bounds of
     the key column that follows.
@@ -126,6 +127,9 @@ class LookupTable:
     def _search_table(
         self, reader: Reader, table: TableVersion, rows: pa.Table, asks: np.ndarray, epoch: int
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        if not self.probe.pairs:
+            yield from self._read_whole(reader, table, np.flatnonzero(asks), epoch)
+            return
         schema = table.schema
         first: dict[str, str] = {}
         for ours, theirs in self.probe.pairs:
@@ -142,8 +146,8 @@ class LookupTable:
             [mine.column(ours).cast(schema.field(theirs).type) for theirs, ours in first.items()],
             names=list(first),
         )
-        columns = list(dict.fromkeys(column for _, column in self.items))
-        plain = pa.schema([schema.field(column).with_nullable(True) for column in columns])
+        plain = self._find_schema(table)
+        columns = plain.names
         end = self.probe.end
         null_safe = self.probe.null_safe or end is not None
         key_range = self.probe.within.of(mine) if self.probe.within is not None else None
@@ -159,6 +163,27 @@ class LookupTable:
             parts = parts if end is None else _pick_ends(parts, end)
         for index, state in parts:
             yield asking[index], state.select(columns).cast(plain)
+
+    def _find_schema(self, table: TableVersion) -> pa.Schema:
+        """Return the columns that are looked up, each once; a row that finds nothing has nulls in them."""
+        columns = dict.fromkeys(column for _, column in self.items)
+        return pa.schema([table.schema.field(column).with_nullable(True) for column in columns])
+
+    def _read_whole(
+        self, reader: Reader, table: TableVersion, asking: np.ndarray, epoch: int
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Yield all rows of the table for each row that asks, in parts of bounded size."""
+        plain = self._find_schema(table)
+        yield asking[:0], plain.empty_table()
+        if not len(asking):
+            return
+        for batch in reader.scan(table, epoch, columns=plain.names or table.primary_key[:1]):
+            each = max(1, MOST_MATCHES // batch.num_rows)
+            for start in range(0, len(asking), each):
+                some = asking[start : start + each]
+                places = to_positions(np.tile(np.arange(batch.num_rows), len(some)))
+                rows = pa.Table.from_batches([batch]).take(places)
+                yield np.repeat(some, batch.num_rows), rows.select(plain.names).cast(plain)
 
     def _compare_columns(self, rows: pa.Table, one: str, two: str) -> np.ndarray:
         left, right = rows.column(one), rows.column(two)

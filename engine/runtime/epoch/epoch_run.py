@@ -165,7 +165,7 @@ def choose_rule(
         case StoredPartials() | KeyedRecompute():
             return partial(_compute_aggregate_change, fragment, fragment.rule)
         case FirstRows():
-            return partial(_compute_top_n_change, fragment, fragment.rule)
+            return partial(_compute_top_n_change, fragment)
         case WindowRecompute():
             return partial(_compute_windows_change, fragment, fragment.rule)
         case TimedRows():
@@ -210,17 +210,14 @@ def _compute_aggregate_change(
             return keyed_recompute(plan, fragment.table, change, context)
 
 
-def _compute_top_n_change(fragment: Fragment, rule: FirstRows, context: EpochContext) -> Change | None:
+def _compute_top_n_change(fragment: Fragment, context: EpochContext) -> Change | None:
     top = fragment.plan
     assert isinstance(top, Project) and isinstance(top.input, TopN)
     change = delta(top.input.input, context)
     if change is None:
         return None
-    return (
-        top_n.delta(top, fragment.table, change, context)
-        if rule.by
-        else _compute_difference(fragment, context)
-    )
+    found = top_n.delta(top, fragment.table, change, context)
+    return _compute_difference(fragment, context) if found is None else found
 
 
 def _compute_windows_change(

@@ -32,7 +32,9 @@ def build_arrange_key(distribution_key: tuple[str, ...], key: tuple[str, ...]) -
 
 
 def find_access_path(scan: Scan, columns: tuple[str, ...]) -> Access:
-    """Return where rows of `scan` are found by its output `columns`."""
+    """Return where rows of `scan` are found by its output `columns`; without any, all of them."""
+    if not columns:
+        return Access(scan.table, ())
     by_name = dict(scan.items)
     pairs = tuple(dict.fromkeys((column, by_name[column]) for column in columns))
     by = tuple(dict.fromkeys(column for _, column in pairs))
@@ -90,9 +92,10 @@ def trace_through_project(node: Project, columns: tuple[str, ...]) -> tuple[str,
 def choose_lookup_sides(node: Join, columns: tuple[str, ...], null_safe: bool = False) -> tuple[str, str]:
     """Return which side of a join is looked up first by `columns` and which follows: ("left", "right") or reversed.
 
+    Without columns, for all rows, it is the left one.
     From the right side of a left join only matched rows are found, so a null-safe lookup must not start there.
     """
-    if any(column in node.left.columns for column in columns):
+    if not columns or any(column in node.left.columns for column in columns):
         if null_safe and node.kind == "left" and any(column in node.right.columns for column in columns):
             raise NotPushable
         return "left", "right"

@@ -58,6 +58,14 @@ _BY_VALUES = (
 )
 
 
+def _describe_first_rows(node: TopN) -> str:
+    """Return in words what an epoch costs that changes the input of first rows."""
+    groups = "touched groups" if node.partition else "all rows"
+    if node.follows_from_stored:
+        return f"rows that come are held against the stored ones; {groups} are ordered again where too few of these are left"
+    return f"{groups} are ordered again" if node.partition else "all rows are ordered again in each epoch"
+
+
 class Lowering(LookupStates):
     """Cuts one view into fragments, inputs first; `indexes` are the shared ones that their lookups need."""
 
@@ -130,7 +138,7 @@ class Lowering(LookupStates):
         table = self._make_state_name()
         by = tuple(names[column] for column in node.partition)
         key = build_arrange_key(by, plan.key)
-        why = "touched groups are ordered again" if by else "all rows are ordered again in each epoch"
+        why = _describe_first_rows(node)
         self._add_fragment(Fragment(table, FirstRows(top.partition), plan, key, by or key, why))
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
 

@@ -46,9 +46,9 @@ class KeyedRecompute(_Kind, frozen=True, tag="keyed recompute"):
 
 
 class FirstRows(_Kind, frozen=True, tag="top-n"):
-    """Groups that the change touches are ordered again from their rows, which are found by the input's columns `by`.
+    """The change is held against the stored first rows of the groups that it touches, found by the input's columns `by`.
 
-    Without columns all rows are one group: they are ordered as a whole, and the difference is the change.
+    A group of which too few of these are left is ordered again from its rows. Without columns all rows are one group.
     """
 
     by: tuple[str, ...]
