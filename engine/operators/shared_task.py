@@ -192,11 +192,12 @@ def _run_fragment(
         changed = tuple(name for name in fragment.inputs if tables[name].list_changes(*span))
         rows = sum(tables[name].count_changed_rows(*span) for name in changed)
         rows += count_passed_rows(reader, tables, fragment.filters, span)
-        if changed not in fragment.shapes:
+        shape = choose_shape(fragment.shapes, changed)
+        if shape is None:
             return FIRST_TIME
         if rows > fragment.most_rows:
             return f"{rows:,} rows have changed for it, and {fragment.most_rows:,} at most go into a shared action"
-        body = bodies[fragment.table, changed]
+        body = bodies[fragment.table, shape]
         read = {name: tables[name] for name in fragment.reads}
         identity = identify_reads(read, *span)
         with bind_tables({name: TableAt(table, *span) for name, table in read.items()}):
@@ -204,6 +205,15 @@ def _run_fragment(
     except Exception as failure:
         return f"it failed in the shared action ({type(failure).__name__})"
     return identity, reports[0] if reports else None
+
+
+def choose_shape(shapes: Collection[tuple[str, ...]], changed: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the least of some sets of inputs that has all of those that have changed, None if there is none.
+
+    The body for it computes the epoch: an input that has not changed gives it no rows.
+    """
+    wide = [shape for shape in shapes if set(changed) <= set(shape)]
+    return min(wide, key=lambda shape: (len(shape), shape), default=None)
 
 
 def _decode_ssts(report: pa.RecordBatch) -> tuple[SstInfo, ...]:

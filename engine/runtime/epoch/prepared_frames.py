@@ -18,6 +18,7 @@ from engine.operators.context import SPREAD_ROWS
 from engine.operators.flow import Chain, Flow
 from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes
+from engine.operators.shared_task import choose_shape
 from engine.runtime.executor import FragmentTask
 from engine.spark_internals import attach_task_text, can_attach_text, is_recomputed, prepare_run
 from engine.sql.incremental.fragments import Fragment
@@ -87,9 +88,17 @@ class PreparedFrames:
         self._frames: OrderedDict[Shape, PreparedFrame] = OrderedDict()
 
     def take(self, task: FragmentTask) -> PreparedFrame | None:
-        """Return a frame that computes `task`, for the caller alone until it is given back."""
+        """Return a frame that computes `task`, for the caller alone until it is given back.
+
+        What Arrow computes alone serves also where fewer of its inputs have changed; Spark has work with each of them.
+        """
+        table, changed, is_spread = shape = build_shape(task)
         with self._lock:
-            found = self._frames.pop(build_shape(task), None)
+            if shape not in self._frames:
+                known = [one for one in self._frames.values() if one.shape[::2] == (table, is_spread)]
+                wide = choose_shape([one.shape[1] for one in known if one.body is not None], changed)
+                shape = (table, changed if wide is None else wide, is_spread)
+            found = self._frames.pop(shape, None)
         return found if found is not None and found.fits(task) else None
 
     def list_shareable(

@@ -94,6 +94,25 @@ def test_a_branch_that_does_not_change_is_left_out_of_a_kept_frame_until_it_does
     assert planned == ["both", "both"]
 
 
+def test_a_frame_that_arrow_computes_alone_serves_fewer_changed_inputs(
+    session: Session, planned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_VERIFY", "1")
+    wide = "SELECT b.id, b.auction, a.item FROM bid b JOIN auction a ON b.auction = a.id"
+    session.write("bid", bids(0))
+    session.write("auction", pa.table({"id": [0, 1], "item": ["a", "b"]}))
+    session.sql(f"CREATE MATERIALIZED VIEW wide AS {wide}")
+    session.write("bid", bids(1))
+    session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
+    check(session, {"wide": wide})
+    kept = len(session._runner.executor._prepared._frames)  # type: ignore[attr-defined]
+    session.write("bid", bids(2))
+    check(session, {"wide": wide})
+    session.sql("UPDATE auction SET item = 'z' WHERE id = 1")
+    check(session, {"wide": wide})
+    assert len(session._runner.executor._prepared._frames) == kept  # type: ignore[attr-defined]
+
+
 def test_a_kept_frame_without_a_branch_that_has_changed_breaks_a_claim(
     session: Session, planned: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

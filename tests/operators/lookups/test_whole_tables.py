@@ -1,0 +1,80 @@
+"""Without columns to look it up by, each row that asks finds a whole table; frames count on how many pairs that makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.hummock import Delete, Hummock, Put, Table
+from engine.operators.lookups import lookup
+from engine.operators.lookups.lookup import LookupTable, Probe
+from engine.operators.lookups.table_parameters import TableAt, TableParameters, count_pairs
+
+SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Hummock]:
+    with Hummock.open((tmp_path / "store").as_uri()) as opened:
+        yield opened
+
+
+def create(store: Hummock, name: str, ids: list[int]) -> Table:
+    table = store.create_table(name, SCHEMA, ("id",))
+    rows = pa.table([ids, [f"item {n}" for n in ids]], schema=SCHEMA)
+    store.ingest_batch({table: [Put(rows)]})
+    return table
+
+
+def find(
+    store: Hummock, asking: list[int], side: list[int] | None = None, old: int | None = None
+) -> list[tuple[int, str | None, bool]]:
+    """Return (who asks, what it has found, whether it has)."""
+    version = store.refresh().tables["item"]
+    source = TableAt(version, old, version.committed_epoch)
+    probe = Probe((), "new" if side is None else "side")
+    body = LookupTable(store.url, dict(store.options), source, probe, (("found", "item"),), "hit")
+    given = {"n": pa.array(asking, pa.int64())}
+    if side is not None:
+        given["_side"] = pa.array(side, pa.int32())
+    rows = [row for batch in body(iter([pa.RecordBatch.from_pydict(given)])) for row in batch.to_pylist()]
+    return sorted((row["n"], row["found"], row["hit"]) for row in rows)
+
+
+@pytest.mark.parametrize("most", [1, 4, 1000])
+def test_each_row_finds_the_whole_table(store: Hummock, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "MOST_MATCHES", most)
+    create(store, "item", [1, 2, 3])
+    assert find(store, [7, 8]) == [(n, f"item {at}", True) for n in (7, 8) for at in (1, 2, 3)]
+    assert find(store, []) == []
+
+
+def test_a_row_finds_the_table_as_of_its_side(store: Hummock) -> None:
+    table = create(store, "item", [1, 2])
+    old = store.version.tables["item"].committed_epoch
+    store.ingest_batch({table: [Delete(pa.table([[1], ["item 1"]], schema=SCHEMA))]})
+    assert find(store, [7, 8], side=[0, 1], old=old) == [
+        (7, "item 1", True),
+        (7, "item 2", True),
+        (8, "item 2", True),
+    ]
+
+
+def test_a_row_stays_that_finds_an_empty_table(store: Hummock) -> None:
+    table = create(store, "item", [1])
+    store.ingest_batch({table: [Delete(pa.table([[1], ["item 1"]], schema=SCHEMA))]})
+    assert find(store, [7]) == [(7, None, False)]
+
+
+def test_a_frame_is_not_kept_for_more_pairs_than_it_counts_on(store: Hummock) -> None:
+    one = create(store, "one", [1, 2, 3])
+    create(store, "other", list(range(10)))
+    tables = store.refresh().tables
+    assert count_pairs(tables, ("one",), ("other", "one")) == 30
+    parameters = TableParameters(pairs={(("one",), ("other",), 30)})
+    assert parameters.is_reusable(tables)
+    store.ingest_batch({one: [Put(pa.table([[4], ["item 4"]], schema=SCHEMA))]})
+    assert not parameters.is_reusable(store.refresh().tables)
