@@ -29,9 +29,9 @@ from engine.operators.lookups.moving_bounds import read_bound
 from engine.operators.lookups.table_parameters import TableSource
 from engine.spark_internals import derive_spark_schema
 from engine.sql.expression.clock import TIME_PART, TIME_PARTS
+from engine.sql.expression.monotone_steps import GREATEST, LEAST
 from engine.sql.plan import DynamicFilter, Node, Scan, list_nodes
 
-LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 Range = tuple[int, int]
 """Numbers from the first to the last of them, both inclusive; none where the first is greater."""
 

@@ -1,9 +1,10 @@
 """Comparisons with the one row of another query, which become filters against a bound that moves.
 
 `WHERE x > (SELECT max(y) FROM t2)` is bound as a join of every pair, which an epoch that moves the maximum would try again with
-all rows. Where x and y are whole numbers, dates or timestamps, and nothing else is read of that row, rows are kept in the order
-of x instead, and the epoch reads those that the bound passes. It may lie a constant time away: `(SELECT max(y) FROM t2) -
-INTERVAL 1 DAY`.
+all rows. Where x is a whole number, a decimal of up to 18 digits, a date or a timestamp, and nothing else is read of that row,
+rows are kept in the order of x instead, and the epoch reads those that the bound passes. The bound may be an expression over the
+row: a constant time away, as in `(SELECT max(y) FROM t2) - INTERVAL 1 DAY`, or another number, as in `0.5 * (SELECT avg(y) FROM
+t2)`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from engine.sql.expression.clock import split_predicate
+from engine.sql.expression.monotone_steps import MonotoneStep
 from engine.sql.expression.nodes import Column, Comparison, Expr
-from engine.sql.expression.template import as_columns, join_conditions
+from engine.sql.expression.template import as_columns, fill_template, join_conditions
 from engine.sql.incremental.states.lookup_states import Analyzer
 from engine.sql.incremental.watermarks.monotone_expressions import RisingValue, Unit, find_unit, match_rising
 from engine.sql.incremental.watermarks.window_close import cast_to_number
 from engine.sql.plan import Aggregate, DynamicFilter, Filter, Join, Node, Project, UnionAll, Unnest
 from engine.sql.rewrites.binding.free_columns import list_call_expressions
+from engine.sql.typing.expression_types import find_unscaled_digits, find_wider_type
 
 AT = "moving:at"
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -98,24 +101,47 @@ def _build_filter(join: Join, above: tuple[Expr, ...], needed: Set[str], analyze
     rest = join_conditions(compared.rest)
     source = replace_with_dynamic_filters(join.left, mine, analyzer)
     source = source if rest is None else Filter(source, rest)
-    unit = find_unit(analyzer.infer_types(Project(source, ((AT, compared.value),)))[AT])
-    bound = _match_bound(compared, find_unit(analyzer.infer_types(join.right)[compared.column]))
-    if unit is None or bound is None or unit != bound.unit:
+    valued = Project(source, (*as_columns(source.columns), (AT, compared.value)))
+    bound = _find_bound(compared, analyzer.infer_types(valued)[AT], join.right, analyzer)
+    if bound is None:
         return None
-    carried = as_columns(source.columns)
-    valued = Project(source, (*carried, (AT, compared.value)))
     at = f"{AT}:{compared.column}"
-    fed = Project(valued, (*carried, (at, cast_to_number(AT, unit))))
-    row = Project(join.right, ((at, Column(compared.column)),))
+    fed = Project(valued, (*as_columns(source.columns), (at, bound.number)))
+    row = Project(join.right, ((at, bound.value),))
     return DynamicFilter(fed, at, (), compared.operator, against=row, steps=bound.steps)
 
 
-def _match_bound(compared: _BoundComparison, unit: Unit | None) -> RisingValue | None:
-    """Return how the bound follows the column of the one row: as it is, or a constant time away."""
-    if unit is None:
+class _MovingBound(NamedTuple):
+    """What rows are ordered by, and what they are held against: a value over the one row, after some steps."""
+
+    number: Expr
+    value: Expr
+    steps: tuple[MonotoneStep, ...] = ()
+
+
+def _find_bound(compared: _BoundComparison, kind: str, row: Node, analyzer: Analyzer) -> _MovingBound | None:
+    """Return the bound of a comparison with a value of a type, None where the numbers of the two have no common order."""
+    unit, theirs = find_unit(kind), find_unit(analyzer.infer_types(row)[compared.column])
+    rising = None if theirs is None else _match_rising_bound(compared, theirs)
+    if unit is not None and rising is not None and unit == rising.unit:
+        return _MovingBound(cast_to_number(AT, unit), Column(compared.column), rising.steps)
+    other = analyzer.infer_types(Project(row, ((AT, compared.bound),)))[AT]
+    scale = find_unscaled_digits(kind)
+    if scale is None or other == "float" or find_wider_type(kind, other) is None:
         return None
-    if compared.bound.column is not None or unit == "ones":  # a sum of numbers, or a cast, may leave its type
-        return RisingValue(compared.column, unit) if compared.bound.column is not None else None
+    step = MonotoneStep("down" if compared.operator in ("<=", ">") else "up", scale)
+    units = fill_template(
+        f"CAST(:x * CAST(1{'0' * scale} AS DECIMAL({scale + 1}, 0)) AS BIGINT)", x=Column(AT)
+    )
+    return _MovingBound(units if scale else cast_to_number(AT, "ones"), compared.bound, (step,))
+
+
+def _match_rising_bound(compared: _BoundComparison, unit: Unit) -> RisingValue | None:
+    """Return how the bound follows the column of the one row: as it is, or a constant time away."""
+    if compared.bound.column is not None:
+        return RisingValue(compared.column, unit)
+    if unit == "ones":  # a sum of numbers, or a cast, may leave its type
+        return None
     found = match_rising(compared.bound, {compared.column: unit})
     known = found is not None and found.unit == unit and all(step.kind == "shift" for step in found.steps)
     return found if known else None

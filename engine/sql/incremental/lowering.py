@@ -185,10 +185,16 @@ class Lowering(LookupStates):
     def _lower_dynamic(self, node: DynamicFilter) -> DynamicFilter:
         """Return a filter over a state that holds its input in the order of what is compared."""
         source = self._lower(node.input)
-        row = None if node.against is None else self._lower(node.against)
+        row = None if node.against is None else self._lower_bound(node.against, node.at)
         fragment, filtered = build_filter_state(node, source, row, self._make_state_name())
         self._add_fragment(fragment)
         return filtered
+
+    def _lower_bound(self, node: Node, at: str) -> Node:
+        """Return the one row that a filter is against, in a state of its own where its column `at` is computed."""
+        row = self._lower(node)
+        assert isinstance(row, Project)
+        return row if dict(row.items)[at].column is not None else self._arrange(row, row.key)
 
     # ---- temporal joins --------------------------------------------------------------------------------------
     def _add_arrivals_state(self, node: Node) -> Scan:

@@ -20,6 +20,8 @@ from engine.sql.typing.types import decimal_digits, element_type, field_type, pa
 from engine.sql.typing.whole_numbers import DIGITS, INTEGRAL
 
 _MOMENTS = ("timestamp", "timestamp_ntz")
+MOST_UNSCALED = 18
+"""Decimals of so many digits are numbers of 64 bits without their point."""
 _LEAST = {str(2**31): "int", str(2**63): "bigint"}
 """The digits of constants that are of a type with their sign alone."""
 _BY_NAME = {
@@ -284,6 +286,14 @@ def find_wider_type(one: str, other: str) -> str | None:
         return None
     scale, whole = max(mine[1], theirs[1]), max(mine[0] - mine[1], theirs[0] - theirs[1])
     return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else None
+
+
+def find_unscaled_digits(kind: str) -> int | None:
+    """Return how many digits behind the point a type has of which all values, without the point, are numbers of 64 bits."""
+    found = _find_digits(kind)
+    if found is None or (kind not in INTEGRAL and found[0] > MOST_UNSCALED):
+        return None
+    return found[1]
 
 
 def _find_digits(kind: str) -> tuple[int, int] | None:

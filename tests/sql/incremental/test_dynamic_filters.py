@@ -66,9 +66,26 @@ def test_a_bound_may_lie_a_constant_time_away(condition: str, kind: str, operato
 
 
 @pytest.mark.parametrize(
+    ("condition", "kind", "step"),
+    [
+        ("id > (SELECT max(id) FROM event) - 5", "bigint", MonotoneStep("down", 0)),
+        ("at >= (SELECT max(at) FROM event) / 2", "int", MonotoneStep("up", 0)),
+        ("at > (SELECT max(at) FROM event)", "decimal(18,4)", MonotoneStep("down", 4)),
+        ("(SELECT max(at) FROM event) > at", "decimal(18,0)", MonotoneStep("up", 0)),
+        ("at <= 0.5 * (SELECT max(at) FROM event)", "decimal(10,2)", MonotoneStep("down", 2)),
+    ],
+)
+def test_a_bound_may_be_any_number(condition: str, kind: str, step: MonotoneStep) -> None:
+    (found,) = list_filters(f"SELECT id FROM event WHERE {condition}", kind)
+    assert found.bounds[0].steps == (step,)
+
+
+@pytest.mark.parametrize(
     ("condition", "kind"),
     [
-        ("id > (SELECT max(id) FROM event) - 5", "bigint"),
+        ("at > (SELECT max(at) FROM event)", "decimal(19,4)"),
+        ("at > (SELECT max(at) FROM event)", "double"),
+        ("at > (SELECT max(at) FROM event)", "string"),
         ("at > (SELECT max(at) FROM event) - INTERVAL 1 MONTH", "timestamp"),
         ("at > (SELECT max(at) FROM event) - make_dt_interval(id)", "timestamp"),
         ("at > date_trunc('DAY', (SELECT max(at) FROM event))", "timestamp"),
