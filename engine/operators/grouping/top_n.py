@@ -73,7 +73,7 @@ def _merge_into_stored(top: Project, table: str, rows: Rows, context: EpochConte
     hides = options.ttl_seconds is not None or options.watermark_column is not None
     if node.limit is None or not node.follows_from_stored or hides:
         return None
-    if context.piece is not None or not stored.keys() >= set(node.columns):
+    if context.piece is not None or not node.key or not stored.keys() >= set(node.columns):
         return None
     if not node.partition and not can_read_whole(node.input, context):
         return None

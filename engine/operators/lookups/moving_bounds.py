@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from engine.arrow import as_values
 from engine.errors import EpochFailed
 from engine.hummock import Reader, TableVersion
 from engine.hummock.rows.expiry import to_int64
@@ -43,7 +44,7 @@ def _read_number(reader: Reader, table: TableVersion, column: str, epoch: int) -
     if len(rows) == 0 or not rows[0].is_valid:
         return None
     if pa.types.is_decimal(rows.type) or pa.types.is_floating(rows.type):
-        exact: float | Decimal = rows[0].as_py()
+        exact: float | Decimal = as_values(rows)[0]
         return exact
     number: int = to_int64(rows.combine_chunks())[0].as_py()
     return number
