@@ -32,6 +32,7 @@ from engine.spark_internals import derive_arrow_schema, read_task_text
 from engine.sql.plan import DynamicFilter
 
 FIRST_TIME = "it is the first epoch in which these inputs have changed"
+BY_THE_CLOCK = "it follows the clock"
 MOST_SECONDS = 2.0
 """A task begins with no further fragment after so long: what is left is computed by actions of its own, side by side."""
 SHARED_SCHEMA = StructType(

@@ -18,12 +18,13 @@ from engine.hummock import Hummock, Version
 from engine.hummock.monitoring.driver_traffic import track_traffic
 from engine.hummock.rows.expiry import disable_expiry
 from engine.hummock.version import Run
+from engine.meta.epochs.time_boundary import is_timed
 from engine.operators.arrow.expressions import MARK
 from engine.operators.context import SPREAD_ROWS, EpochContext
 from engine.operators.flow import Flow
 from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes, write_change, write_rows
-from engine.operators.shared_task import FIRST_TIME
+from engine.operators.shared_task import BY_THE_CLOCK, FIRST_TIME
 from engine.operators.skew import describe_skew
 from engine.operators.spark_reasons import collect_reasons
 from engine.runtime.epoch.assumption_checks import (
@@ -231,6 +232,8 @@ class SparkExecutor:
         if flow is None:
             return Way(Place.NOWHERE, "nothing has changed")
         if prepared is not None and prepared.body is not None:
+            if is_timed(task.fragment):
+                return Way(Place.ARROW, BY_THE_CLOCK)
             return Way(Place.ARROW, self._shared.explain(task.fragment.table) if action.known else FIRST_TIME)
         if task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh):
             return Way(Place.SPARK, "the whole content is computed")

@@ -96,7 +96,9 @@ def test_reports_say_where_an_epoch_was_computed_and_why(session: Session) -> No
     assert session.flush()["sounds"].ways == {
         "sounds": "own action with Spark: it computes soundex(`bid:word`)"
     }
-    session.sql("CREATE MATERIALIZED VIEW dearest AS SELECT id, price FROM bid ORDER BY price LIMIT 1 OFFSET 1")
+    session.sql(
+        "CREATE MATERIALIZED VIEW dearest AS SELECT id, price FROM bid ORDER BY price LIMIT 1 OFFSET 1"
+    )
     session.sql("CREATE MATERIALIZED VIEW prices AS SELECT price, count(*) AS n FROM bid GROUP BY price")
     session.flush().raise_for_errors()
     reasons = []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import sqlglot.expressions as exp
 
 from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.runtime.epoch.forecast_ways import forecast_ways
+from engine.runtime.executor import Way
 from engine.runtime.relations import resolve_relation
 from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statement_context import StatementContext
@@ -150,7 +152,9 @@ def _explain_incremental(statement: Explain, stored: StoredCatalog, context: Sta
     return _build_line_table(
         "\n".join(
             [
-                format_incremental_plan(plan),
+                format_incremental_plan(
+                    plan, ways=forecast_ways(plan, stored.catalog, context.store, context.spark())
+                ),
                 *_explain_checks(plan_checks(relation, plan, stored.catalog, context)),
             ]
         )
@@ -168,8 +172,10 @@ def _explain_checks(found: CheckViews) -> Iterator[str]:
         yield format_incremental_plan(plan, "check" if found.relations[name].kind == "check" else "index")
 
 
-def format_incremental_plan(plan: IncrementalPlan, what: str = "view") -> str:
-    """Return an incremental plan as text, one paragraph a fragment."""
+def format_incremental_plan(
+    plan: IncrementalPlan, what: str = "view", ways: Mapping[str, Way] | None = None
+) -> str:
+    """Return an incremental plan as text, one paragraph a fragment, which may say where small epochs of it are computed."""
     parts = []
     for table, by in plan.indexes:
         parts.append(f"index {index_name(table, by)}: {table} by {', '.join(by)} (shared)")
@@ -177,8 +183,11 @@ def format_incremental_plan(plan: IncrementalPlan, what: str = "view") -> str:
         role = what if fragment.table == plan.view else "state"
         parts.append(
             f"{role} {fragment.table}: rule {fragment.rule.word} ({fragment.why}); key {', '.join(fragment.key)}; "
-            f"distributed by {', '.join(fragment.distribution_key)}\n{_indent(explain_plan(fragment.plan))}"
+            f"distributed by {', '.join(fragment.distribution_key)}"
         )
+        if ways is not None:
+            parts.append(f"  small epochs: {ways[fragment.table]}")
+        parts.append(_indent(explain_plan(fragment.plan)))
     return "\n".join(parts)
 
 
