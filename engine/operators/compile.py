@@ -124,7 +124,7 @@ def delta(node: Node, context: EpochContext) -> Change | None:
                 left = left.with_rows(temporal_join.filter_inserts(left.rows))
             if node.nearest is not None:
                 change = asof_join.delta(node, node.nearest, left, right, context)
-            elif not node.on:
+            elif not node.on and not cross_join.is_for_one_task(node, left, right, context):
                 change = cross_join.delta(node, left, right, context, batch)
             elif node.kind in ("semi", "anti"):
                 change = semi_join.delta(node, left, right, context)

@@ -11,7 +11,7 @@ from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import Rows, compute, duplicate_sides, keep
 from engine.operators.lookups.lines import keep_first_hit, keep_hits, number_lines
 from engine.operators.lookups.lookup import End, Probe, lookup
-from engine.sql.expression.nodes import And, Column, Comparison, Expr, Not
+from engine.sql.expression.nodes import And, Column, Comparison, Expr, Literal, Not
 from engine.sql.expression.template import fill_template
 from engine.sql.incremental.access_paths import (
     NotPushable,
@@ -105,9 +105,13 @@ def _mark(frame: Rows, hit: str, node: Join, context: EpochContext, at: At) -> t
 
 
 def find_touched_left(node: Join, right: Rows, context: EpochContext) -> Rows:
-    """Return the left rows, as they were, whose key stands in a change of the right side, each as of both of its ends."""
+    """Return the left rows, as they were, whose key stands in a change of the right side, each as of both of its ends.
+
+    Without keys these are all left rows.
+    """
     names = {b: context.fresh("key") for b in dict.fromkeys(b for _, b in node.on)}
-    keys = compute(right, [(name, Column(b)) for b, name in names.items()]).distinct()
+    alone = [(context.fresh("key"), Literal("1"))]
+    keys = compute(right, [(name, Column(b)) for b, name in names.items()] or alone).distinct()
     pairs = tuple((names[b], a) for a, b in node.on)
     joined, hit = expand(node.left, keys, Probe(pairs, "old", null_safe=node.null_safe), context)
     return duplicate_sides(select(keep(joined, Column(hit)), node.left.columns))

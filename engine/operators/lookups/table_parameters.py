@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -57,18 +57,36 @@ class TableSource(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class PairBound:
+    """A change of some `changed` tables, of `most_changed` rows at most, makes `most` pairs at most with the rows of others."""
+
+    changed: tuple[str, ...]
+    most_changed: int
+    others: tuple[str, ...]
+    most: int
+
+    def holds(self, tables: Mapping[str, TableVersion]) -> bool:
+        """Tell whether it does, by the rows of the largest table on each side."""
+        rows, others = (
+            max((tables[name].row_count for name in names), default=0)
+            for names in (self.changed, self.others)
+        )
+        return min(rows, self.most_changed) * others <= self.most
+
+
 @dataclass
 class TableParameters:
     """The parameters of a frame under construction, with their schemas.
 
-    It is `closed` if it holds on to an epoch after all, and `sized` if it is another one for an epoch of many changed rows. Of
-    `pairs` = (tables, others, pairs) it counts on no more pairs of rows of the largest tables.
+    It is `closed` if it holds on to an epoch after all, and `sized` if it is another one for an epoch of many changed rows. It
+    counts on the bounds of `pairs`.
     """
 
     tables: dict[str, tuple[int, pa.Schema]] = field(default_factory=dict)
     closed: bool = False
     sized: bool = False
-    pairs: set[tuple[tuple[str, ...], tuple[str, ...], int]] = field(default_factory=set)
+    pairs: set[PairBound] = field(default_factory=set)
 
     def add_parameter(self, version: TableVersion) -> TableParameter:
         """Return a table as a parameter of the frame."""
@@ -81,18 +99,12 @@ class TableParameters:
             found = tables.get(name)
             if found is None or found.table_id != table_id or not found.schema.equals(schema):
                 return False
-        return all(count_pairs(tables, one, other) <= most for one, other, most in self.pairs)
+        return all(bound.holds(tables) for bound in self.pairs)
 
     def encode_arguments(self, tables: Mapping[str, TableVersion], old: int | None, new: int) -> str:
         """Return the tables as they are for one run of the frame, as a text."""
         arguments = {name: TableAt(tables[name], old, new) for name in self.tables}
         return base64.b64encode(pickle.dumps(arguments, protocol=5)).decode()
-
-
-def count_pairs(tables: Mapping[str, TableVersion], one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many pairs of rows the largest of some tables and the largest of others have at most."""
-    most, more = (max((tables[name].row_count for name in names), default=0) for names in (one, other))
-    return most * more
 
 
 _BOUND: ContextVar[Mapping[str, TableAt] | None] = ContextVar("bound tables", default=None)

@@ -11,7 +11,7 @@ import pytest
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.operators.lookups import lookup
 from engine.operators.lookups.lookup import LookupTable, Probe
-from engine.operators.lookups.table_parameters import TableAt, TableParameters, count_pairs
+from engine.operators.lookups.table_parameters import PairBound, TableAt, TableParameters
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 
@@ -73,8 +73,9 @@ def test_a_frame_is_not_kept_for_more_pairs_than_it_counts_on(store: Hummock) ->
     one = create(store, "one", [1, 2, 3])
     create(store, "other", list(range(10)))
     tables = store.refresh().tables
-    assert count_pairs(tables, ("one",), ("other", "one")) == 30
-    parameters = TableParameters(pairs={(("one",), ("other",), 30)})
+    parameters = TableParameters(pairs={PairBound(("one",), 5, ("other", "one"), 30)})
     assert parameters.is_reusable(tables)
+    few = TableParameters(pairs={PairBound(("one",), 3, ("other",), 30)})
     store.ingest_batch({one: [Put(pa.table([[4], ["item 4"]], schema=SCHEMA))]})
     assert not parameters.is_reusable(store.refresh().tables)
+    assert few.is_reusable(store.version.tables)  # a change of more rows is none for this frame
