@@ -17,7 +17,7 @@ import pyarrow as pa
 from engine.arrow import to_positions
 from engine.hummock import Reader
 from engine.hummock.rows.key_numbers import deduplicate, find_members
-from engine.operators.arrow.first_rows import join_batches
+from engine.operators.arrow.first_rows import hold_rows, join_batches
 from engine.operators.arrow.ordered_rows import OrderedRows, Sorting
 from engine.operators.flow import WEIGHT
 from engine.operators.lookups.table_parameters import TableAt, TableSource
@@ -45,7 +45,7 @@ class MergeFirstRows:
     limit: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered = [batch for batch in batches if batch.num_rows]
+        gathered = [batch for batch in hold_rows(batches) if batch.num_rows]
         if not gathered:
             return
         table = self.source.now()
@@ -67,7 +67,7 @@ class MergeFirstRows:
             groups = deduplicate(rows.select(list(self.partition)))
             groups = groups.rename_columns([stored[name] for name in self.partition])
             parts = reader.lookup_in_parts(table.version, groups, table.old, columns=columns, null_safe=True)
-            found = pa.concat_tables([some.select(columns) for _, some in parts])
+            found = pa.concat_tables(hold_rows(some.select(columns) for _, some in parts))
         else:
             batches = reader.scan(table.version, table.old, columns=columns)
             schema = pa.schema([table.version.schema.field(name) for name in columns])
