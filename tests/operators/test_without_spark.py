@@ -33,6 +33,12 @@ VIEWS = {
         "SELECT a.id, b.other, b.d, b.one FROM near a LEFT JOIN "
         "(SELECT id AS other, k, d, 1 AS one FROM far WHERE n > 2) b ON a.k = b.k"
     ),
+    "left_of_whole_parts": (
+        "SELECT a.id, b.rest FROM near a LEFT JOIN (SELECT k, 100 % n AS rest FROM far WHERE n <> 0) b ON a.k = b.k"
+    ),
+    "left_of_what_is_there": (
+        "SELECT a.id, b.rest FROM near a LEFT JOIN (SELECT id, 100 % coalesce(id + 1, 0) AS rest FROM far) b ON a.id = b.id"
+    ),
     "exists_if": "SELECT id, x FROM near a WHERE EXISTS (SELECT 1 FROM far b WHERE b.k = a.k AND b.n > a.n)",
     "not_exists_if": "SELECT id, d FROM near a WHERE NOT EXISTS (SELECT 1 FROM far b WHERE b.k = a.k AND b.n > a.n)",
     "over_days": (

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from engine.arrow import intersect_masks, repeat_value, to_mask
+from engine.arrow import intersect_masks, repeat_value, to_mask, to_positions
 from engine.operators.arrow.decimals import DECIMAL_FUNCTIONS, FAILING, compute_decimals
 from engine.operators.arrow.whole_numbers import WIDTHS
 from engine.spark_internals import derive_arrow_type
@@ -112,6 +112,8 @@ class Value:
             return body.evaluate(wider, _forget_results(memo))
         if self.function == "if" and any(argument.may_fail for argument in self.arguments[1:]):
             return _choose_branch(self.arguments, batch, memo)
+        if self.function in _SETTLED and any(argument.may_fail for argument in self.arguments[1:]):
+            return _combine_parts(self.function, self.arguments, batch, memo)
         operands = [argument.evaluate(batch, memo) for argument in self.arguments]
         try:
             if self.kernel is not None:
@@ -171,6 +173,24 @@ def _choose_branch(arguments: tuple[Value, ...], batch: pa.RecordBatch, memo: Me
         parts.append(default.evaluate(batch, memo))
         places.append(left)
     return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places)), pa.int64()))
+
+
+def _combine_parts(
+    function: str, arguments: tuple[Value, ...], batch: pa.RecordBatch, memo: Memo | None
+) -> pa.Array[Any]:
+    """Return AND, OR or coalesce of some values, each computed of the rows alone that those before it have not settled."""
+    combine: Callable[..., pa.Array[Any]] = _OWN.get(function, pc.coalesce)
+    if batch.num_rows <= _FEW_ROWS:
+        with contextlib.suppress(Inexact):
+            return combine(*(argument.evaluate(batch, memo) for argument in arguments))
+    found = arguments[0].evaluate(batch, memo)
+    for argument in arguments[1:]:
+        settled = to_mask(_SETTLED[function](found))
+        if settled.all():
+            break
+        rest = argument.evaluate(batch.filter(pa.array(~settled)), _forget_results(memo))
+        found = combine(found, rest.take(to_positions(np.cumsum(~settled) - 1, absent=settled)))
+    return found
 
 
 def _find_first_true(*arrays: pa.Array[Any]) -> pa.Array[Any]:
@@ -278,3 +298,9 @@ _OWN: dict[str, Callable[..., pa.Array[Any]]] = {
     "minute": _make_clock_part(60_000_000, 60),
 }
 """Functions that are not pyarrow's of the same name."""
+_SETTLED: dict[str, Callable[[pa.Array[Any]], pa.Array[Any]]] = {
+    "and": pc.invert,
+    "or": lambda found: found,
+    "coalesce": pc.is_valid,
+}
+"""Functions that Spark computes from the left until one argument settles the value, and which values do."""

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from engine.operators.arrow.over_windows import MOST_BYTES, MOST_ROWS, compile_s
 from engine.operators.flow import Flow
 from engine.sql.window_calls import SortKey
 
+Part = TypeVar("Part", pa.RecordBatch, pa.Table)
 TRIMMED_ROWS = 1 << 16
 """From so many rows on those that are too far behind are left out before more are read."""
 
@@ -57,6 +59,16 @@ class KeepFirstRows:
         if end is not None:
             kept &= numbers <= end
         return rows.filter(pa.array(kept))
+
+
+def hold_rows(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield parts of rows that one task holds; raises Inexact where they are too many: Spark, which can spill, orders them."""
+    rows = size = 0
+    for part in parts:
+        rows, size = rows + part.num_rows, size + part.nbytes
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise Inexact(f"first rows among {rows} rows and {size} bytes, or more, in one task")
+        yield part
 
 
 def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

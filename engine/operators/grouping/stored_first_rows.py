@@ -7,7 +7,7 @@ of the group, unless fewer than `limit` are left: only such a group is read anew
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,27 +17,14 @@ import pyarrow as pa
 from engine.arrow import to_positions
 from engine.hummock import Reader
 from engine.hummock.rows.key_numbers import deduplicate, find_members
-from engine.operators.arrow.expressions import Inexact
-from engine.operators.arrow.first_rows import join_batches
+from engine.operators.arrow.first_rows import hold_rows, join_batches
 from engine.operators.arrow.ordered_rows import OrderedRows, Sorting
-from engine.operators.arrow.over_windows import MOST_ROWS
 from engine.operators.flow import WEIGHT
 from engine.operators.lookups.table_parameters import TableAt, TableSource
 from engine.operators.materialize import OPERATION, net_by_key
 
 SHORT = "_short"
 """The column that says whether a row stands for a group that has to be read anew; of it just the group's columns are there."""
-
-
-def _gather_rows(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the rows of some parts; raises Inexact for more than a task holds."""
-    gathered, rows = [schema.empty_table()], 0
-    for part in parts:
-        rows += part.num_rows
-        if rows > MOST_ROWS:
-            raise Inexact(f"the stored first rows of groups, which are {rows} or more")
-        gathered.append(part.cast(schema))
-    return pa.concat_tables(gathered)
 
 
 @dataclass(frozen=True)
@@ -58,7 +45,7 @@ class MergeFirstRows:
     limit: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered = [batch for batch in batches if batch.num_rows]
+        gathered = [batch for batch in hold_rows(batches) if batch.num_rows]
         if not gathered:
             return
         table = self.source.now()
@@ -75,16 +62,16 @@ class MergeFirstRows:
         """Return the stored rows of the groups of some rows, typed as these are."""
         assert table.old is not None
         reader, stored = Reader.open(self.url, self.options), dict(self.columns)
-        columns = list(stored.values())
-        schema = pa.schema([table.version.schema.field(name) for name in columns])
+        columns = [*stored.values()]
         if self.partition:
             groups = deduplicate(rows.select(list(self.partition)))
             groups = groups.rename_columns([stored[name] for name in self.partition])
             parts = reader.lookup_in_parts(table.version, groups, table.old, columns=columns, null_safe=True)
-            found = _gather_rows((some.select(columns) for _, some in parts), schema)
+            found = pa.concat_tables(hold_rows(some.select(columns) for _, some in parts))
         else:
             batches = reader.scan(table.version, table.old, columns=columns)
-            found = _gather_rows((pa.Table.from_batches([batch]) for batch in batches), schema)
+            schema = pa.schema([table.version.schema.field(name) for name in columns])
+            found = pa.Table.from_batches(batches, schema)
         return found.rename_columns(rows.column_names).cast(rows.schema)
 
     def _choose_rows(self, rows: pa.Table, stored_rows: int, gone: np.ndarray) -> pa.RecordBatch:

@@ -11,8 +11,8 @@ from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import Rows, compute, duplicate_sides, keep
 from engine.operators.lookups.lines import keep_first_hit, keep_hits, number_lines
 from engine.operators.lookups.lookup import End, Probe, lookup
-from engine.sql.expression.nodes import And, Column, Comparison, Expr, Literal, Not
-from engine.sql.expression.template import fill_template
+from engine.sql.expression.nodes import NULL, And, Column, Comparison, Expr, Literal, Not
+from engine.sql.expression.template import call, fill_template
 from engine.sql.incremental.access_paths import (
     NotPushable,
     choose_lookup_sides,
@@ -69,7 +69,13 @@ def _expand_project(node: Project, frame: Rows, probe: Probe, context: EpochCont
     guard = aliases[probe.guard] if probe.guard else None
     joined, hit = expand(node.input, frame, replace(probe, pairs=inner, guard=guard), context)
     outer = [(c, Column(alias)) for c, alias in aliases.items()]
-    return compute(joined, [*outer, *node.items, (hit, Column(hit))]), hit
+    found = [(name, _compute_of_hits(expr, hit)) for name, expr in node.items]
+    return compute(joined, [*outer, *found, (hit, Column(hit))]), hit
+
+
+def _compute_of_hits(expr: Expr, hit: str) -> Expr:
+    """Return an expression that is null where there is no hit: it may fail on rows that a filter below it leaves out."""
+    return expr if isinstance(expr, Column | Literal) else call("if", Column(hit), expr, NULL)
 
 
 def _expand_join(node: Join, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:

@@ -67,6 +67,15 @@ def find_required_indexes(
     raise NotPushable
 
 
+def is_found_by(node: Node, columns: tuple[str, ...]) -> bool:
+    """Tell whether rows of a node are found by `columns` in tables that are there, or in indexes of them."""
+    try:
+        find_required_indexes(node, columns)
+    except NotPushable:
+        return False
+    return True
+
+
 def is_in_place(node: Node, columns: tuple[str, ...]) -> bool:
     """Tell whether rows of a node are found by `columns` in tables that are there anyway."""
     try:

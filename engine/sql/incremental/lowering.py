@@ -6,7 +6,7 @@ import msgspec
 
 from engine.sql.expression.nodes import Column, Expr
 from engine.sql.expression.template import as_columns
-from engine.sql.incremental.access_paths import build_arrange_key, is_chain, list_join_columns
+from engine.sql.incremental.access_paths import build_arrange_key, is_chain, is_found_by, list_join_columns
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.group_keys import add_global_key, is_global, project_keys, rename_global_key
 from engine.sql.incremental.rules import (
@@ -59,9 +59,9 @@ _BY_VALUES = (
 
 
 def _describe_first_rows(node: TopN) -> str:
-    """Return in words what an epoch costs that changes the input of first rows."""
+    """Return in words what an epoch costs that changes the lowered input of first rows."""
     groups = "touched groups" if node.partition else "all rows"
-    if node.follows_from_stored:
+    if node.follows_from_stored and (node.partition or is_found_by(node.input, ())):
         return f"rows that come are held against the stored ones; {groups} are ordered again where too few of these are left"
     return f"{groups} are ordered again" if node.partition else "all rows are ordered again in each epoch"
 
@@ -138,7 +138,7 @@ class Lowering(LookupStates):
         table = self._make_state_name()
         by = tuple(names[column] for column in node.partition)
         key = build_arrange_key(by, plan.key)
-        why = _describe_first_rows(node)
+        why = _describe_first_rows(top)
         self._add_fragment(Fragment(table, FirstRows(top.partition), plan, key, by or key, why))
         return Scan(table, tuple((old, new) for old, new in names.items()), key, by or key)
 

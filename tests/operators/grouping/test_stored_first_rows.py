@@ -12,6 +12,8 @@ import pytest
 
 from engine.errors import DuplicateKey
 from engine.hummock import Delete, Hummock, Put, Table
+from engine.operators.arrow import first_rows
+from engine.operators.arrow.expressions import Inexact
 from engine.operators.arrow.ordered_rows import Sorting
 from engine.operators.grouping.stored_first_rows import SHORT, MergeFirstRows
 from engine.operators.lookups.table_parameters import TableAt
@@ -141,3 +143,15 @@ def test_two_rows_of_one_key_are_refused(store: Hummock) -> None:
     twice = pa.table([["a", "a"], [1.0, 2.0], [7, 7], ["x", "y"], [1, 1]], schema=SIGNED)
     with pytest.raises(DuplicateKey, match="'id': 7"):
         merge(store, twice, grouped=True)
+
+
+@pytest.mark.parametrize(("stored_rows", "changed_rows"), [(3, 1), (0, 3)], ids=["stored", "changed"])
+def test_more_rows_than_one_task_may_hold_are_left_to_spark(
+    store: Hummock, stored_rows: int, changed_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_rows, "MOST_ROWS", 2)
+    state = store.create_table("state", STORED, ("g_", "id_"), ("g_",))
+    apply_change(store, state, [], [("a", 1.0, id_, "x") for id_ in range(stored_rows)])
+    rows = [("a", 2.0, 10 + id_, "x", 1) for id_ in range(changed_rows)]
+    with pytest.raises(Inexact, match="first rows among 3 rows"):
+        merge(store, pa.table(list(zip(*rows, strict=True)), schema=SIGNED), grouped=True)
