@@ -20,6 +20,7 @@ from engine.session import Session
 from tests.connectors.conformance import sinks, sources
 
 KILLS = 10
+BEGINS_WITHIN = 120.0
 KEYS = 20
 pytestmark = pytest.mark.conformance
 
@@ -47,17 +48,24 @@ def process(url: str, what: str, spark: bool) -> Iterator[subprocess.Popen[str]]
 def killed_while(
     url: str, what: str, spark: bool, offer: Callable[[int], None], chance: random.Random
 ) -> int:
-    """Make changes while processes work that are killed; returns how many were killed after they had begun something."""
+    """Make changes while processes work that are killed; returns how many were killed after they had begun something.
+
+    Every second one is killed some time after it has begun, others some time after they were ready.
+    """
     busy = 0
     number = 0
-    for _ in range(KILLS):
+    for kill in range(KILLS):
         with process(url, what, spark) as child:
             lines: list[str] = []
             assert child.stdout is not None
             reader = threading.Thread(target=lambda: lines.extend(child.stdout), daemon=True)  # noqa: B023
             reader.start()
-            ends = time.monotonic() + chance.uniform(0.05, 6.0 if spark else 0.6)
-            while time.monotonic() < ends:
+            span, ready = chance.uniform(0.05, 6.0 if spark else 0.6), time.monotonic()
+            ends = ready + span if kill % 2 else None
+            while ends is None or time.monotonic() < ends:
+                if ends is None and lines:
+                    ends = time.monotonic() + span
+                assert time.monotonic() < ready + BEGINS_WITHIN, "the process begins nothing"
                 offer(number)
                 number += 1
                 with pytest.raises(subprocess.TimeoutExpired):  # it works until it is killed
