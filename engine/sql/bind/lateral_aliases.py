@@ -1,8 +1,9 @@
-"""Aliases of a SELECT list that its later items use, as Spark takes them: each stands for what it names.
+"""Aliases of a SELECT list that its later items or ORDER BY use, as Spark takes them: each stands for what it names.
 
 `SELECT coalesce(n, 0) AS m, m + 1 AS k` -> `SELECT coalesce(n, 0) AS m, coalesce(n, 0) + 1 AS k`
 
-A column of FROM goes before an alias of its name, an alias before a column of a query around.
+A column of FROM goes before an alias of its name, an alias before a column of a query around. In ORDER BY the alias goes first,
+but not inside of an aggregate or a window.
 """
 
 from __future__ import annotations
@@ -45,14 +46,47 @@ def expand_lateral_aliases(
     return found
 
 
+def expand_order_aliases(
+    node: exp.Expr, items: Items, aliases: Set[str], scope: Scope, has_own_names: Callable[[exp.Expr], bool]
+) -> exp.Expr:
+    """Return an expression of ORDER BY with the `aliases` of items written out, but in parts that have names of their own.
+
+    Raises SqlError for one that two items have.
+    """
+    known: dict[str, exp.Expr | None] = {}
+    for name, item in items:
+        if name.lower() in aliases:
+            known[name.lower()] = item if known.get(name.lower(), item) == item else None
+    return _write_out(node, known, scope, lambda column: True, has_own_names)
+
+
 def _expand_aliases(item: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> exp.Expr:
     """Return an item with the aliases in it written out; those inside of a subquery are left to it."""
-    if not any(_is_alias(part, known, scope) for part in item.walk(prune=_is_query)):
+
+    def is_free(column: exp.Column) -> bool:
+        return not scope.find_visible(_get_name(column), scope.sources)
+
+    return _write_out(item, known, scope, is_free, _is_query)
+
+
+def _write_out(
+    item: exp.Expr,
+    known: Mapping[str, exp.Expr | None],
+    scope: Scope,
+    is_free: Callable[[exp.Column], bool],
+    prune: Callable[[exp.Expr], bool],
+) -> exp.Expr:
+    """Return an expression with what is an alias by its name, and `is_free`, written out, not below what `prune` is true for."""
+
+    def is_alias(part: exp.Expr) -> TypeGuard[exp.Column]:
+        return _may_be_alias(part, known, scope) and is_free(part)
+
+    if not any(is_alias(part) for part in item.walk(prune=prune)):
         return item
     root = exp.Paren(this=item.copy())
-    for column in [part for part in root.walk(prune=_is_query) if _is_alias(part, known, scope)]:
+    for column in [part for part in root.walk(prune=prune) if is_alias(part)]:
         first, *fields = column.parts
-        definition = known[normalize_identifier(first).lower()]
+        definition = known[_get_name(column)]
         if definition is None:
             message = f"the alias {normalize_identifier(first)} stands for two items"
             raise scope.build_error(message, column, "give one of them another name")
@@ -78,13 +112,18 @@ def _is_operand(node: exp.Expr) -> bool:
     return isinstance(above, _ARITHMETIC)
 
 
-def _is_alias(node: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope) -> TypeGuard[exp.Column]:
-    """Tell whether a node is an alias that is known, and no column of FROM."""
+def _may_be_alias(
+    node: exp.Expr, known: Mapping[str, exp.Expr | None], scope: Scope
+) -> TypeGuard[exp.Column]:
+    """Tell whether a node has the name of a known alias, and not that of a table of FROM."""
     if not isinstance(node, exp.Column) or node.is_star or node.meta.get("bound"):
         return False
-    name = normalize_identifier(node.parts[0]).lower()
-    is_source = name in {source.alias for source in scope.sources}
-    return name in known and not is_source and not scope.find_visible(name, scope.sources)
+    name = _get_name(node)
+    return name in known and name not in {source.alias for source in scope.sources}
+
+
+def _get_name(column: exp.Column) -> str:
+    return normalize_identifier(column.parts[0]).lower()
 
 
 def _is_query(node: exp.Expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
@@ -13,7 +13,7 @@ from engine.sql.bind.clock_conditions import is_comparison
 from engine.sql.bind.expressions import ExpressionBinder, bound_column, split_conjuncts
 from engine.sql.bind.generators import expand_generators
 from engine.sql.bind.grouping import GroupBinder
-from engine.sql.bind.lateral_aliases import expand_lateral_aliases
+from engine.sql.bind.lateral_aliases import expand_lateral_aliases, expand_order_aliases
 from engine.sql.bind.ordering import (
     OrderItem,
     RowLimits,
@@ -62,7 +62,7 @@ class ProjectionBinder:
             for part in split_conjuncts(having.this):
                 self.expressions.check(part, "HAVING", clock=is_comparison(part))
         distinct, rows = select.args.get("distinct"), parse_limits(select, self.expressions.refuse)
-        by = self._resolve_order_nodes(order, items, windows)
+        by = self._resolve_order_nodes(order, items, _list_aliases(select), windows)
         conditions = self._bind_qualify(select, items, windows)
         for part in windows.parts:
             self.expressions.check(part)
@@ -116,7 +116,7 @@ class ProjectionBinder:
         return split_conjuncts(condition)
 
     def _resolve_order_nodes(
-        self, order: list[OrderItem], items: Items, windows: WindowBinder
+        self, order: list[OrderItem], items: Items, aliases: Set[str], windows: WindowBinder
     ) -> list[exp.Expr]:
         """Return what each item of ORDER BY orders by: an output column's expression, or its own."""
         names = [name for name, _ in items]
@@ -127,10 +127,23 @@ class ProjectionBinder:
                 same = [node for name, node in items if name == names[position]]
                 if any(node != items[position][1] for node in same) and isinstance(item.node, exp.Column):
                     raise build_ambiguity_error(item.node, self.scope)
-            node = windows.extract_calls(item.node) if position is None else items[position][1]
+            if position is not None:
+                node = items[position][1]
+            else:
+                node = windows.extract_calls(self._expand_order_aliases(item.node, items, aliases))
             self.expressions.check(node)
             found.append(node)
         return found
+
+    def _expand_order_aliases(self, node: exp.Expr, items: Items, aliases: Set[str]) -> exp.Expr:
+        """Return an expression of ORDER BY in which a name is first that of an output column, where it is so in Spark."""
+        if self.expressions.dialect != "spark":
+            return node
+
+        def has_own_names(part: exp.Expr) -> bool:
+            return isinstance(part, exp.Query | exp.Window) or self.expressions.is_call(part)
+
+        return expand_order_aliases(node, items, aliases, self.scope, has_own_names)
 
     def _add_order_columns(
         self,
@@ -242,6 +255,15 @@ class ProjectionBinder:
                 )
             found = [(visible, internal) for visible, internal in found if visible.lower() != name]
         return found
+
+
+def _list_aliases(select: exp.Select) -> set[str]:
+    """Return the names that the items of a SELECT list are given by AS."""
+    return {
+        normalize_identifier(item.args["alias"]).lower()
+        for item in select.expressions
+        if isinstance(item, exp.Alias)
+    }
 
 
 def _choose_name(item: exp.Expr, position: int, dialect: Dialect) -> str:

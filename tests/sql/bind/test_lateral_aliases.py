@@ -51,6 +51,35 @@ QUERIES = [
 ]
 
 
+# In ORDER BY an alias goes before a column of FROM, but not in an aggregate or a window: there Spark takes none.
+ORDERS = [
+    (
+        "SELECT id, -price AS price FROM bid ORDER BY price + 1, id LIMIT 2",
+        "SELECT id, -price AS price FROM bid ORDER BY (-bid.price) + 1, id LIMIT 2",
+    ),
+    (
+        "SELECT auction, sum(price) AS price FROM bid GROUP BY auction ORDER BY abs(price), sum(price) + 1 LIMIT 2",
+        "SELECT auction, sum(price) AS price FROM bid GROUP BY auction "
+        "ORDER BY abs(sum(bid.price)), sum(bid.price) + 1 LIMIT 2",
+    ),
+    (
+        "SELECT auction, grouping(auction) AS level, count(*) AS n FROM bid GROUP BY ROLLUP(auction) "
+        "ORDER BY CASE WHEN level = 0 THEN auction END, n LIMIT 2",
+        "SELECT auction, grouping(auction) AS level, count(*) AS n FROM bid GROUP BY ROLLUP(auction) "
+        "ORDER BY CASE WHEN (grouping(auction)) = 0 THEN auction END, n LIMIT 2",
+    ),
+    (
+        "SELECT id, named_struct('a', price) AS st FROM bid ORDER BY st.a + 1 LIMIT 2",
+        "SELECT id, named_struct('a', price) AS st FROM bid ORDER BY named_struct('a', price).a + 1 LIMIT 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "written_out"), ORDERS)
+def test_an_alias_in_order_by_goes_before_a_column(query: str, written_out: str) -> None:
+    assert bound_plan(query, "spark") == bound_plan(written_out, "spark")
+
+
 @pytest.mark.parametrize(("query", "written_out"), QUERIES)
 def test_an_alias_stands_for_what_it_names(query: str, written_out: str) -> None:
     assert bound_plan(query, "spark") == bound_plan(written_out, "spark")
