@@ -34,7 +34,9 @@ from engine.sql.plan import DynamicFilter
 FIRST_TIME = "it is the first epoch in which these inputs have changed"
 BY_THE_CLOCK = "it follows the clock"
 MOST_SECONDS = 2.0
-"""A task begins with no further fragment after so long: what is left is computed by actions of its own, side by side."""
+MOST_WAITED = 3
+"""A task begins with no further fragment after so many processor seconds, or after so many times as long on the clock, as on a
+busy machine or over a store that is far away: what is left is computed by actions of its own, side by side."""
 SHARED_SCHEMA = StructType(
     [
         StructField("table", StringType(), False),
@@ -143,6 +145,24 @@ class SharedTask:
                     yield from run_fragments(call, call.tasks[number], bodies, reader)
 
 
+@dataclass(frozen=True)
+class TaskClock:
+    """When a task began, by the clock and by the processor time of its process."""
+
+    wall: float
+    processor: float
+
+    @staticmethod
+    def start() -> TaskClock:
+        """Return the clock of a task that begins now."""
+        return TaskClock(time.perf_counter(), time.process_time())
+
+    def has_time_left(self) -> bool:
+        """Tell whether the task may begin with another fragment."""
+        waited = time.perf_counter() - self.wall < MOST_WAITED * MOST_SECONDS
+        return waited and time.process_time() - self.processor < MOST_SECONDS
+
+
 def pack_bodies(bodies: Bodies) -> bytes:
     """Return bodies as a task holds them: they travel with each job."""
     return zlib.compress(pickle.dumps(bodies, protocol=5))
@@ -162,7 +182,7 @@ def run_fragments(
     One that fails is left out, and what reads it: it fails in an action of its own, which says why.
     """
     staged = StagedFragments(Version(epoch=call.epoch, tables=call.tables), call.unknown)
-    started = time.perf_counter()
+    clock = TaskClock.start()
     for fragment in fragments:
         if staged.is_unknown(fragment):
             yield _build_report(fragment.table, left_out="an input is computed in another way")
@@ -170,7 +190,7 @@ def run_fragments(
             continue
         began = time.perf_counter()
         report: tuple[bytes, pa.RecordBatch | None] | str = "the shared action had no time left"
-        if began - started < MOST_SECONDS:
+        if clock.has_time_left():
             report = _run_fragment(fragment, staged.version, bodies, reader)
         if isinstance(report, str):
             staged.add(fragment, None)
