@@ -67,6 +67,7 @@ VIEWS = {
     "greatest": "SELECT a.id, b.t FROM near a JOIN far b ON a.k = b.k WHERE a.n = (SELECT max(n) FROM far)",
     "not_in": "SELECT id, t FROM near WHERE n NOT IN (SELECT k FROM far WHERE n > 2)",
     "not_in_here": "SELECT id, n NOT IN (SELECT k FROM far WHERE d IS NOT NULL) AS v FROM near",
+    "if_there_are_rows": "SELECT id FROM near WHERE EXISTS (SELECT 1 FROM far)",
     "if_any": "SELECT id FROM near WHERE EXISTS (SELECT 1 FROM far WHERE n > 4)",
     "if_none": "SELECT id FROM near a WHERE NOT EXISTS (SELECT 1 FROM far b WHERE b.n > a.n + 2)",
     "outer_pairs": "SELECT a.id, b.id AS other, b.d FROM near a LEFT JOIN far b ON a.n > b.n + 3",

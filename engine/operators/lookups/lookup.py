@@ -5,6 +5,7 @@ Method: hash-ordered state searched in place, as in Hummock's point reads; the c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -48,7 +49,7 @@ class ProbeRange:
 class Probe:
     """Which stored rows the rows of a frame find: those of which the columns in `pairs` = (frame column, theirs) are equal.
 
-    Without pairs each finds all rows.
+    Without pairs each finds all rows, or with an `end` any of them.
     `at` picks the epoch: old, new, or by the row's `_side` column (0 old, 1 new). Rows whose `given` is false find nothing;
     with `null_safe` two nulls are equal; with an `end` just the first or the last of the rows is found. `within` are bounds of
     the key column that follows.
@@ -172,12 +173,15 @@ class LookupTable:
     def _read_whole(
         self, reader: Reader, table: TableVersion, asking: np.ndarray, epoch: int
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """Yield all rows of the table for each row that asks, in parts of bounded size."""
+        """Yield all rows of the table for each row that asks, in parts of bounded size; with an `end` one of them."""
         plain = self._find_schema(table)
         yield asking[:0], plain.empty_table()
         if not len(asking):
             return
-        for batch in reader.scan(table, epoch, columns=plain.names or table.primary_key[:1]):
+        batches = reader.scan(table, epoch, columns=plain.names or table.primary_key[:1])
+        if self.probe.end is not None:
+            batches = (batch.slice(0, 1) for batch in itertools.islice(batches, 1))
+        for batch in batches:
             each = max(1, MOST_MATCHES // batch.num_rows)
             for start in range(0, len(asking), each):
                 some = asking[start : start + each]

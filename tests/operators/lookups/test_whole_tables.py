@@ -10,7 +10,7 @@ import pytest
 
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.operators.lookups import lookup
-from engine.operators.lookups.lookup import LookupTable, Probe
+from engine.operators.lookups.lookup import End, LookupTable, Probe
 from engine.operators.lookups.table_parameters import PairBound, TableAt, TableParameters
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
@@ -30,12 +30,16 @@ def create(store: Hummock, name: str, ids: list[int]) -> Table:
 
 
 def find(
-    store: Hummock, asking: list[int], side: list[int] | None = None, old: int | None = None
+    store: Hummock,
+    asking: list[int],
+    side: list[int] | None = None,
+    old: int | None = None,
+    end: End | None = None,
 ) -> list[tuple[int, str | None, bool]]:
     """Return (who asks, what it has found, whether it has)."""
     version = store.refresh().tables["item"]
     source = TableAt(version, old, version.committed_epoch)
-    probe = Probe((), "new" if side is None else "side")
+    probe = Probe((), "new" if side is None else "side", end=end)
     body = LookupTable(store.url, dict(store.options), source, probe, (("found", "item"),), "hit")
     given = {"n": pa.array(asking, pa.int64())}
     if side is not None:
@@ -50,6 +54,14 @@ def test_each_row_finds_the_whole_table(store: Hummock, most: int, monkeypatch: 
     create(store, "item", [1, 2, 3])
     assert find(store, [7, 8]) == [(n, f"item {at}", True) for n in (7, 8) for at in (1, 2, 3)]
     assert find(store, []) == []
+
+
+def test_a_row_that_asks_whether_there_are_any_finds_one(store: Hummock) -> None:
+    table = create(store, "item", [1, 2, 3])
+    found = find(store, [7, 8], end="first")
+    assert [n for n, _, _ in found] == [7, 8] and all(hit for _, _, hit in found)
+    store.ingest_batch({table: [Delete(pa.table([[n], ["gone"]], schema=SCHEMA)) for n in (1, 2, 3)]})
+    assert find(store, [7, 8], end="first") == [(7, None, False), (8, None, False)]
 
 
 def test_a_row_finds_the_table_as_of_its_side(store: Hummock) -> None:
