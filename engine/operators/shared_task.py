@@ -33,10 +33,11 @@ from engine.sql.plan import DynamicFilter
 
 FIRST_TIME = "it is the first epoch in which these inputs have changed"
 BY_THE_CLOCK = "it follows the clock"
+NO_TIME = "the shared action had no time left"
 MOST_SECONDS = 2.0
 MOST_WAITED = 3
 """A task begins with no further fragment after so many processor seconds, or after so many times as long on the clock, as on a
-busy machine or over a store that is far away: what is left is computed by actions of its own, side by side."""
+busy machine or over a store that is far away: what is left is for the next action."""
 SHARED_SCHEMA = StructType(
     [
         StructField("table", StringType(), False),
@@ -189,7 +190,7 @@ def run_fragments(
         if not staged.is_due(fragment):
             continue
         began = time.perf_counter()
-        report: tuple[bytes, pa.RecordBatch | None] | str = "the shared action had no time left"
+        report: tuple[bytes, pa.RecordBatch | None] | str = NO_TIME
         if clock.has_time_left():
             report = _run_fragment(fragment, staged.version, bodies, reader)
         if isinstance(report, str):

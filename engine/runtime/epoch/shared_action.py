@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,7 @@ from engine.operators.lookups.scan import ReadTable
 from engine.operators.lookups.table_parameters import TableParameter
 from engine.operators.materialize import NetChange, WriteTable, collect_changes
 from engine.operators.shared_task import (
+    NO_TIME,
     SHARED_SCHEMA,
     Bodies,
     SharedCall,
@@ -49,6 +51,8 @@ MOST_BODIES = 5_000
 MOST_TASKS = 8
 LEAST_FRAGMENTS = 2
 """Fewer are computed as fast by actions of their own."""
+MOST_AHEAD_SECONDS = 30.0
+"""No further action of a run is started after so long: domains begin, and compute by themselves what is left."""
 LONG_SECONDS = 1.0
 """What took longer has an action of its own: a run waits for all that is computed ahead before its domains begin."""
 
@@ -141,18 +145,60 @@ class SharedActions:
         bodies, shared = self.find_bodies(planned)
         if len(shared) < LEAST_FRAGMENTS:
             return 0
-        left = {one.fragment.table for one in planned.fragments} - {one.table for one in shared}
-        staged = StagedFragments(Version(epoch=planned.epoch, tables=planned.tables), planned.unknown | left)
-        for wave in plan_waves(shared, self._seconds, min(tasks, MOST_TASKS)):
-            fragments = tuple(itertools.chain.from_iterable(wave))
-            tables = narrow_tables(staged.version.tables, fragments)
+        ends, waiting = time.perf_counter() + MOST_AHEAD_SECONDS, shared
+        while waiting and time.perf_counter() < ends:
+            if not self._run_round(spark, planned, (shared, waiting), bodies, min(tasks, MOST_TASKS)):
+                break
+            waiting = self._find_late(waiting)
+        return len(self._results)
+
+    def _run_round(
+        self,
+        spark: SparkSession,
+        planned: PlannedEpochs,
+        fragments: tuple[Sequence[SharedFragment], Sequence[SharedFragment]],
+        bodies: Bodies,
+        tasks: int,
+    ) -> bool:
+        """Run waves of those of a run's shared fragments that are waiting; False if that has brought no result."""
+        shared, waiting = fragments
+        staged, before = (
+            self._stage_results(planned, shared, {one.table for one in waiting}),
+            len(self._results),
+        )
+        for wave in plan_waves(waiting, self._seconds, tasks):
+            together = tuple(itertools.chain.from_iterable(wave))
+            tables = narrow_tables(staged.version.tables, together)
             call = SharedCall(tables, planned.epoch, wave, frozenset(staged.unknown))
             if not self._run_wave(spark, call, planned, bodies):
-                break
-            for fragment in fragments:
+                return False
+            for fragment in together:
                 if staged.is_due(fragment):
                     staged.add(fragment, self._find_files(fragment.table))
-        return len(self._results)
+        return len(self._results) > before
+
+    def _stage_results(
+        self, planned: PlannedEpochs, shared: Sequence[SharedFragment], waiting: Collection[str]
+    ) -> StagedFragments:
+        """Return what has been computed so far; nobody knows what becomes of fragments that are neither done nor waiting."""
+        others = {one.fragment.table for one in planned.fragments} - {one.table for one in shared}
+        staged = StagedFragments(
+            Version(epoch=planned.epoch, tables=planned.tables), planned.unknown | others
+        )
+        for fragment in shared:
+            if fragment.table not in waiting and staged.is_due(fragment):
+                staged.add(fragment, self._find_files(fragment.table))
+        return staged
+
+    def _find_late(self, fragments: Sequence[SharedFragment]) -> list[SharedFragment]:
+        """Return those of some fragments for which an action had no time left, and what reads them."""
+        late: dict[str, SharedFragment] = {}
+        for one in fragments:
+            reads_late = not late.keys().isdisjoint((*one.dependencies, *one.reads))
+            done = one.table in self._results
+            if not done and (reads_late or self._reasons.get(one.table) == NO_TIME):
+                late[one.table] = one
+        return list(late.values())
 
     def _run_wave(
         self, spark: SparkSession, call: SharedCall, planned: PlannedEpochs, bodies: Bodies

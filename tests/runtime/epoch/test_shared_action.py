@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_plan
 from engine.assumptions import COMPUTED_AHEAD
 from engine.errors import StorageError
 from engine.hummock.version import Generation, LogEntry, SstInfo, Table, TableOptions, TableVersion
-from engine.operators.shared_task import identify_reads
+from engine.operators.shared_task import NO_TIME, identify_reads
 from engine.runtime.epoch import prepared_frames, shared_action
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.epoch.shared_action import SharedActions, SharedResult
@@ -113,6 +113,30 @@ def test_reports_say_where_an_epoch_was_computed_and_why(session: Session) -> No
         "own action on Arrow: it is the first epoch in which these inputs have changed",
         "own action on Arrow: nothing else that Arrow computes alone was due in the run",
     ]
+
+
+def test_what_an_action_had_no_time_for_is_for_the_next_one(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    run_wave, ran = SharedActions._run_wave, []
+
+    def run_first(self, spark, call, planned, bodies):  # type: ignore[no-untyped-def]
+        first, rest = (
+            tuple(task[:1] for task in call.tasks),
+            [one.table for task in call.tasks for one in task[1:]],
+        )
+        done = run_wave(self, spark, replace(call, tasks=first), planned, bodies)
+        self._reasons |= dict.fromkeys(rest, "an input is computed in another way")
+        self._reasons |= dict.fromkeys(rest[:1], NO_TIME)
+        ran.append({one.table for task in first for one in task})
+        return done
+
+    monkeypatch.setattr(SharedActions, "_run_wave", run_first)
+    assert list_shared(step(session, 2)) == set(VIEWS)
+    assert ran == [{"sums"}, {"named"}, {"sellers"}]
+    monkeypatch.setattr(shared_action, "MOST_AHEAD_SECONDS", 0.0)
+    assert list_shared(step(session, 3)) == set()
 
 
 def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Session) -> None:
