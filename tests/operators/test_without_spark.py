@@ -65,6 +65,13 @@ VIEWS = {
     "from_double": "SELECT id FROM near WHERE CAST(d AS DECIMAL(12, 2)) >= (SELECT avg(n) - 2 FROM far)",
     "large_shares": "SELECT k, sum(d) AS s FROM near GROUP BY k HAVING sum(d) > (SELECT sum(d) * 0.1 FROM near)",
     "greatest": "SELECT a.id, b.t FROM near a JOIN far b ON a.k = b.k WHERE a.n = (SELECT max(n) FROM far)",
+    "several_rows": (
+        "SELECT id, CASE WHEN n > (SELECT avg(n) FROM far) THEN (SELECT count(*) FROM far) ELSE (SELECT max(d) FROM near) END AS v, "
+        "(SELECT min(n) FROM near WHERE k = 1) AS low FROM near WHERE k IS NOT NULL"
+    ),
+    "first_of_pairs": (
+        "SELECT a.id, b.id AS other FROM near a, far b WHERE a.n > b.n + 2 ORDER BY a.n - b.n, a.id DESC, b.id LIMIT 4"
+    ),
     "not_in": "SELECT id, t FROM near WHERE n NOT IN (SELECT k FROM far WHERE n > 2)",
     "not_in_here": "SELECT id, n NOT IN (SELECT k FROM far WHERE d IS NOT NULL) AS v FROM near",
     "if_there_are_rows": "SELECT id FROM near WHERE EXISTS (SELECT 1 FROM far)",

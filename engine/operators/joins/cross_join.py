@@ -20,11 +20,11 @@ from engine.operators.change import Change, sum_terms
 from engine.operators.context import SMALL_CHANGE_ROWS, Batch, EpochContext, select
 from engine.operators.flow import COMES, GOES, WEIGHT, Flow, Rows, append_columns, as_frame
 from engine.operators.lookups.expand import can_read_whole
-from engine.operators.lookups.table_parameters import PairBound
+from engine.operators.lookups.pair_bounds import PairBound
 from engine.operators.spark_reasons import record_operator
 from engine.sql.expression.nodes import TRUE
 from engine.sql.expression.spark_sql import render_spark_sql
-from engine.sql.plan import Join, Node, list_scans
+from engine.sql.plan import Join
 
 MOST_PAIRS = 1 << 24
 """Beyond so many pairs of a change and the other side Spark, which shares them out to all cores, makes them."""
@@ -43,17 +43,12 @@ def is_for_one_task(node: Join, left: Change | None, right: Change | None, conte
     reads += [(node.left, node.right)] if left is not None or node.kind != "inner" else []
     if not all(can_read_whole(side, context) for _, side in reads):
         return False
-    bounds = [_build_bound(changed, side) for changed, side in reads]
+    bounds = [PairBound(changed, SMALL_CHANGE_ROWS, side, MOST_PAIRS) for changed, side in reads]
     if not all(bound.holds(context.tables) for bound in bounds):
         return False
     if context.parameters is not None:
         context.parameters.pairs.update(bounds)
     return True
-
-
-def _build_bound(changed: Node, side: Node) -> PairBound:
-    changed_tables, tables = (tuple(scan.table for scan in list_scans(one)) for one in (changed, side))
-    return PairBound(changed_tables, SMALL_CHANGE_ROWS, tables, MOST_PAIRS)
 
 
 def delta(

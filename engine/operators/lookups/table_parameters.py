@@ -17,6 +17,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from engine.hummock import TableVersion
+from engine.operators.lookups.pair_bounds import PairBound
 from engine.spark_internals import read_task_text
 
 
@@ -55,24 +56,6 @@ class TableSource(Protocol):
     def now(self) -> TableAt:
         """Return the table's version and epochs."""
         ...
-
-
-@dataclass(frozen=True)
-class PairBound:
-    """A change of some `changed` tables, of `most_changed` rows at most, makes `most` pairs at most with the rows of others."""
-
-    changed: tuple[str, ...]
-    most_changed: int
-    others: tuple[str, ...]
-    most: int
-
-    def holds(self, tables: Mapping[str, TableVersion]) -> bool:
-        """Tell whether it does, by the rows of the largest table on each side."""
-        rows, others = (
-            max((tables[name].row_count for name in names), default=0)
-            for names in (self.changed, self.others)
-        )
-        return min(rows, self.most_changed) * others <= self.most
 
 
 @dataclass

@@ -46,7 +46,10 @@ def find_access_path(scan: Scan, columns: tuple[str, ...]) -> Access:
 def find_required_indexes(
     node: Node, columns: tuple[str, ...], null_safe: bool = False
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the indexes, (table, columns), that finding rows of `node` by `columns` needs; raises NotPushable."""
+    """Return the indexes, (table, columns), that finding rows of `node` by `columns` needs; raises NotPushable.
+
+    Through a join of every pair no row is found, but all of them are.
+    """
     if isinstance(node, Scan):
         path = find_access_path(node, columns)
         if path.table == node.table:
@@ -56,7 +59,7 @@ def find_required_indexes(
         return find_required_indexes(node.input, columns, null_safe)
     if isinstance(node, Project):
         return find_required_indexes(node.input, trace_through_project(node, columns), null_safe)
-    if isinstance(node, Join) and node.on and node.nearest is None:
+    if isinstance(node, Join) and (node.on or not columns) and node.nearest is None:
         near, far = choose_lookup_sides(node, columns, null_safe)
         near_node, far_node = (node.left, node.right) if near == "left" else (node.right, node.left)
         mine = tuple(column for column in columns if column in near_node.columns)

@@ -11,7 +11,9 @@ import pytest
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.operators.lookups import lookup
 from engine.operators.lookups.lookup import End, LookupTable, Probe
-from engine.operators.lookups.table_parameters import PairBound, TableAt, TableParameters
+from engine.operators.lookups.pair_bounds import PairBound, estimate_rows
+from engine.operators.lookups.table_parameters import TableAt, TableParameters
+from engine.sql.plan import Join, Scan
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 
@@ -81,13 +83,32 @@ def test_a_row_stays_that_finds_an_empty_table(store: Hummock) -> None:
     assert find(store, [7]) == [(7, None, False)]
 
 
+def scan(table: str) -> Scan:
+    return Scan(table, (("id", "id"), ("item", "item")), ("id",), ("id",))
+
+
 def test_a_frame_is_not_kept_for_more_pairs_than_it_counts_on(store: Hummock) -> None:
     one = create(store, "one", [1, 2, 3])
     create(store, "other", list(range(10)))
     tables = store.refresh().tables
-    parameters = TableParameters(pairs={PairBound(("one",), 5, ("other", "one"), 30)})
+    parameters = TableParameters(pairs={PairBound(scan("one"), 5, scan("other"), 30)})
     assert parameters.is_reusable(tables)
-    few = TableParameters(pairs={PairBound(("one",), 3, ("other",), 30)})
+    few = TableParameters(pairs={PairBound(scan("one"), 3, scan("other"), 30)})
     store.ingest_batch({one: [Put(pa.table([[4], ["item 4"]], schema=SCHEMA))]})
     assert not parameters.is_reusable(store.refresh().tables)
     assert few.is_reusable(store.version.tables)  # a change of more rows is none for this frame
+
+
+def test_rows_of_plans_are_estimated_by_those_of_tables(store: Hummock) -> None:
+    create(store, "one", [1, 2, 3])
+    create(store, "other", list(range(10)))
+    total = store.create_table("total", pa.schema([("_global", pa.int32()), ("n", pa.int64())]), ("_global",))
+    for n in range(4):
+        store.ingest_batch({total: [Put(pa.table({"_global": pa.array([0], pa.int32()), "n": [n]}))]})
+    tables = store.refresh().tables
+    row = Scan("total", (("n", "n"),), ("_global",), ("_global",))
+    pairs = Join(scan("one"), scan("other"), "inner", ())
+    assert tables["total"].row_count > 1 and estimate_rows(row, tables) == 1
+    assert estimate_rows(Join(pairs, row, "inner", ()), tables) == 30
+    assert estimate_rows(Join(pairs, row, "anti", ()), tables) == 30
+    assert estimate_rows(Join(scan("one"), scan("other"), "left", (("id", "id"),)), tables) == 10
