@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from engine.arrow import make_nulls
+from engine.operators.arrow.compiler import Item
 from engine.operators.change import Change
 from engine.operators.context import Batch, EpochContext
 from engine.operators.flow import COMES, WEIGHT, Batches, Flow, Rows, append_columns, as_frame, compute, keep
@@ -44,14 +46,37 @@ class FillColumns:
             yield pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.columns])
 
 
-def _project_branch(position: int, node: Node, names: tuple[str, ...], frame: Rows, *carried: str) -> Rows:
-    items = [(new, Column(old)) for old, new in zip(node.columns, names, strict=False)]
+def list_branch_items(position: int, node: Node, names: tuple[str, ...]) -> list[Item]:
+    """Return the union's columns over the rows of one of its inputs; keys of other branches are not among them."""
+    items: list[Item] = [(new, Column(old)) for old, new in zip(node.columns, names, strict=False)]
     keys = [(f"_key{position}_{n}", Column(column)) for n, column in enumerate(node.key)]
-    branch = ("_branch", Literal(str(position)))
-    return compute(frame, [*items, branch, *keys, *as_columns(carried)])
+    return [*items, ("_branch", Literal(str(position))), *keys]
 
 
-def _merge(node: UnionAll, branches: list[Rows], *carried: str) -> DataFrame:
+def put_together(
+    node: UnionAll,
+    branches: Sequence[Rows],
+    carried: tuple[str, ...],
+    context: EpochContext,
+    empty: Collection[int] = (),
+) -> Rows:
+    """Return the rows of branches with all of the union's columns and what they carry.
+
+    Where one task has all of them, and no type has to be widened, it puts them together by itself, without those at the `empty`
+    places, which are there for their types.
+    """
+    schema = _find_common_schema(node, branches, carried)
+    filled = [branch for place, branch in enumerate(branches) if place not in empty]
+    flows = [branch for branch in filled if isinstance(branch, Flow) and branch.single]
+    if schema is not None and len(flows) == len(filled):
+        merged = context.union([_fill_columns(flow, schema) for flow in flows])
+        assert merged is not None
+        return merged
+    frame = _merge(node, branches, *carried)
+    return frame.coalesce(1) if context.is_small else frame
+
+
+def _merge(node: UnionAll, branches: Sequence[Rows], *carried: str) -> DataFrame:
     merged = as_frame(branches[0])
     for branch in branches[1:]:
         merged = merged.unionByName(as_frame(branch), allowMissingColumns=True)
@@ -61,7 +86,7 @@ def _merge(node: UnionAll, branches: list[Rows], *carried: str) -> DataFrame:
 def batch(node: UnionAll, inputs: list[DataFrame]) -> DataFrame:
     """Return the rows of all inputs, each with its branch number and key; types widen as Spark widens a union's."""
     branches = [
-        _project_branch(i, child, node.names, frame)
+        compute(frame, list_branch_items(i, child, node.names))
         for i, (child, frame) in enumerate(zip(node.inputs, inputs, strict=True))
     ]
     return _merge(node, branches)
@@ -73,30 +98,28 @@ def delta(
     """Return the changes of all inputs that changed.
 
     Branches without a change take part with what `batch_of` gives of empty tables: the types are those of the whole union, and
-    nothing is read. Where one task has all changes, and no type has to be widened, it puts them together by itself.
+    nothing is read.
     """
     if all(change is None for change in inputs):
         return None
     branches = []
     for i, (child, change) in enumerate(zip(node.inputs, inputs, strict=True)):
-        if change is None:
+        if change is not None:
+            rows = change.rows
+        else:
             nothing = context.with_empty_tables(scan.table for scan in list_scans(child))
-            change = Change(append_columns(keep(batch_of(child, nothing), FALSE), COMES))
-        branches.append(_project_branch(i, child, node.names, change.rows, WEIGHT))
+            rows = append_columns(keep(batch_of(child, nothing), FALSE), COMES)
+        items = [*list_branch_items(i, child, node.names), *as_columns([WEIGHT])]
+        branches.append(compute(rows, items))
     terms = sum(change.terms for change in inputs if change is not None)
-    schema = _find_common_schema(node, branches)
-    changed = [branch for branch, change in zip(branches, inputs, strict=True) if change is not None]
-    flows = [branch for branch in changed if isinstance(branch, Flow) and branch.single]
-    if schema is not None and len(flows) == len(changed):
-        merged = context.union([_fill_columns(flow, schema) for flow in flows])
-        assert merged is not None
-        return Change(merged, terms)
-    frame = _merge(node, branches, WEIGHT)
-    return Change(frame.coalesce(1) if context.is_small else frame, terms)
+    empty = [place for place, change in enumerate(inputs) if change is None]
+    return Change(put_together(node, branches, (WEIGHT,), context, empty), terms)
 
 
-def _find_common_schema(node: UnionAll, branches: list[Rows]) -> StructType | None:
-    """Return the schema of the union's change, None if columns of different types meet."""
+def _find_common_schema(
+    node: UnionAll, branches: Sequence[Rows], carried: tuple[str, ...]
+) -> StructType | None:
+    """Return the schema of the union's rows with what they carry, None if columns of different types meet."""
     kinds: dict[str, DataType] = {}
     for branch in branches:
         for field in branch.schema.fields:
@@ -105,7 +128,7 @@ def _find_common_schema(node: UnionAll, branches: list[Rows]) -> StructType | No
                 kinds[field.name] = field.dataType
             elif field.dataType not in (known, NullType()):
                 return None
-    return StructType([StructField(name, kinds[name]) for name in (*node.columns, WEIGHT)])
+    return StructType([StructField(name, kinds[name]) for name in (*node.columns, *carried)])
 
 
 def _fill_columns(flow: Flow, schema: StructType) -> Flow:

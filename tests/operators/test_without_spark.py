@@ -52,12 +52,12 @@ VIEWS = {
     ),
     "first_of_all": "SELECT id, x, t FROM near ORDER BY x DESC NULLS LAST, id LIMIT 4",
     "first_of_joined": (
-        "SELECT a.id, b.id AS other, b.d FROM near a JOIN far b ON a.k = b.k WHERE b.n > 1 ORDER BY a.n, b.id DESC, a.id LIMIT 5"
+        "SELECT a.id, b.id AS other, b.d FROM near a JOIN far b ON a.k = b.k WHERE b.n > 1 ORDER BY a.n NULLS LAST, b.id DESC, a.id LIMIT 5"
     ),
     "first_of_outer": (
         "SELECT a.id, b.id AS other, b.x FROM near a LEFT JOIN far b ON a.k = b.k AND a.n > b.n ORDER BY b.id NULLS FIRST, a.id LIMIT 6"
     ),
-    "first_sums": "SELECT k, sum(n) AS s FROM near GROUP BY k ORDER BY s DESC NULLS LAST, k LIMIT 2",
+    "first_sums": "SELECT k, sum(n) AS s FROM near GROUP BY k ORDER BY s DESC NULLS LAST, k NULLS FIRST LIMIT 2",
     "above_mean": "SELECT id, d FROM near WHERE d > (SELECT avg(n) FROM far) AND k IS NOT NULL",
     "above_mean_number": "SELECT id, n FROM near WHERE n > (SELECT avg(n) FROM near)",
     "to_mean_amount": "SELECT id, d FROM near WHERE (SELECT avg(d) FROM far) >= CAST(d AS DECIMAL(12, 2)) AND k IS NOT NULL",
@@ -65,6 +65,11 @@ VIEWS = {
     "from_double": "SELECT id FROM near WHERE CAST(d AS DECIMAL(12, 2)) >= (SELECT avg(n) - 2 FROM far)",
     "large_shares": "SELECT k, sum(d) AS s FROM near GROUP BY k HAVING sum(d) > (SELECT sum(d) * 0.1 FROM near)",
     "greatest": "SELECT a.id, b.t FROM near a JOIN far b ON a.k = b.k WHERE a.n = (SELECT max(n) FROM far)",
+    "first_of_united": (
+        "SELECT id, x, t FROM (SELECT id, x, t, k FROM near UNION ALL SELECT id + 100, x, t, n FROM far WHERE k > 1) AS u "
+        "ORDER BY x NULLS FIRST, id DESC LIMIT 4"
+    ),
+    "first_of_rollup": "SELECT k, n, count(*) AS c FROM near GROUP BY ROLLUP(k, n) HAVING count(*) > 0 ORDER BY c DESC, k NULLS LAST, n NULLS FIRST LIMIT 5",
     "several_rows": (
         "SELECT id, CASE WHEN n > (SELECT avg(n) FROM far) THEN (SELECT count(*) FROM far) ELSE (SELECT max(d) FROM near) END AS v, "
         "(SELECT min(n) FROM near WHERE k = 1) AS low FROM near WHERE k IS NOT NULL"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.operators import union_all
 from engine.operators.context import At, EpochContext, select
 from engine.operators.flow import Rows, compute, duplicate_sides, keep
 from engine.operators.lookups.lines import keep_first_hit, keep_hits, number_lines
@@ -21,7 +22,7 @@ from engine.sql.incremental.access_paths import (
     index_name,
     trace_through_project,
 )
-from engine.sql.plan import Filter, Join, Node, Project, Scan, list_children, list_scans
+from engine.sql.plan import Filter, Join, Node, Project, Scan, UnionAll, list_children, list_scans
 
 
 def expand(node: Node, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
@@ -39,6 +40,8 @@ def expand(node: Node, frame: Rows, probe: Probe, context: EpochContext) -> tupl
         return _expand_project(node, frame, probe, context)
     if isinstance(node, Join):
         return _expand_join(node, frame, probe, context)
+    if isinstance(node, UnionAll) and not probe.pairs:
+        return _expand_union(node, frame, probe, context)
     raise AssertionError(f"the planner arranges {type(node).__name__} before it is looked up")
 
 
@@ -76,6 +79,23 @@ def _expand_project(node: Project, frame: Rows, probe: Probe, context: EpochCont
 def _compute_of_hits(expr: Expr, hit: str) -> Expr:
     """Return an expression that is null where there is no hit: it may fail on rows that a filter below it leaves out."""
     return expr if isinstance(expr, Column | Literal) else call("if", Column(hit), expr, NULL)
+
+
+def _expand_union(node: UnionAll, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:
+    """Return each row of the frame with all rows of all branches."""
+    outer, hit = list(frame.columns), context.fresh("hit")
+    branches = []
+    for position, child in enumerate(node.inputs):
+        below = _list_columns(child)
+        aliases = {c: context.fresh("outer") if c in below else c for c in outer}
+        asking = compute(frame, [(alias, Column(c)) for c, alias in aliases.items()])
+        guard = aliases[probe.guard] if probe.guard else None
+        joined, found = expand(child, asking, replace(probe, guard=guard), context)
+        carried = [*((c, Column(alias)) for c, alias in aliases.items()), (hit, Column(found))]
+        branches.append(
+            compute(joined, [*union_all.list_branch_items(position, child, node.names), *carried])
+        )
+    return union_all.put_together(node, branches, (*outer, hit), context), hit
 
 
 def _expand_join(node: Join, frame: Rows, probe: Probe, context: EpochContext) -> tuple[Rows, str]:

@@ -6,7 +6,7 @@ import hashlib
 
 import msgspec
 
-from engine.sql.plan import Filter, Join, Node, Project, Scan
+from engine.sql.plan import Filter, Join, Node, Project, Scan, UnionAll
 
 
 class NotPushable(Exception):
@@ -48,7 +48,7 @@ def find_required_indexes(
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the indexes, (table, columns), that finding rows of `node` by `columns` needs; raises NotPushable.
 
-    Through a join of every pair no row is found, but all of them are.
+    Through a join of every pair or a UNION ALL no row is found, but all of them are.
     """
     if isinstance(node, Scan):
         path = find_access_path(node, columns)
@@ -67,6 +67,8 @@ def find_required_indexes(
         return find_required_indexes(near_node, mine, null_safe) + find_required_indexes(
             far_node, other, node.null_safe
         )
+    if isinstance(node, UnionAll) and not columns:
+        return tuple(found for child in node.inputs for found in find_required_indexes(child, ()))
     raise NotPushable
 
 

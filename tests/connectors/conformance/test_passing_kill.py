@@ -39,6 +39,8 @@ def test_views_over_sources_after_kills_at_random_moments(
             child.wait(chance.uniform(0.3, 6.0))
     session.store.refresh()
     poll(session)
+    for name in names:  # how far the processes have come with its steps is a matter of luck
+        session.sql(f"WAIT FOR {name}")
     check_views(session, world.there(), SOME)
     session.store.gc(grace_seconds=0)
     assert [kept(session, name) for name in ("s", "u")] == [(0, 0), (0, 0)]

@@ -23,8 +23,9 @@ EITHER = "(SELECT id, n FROM a UNION ALL SELECT n, id FROM b)"
 WORDS = {
     "SELECT id FROM a ORDER BY n LIMIT 3": STORED.format("all rows"),
     "SELECT a.id FROM a JOIN b ON a.n = b.id ORDER BY b.n LIMIT 3": STORED.format("all rows"),
-    f"SELECT id FROM {EITHER} ORDER BY n LIMIT 3": "all rows are ordered again in each epoch",
-    "SELECT a.id FROM a JOIN b ON a.n > b.n ORDER BY b.id LIMIT 3": "all rows are ordered again in each epoch",
+    f"SELECT id FROM {EITHER} ORDER BY n LIMIT 3": STORED.format("all rows"),
+    "SELECT a.id FROM a JOIN b ON a.n > b.n ORDER BY b.id LIMIT 3": STORED.format("all rows"),
+    "SELECT id, explode(array(n, id)) AS x FROM a ORDER BY x LIMIT 3": "all rows are ordered again in each epoch",
     "SELECT id FROM a ORDER BY n LIMIT 3 OFFSET 1": "all rows are ordered again in each epoch",
     NUMBERED.format("a"): STORED.format("touched groups"),
     NUMBERED.format(EITHER): STORED.format("touched groups"),
