@@ -104,6 +104,7 @@ class SharedActions:
         self._results: dict[str, SharedResult] = {}
         self._reasons: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
+        self._broken: set[str] = set()
         self._bodies: Bodies = {}
         self._frames: dict[int, SharedFrame] = {}
 
@@ -112,6 +113,9 @@ class SharedActions:
         bodies: dict[tuple[str, tuple[str, ...]], Body] = {}
         fragments: list[SharedFragment] = []
         for one in planned.fragments:
+            if one.fragment.table in self._broken:
+                self._reasons[one.fragment.table] = "an action that it shared has failed as a whole"
+                continue
             if (spent := self._seconds.get(one.fragment.table, 0.0)) > LONG_SECONDS:
                 self._reasons[one.fragment.table] = f"it took {spent:.1f} s last time"
                 continue
@@ -203,7 +207,19 @@ class SharedActions:
     def _run_wave(
         self, spark: SparkSession, call: SharedCall, planned: PlannedEpochs, bodies: Bodies
     ) -> bool:
-        """Run the tasks of one wave, and keep their results; False if the call is too long to be sent with a job."""
+        """Run the tasks of one wave, and keep their results; False if the call is too long to be sent with a job.
+
+        Where they fail as a whole, as when a worker is killed, each of the fragments is computed by itself until that has worked.
+        """
+        tables = {one.table for task in call.tasks for one in task}
+        self._broken |= tables
+        sent = self._run_tasks(spark, call, planned, bodies)
+        self._broken -= tables
+        return sent
+
+    def _run_tasks(
+        self, spark: SparkSession, call: SharedCall, planned: PlannedEpochs, bodies: Bodies
+    ) -> bool:
         text, reads = call.encode(), {one.table: one.reads for task in call.tasks for one in task}
         fragments = {one.fragment.table: one.fragment for one in planned.fragments}
         if not can_attach_text(spark, text):
@@ -262,7 +278,8 @@ class SharedActions:
         return self._reasons.get(table, "nothing else that Arrow computes alone was due in the run")
 
     def record_seconds(self, table: str, seconds: float) -> None:
-        """Record what a fragment that has taken long took by itself: it may be fast again."""
+        """Record what a fragment took by itself: one that has taken long may be fast again, and it has failed no action."""
+        self._broken.discard(table)
         if self._seconds.get(table, 0.0) > LONG_SECONDS:
             self._seconds[table] = seconds
 

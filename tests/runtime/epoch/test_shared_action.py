@@ -139,6 +139,27 @@ def test_what_an_action_had_no_time_for_is_for_the_next_one(
     assert list_shared(step(session, 3)) == set()
 
 
+def test_what_was_in_an_action_that_failed_as_a_whole_is_computed_by_itself_until_that_works(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+
+    def kill_worker(self, *arguments):  # type: ignore[no-untyped-def]
+        raise RuntimeError("the worker is gone")
+
+    monkeypatch.setattr(SharedActions, "_run_tasks", kill_worker)
+    assert list_shared(step(session, 2)) == set()
+    monkeypatch.undo()
+    executor = session.epochs.runner.executor
+    assert isinstance(executor, SparkExecutor)
+    assert not executor._shared._broken  # each has been computed by itself
+    executor._shared._broken = {"named"}
+    report = step(session, 3)
+    assert list_shared(report) == {"sums"}
+    assert "failed as a whole" in report["named"].ways["named"]
+    assert list_shared(step(session, 4)) == set(VIEWS)
+
+
 def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Session) -> None:
     start(session)
     for name in ("prices", "same_prices"):
