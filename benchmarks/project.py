@@ -477,6 +477,16 @@ def show_views(costs: Sequence[HourCost], batch: Mapping[str, float]) -> dict[st
     return times
 
 
+def find_dearest(project: Project, views: int = 5) -> str:
+    """Return the views that took longest at the last run, with the seconds of their fragments."""
+    spent = {
+        view: sum(each.seconds for each in select_fragments(view, project.executor.times))
+        for view in project.views
+    }
+    dearest = sorted(spent, key=lambda view: -spent[view])[:views]
+    return ", ".join(f"{view} {spent[view]:.1f}" for view in dearest)
+
+
 def show_slowest(costs: Sequence[HourCost], by_view: Mapping[str, float], views: int = 10) -> None:
     """Print of the views that gain least over Spark's batch what their fragments took in the last hour, where and why there."""
     table = Table("view", "times", "fragments of the last hour, the dearest first", title="the slowest views")
@@ -562,6 +572,7 @@ def main() -> int:
             session.computing, Path(folder) / "batch", shop, project.views, bounds.may_refuse
         )
         loaded, created = project.load_tables(), project.create_views()
+        dearest = find_dearest(project)
         batch.write_tables()
         cold = batch.measure_spark()
         rows = sum(shop.read(table).num_rows for table in shop.ddl)
@@ -570,6 +581,7 @@ def main() -> int:
             f"in {loaded:.1f} s, {len(project.views)} views created in {created:.1f} s; Spark's first batch {cold:.1f} s",
             highlight=False,
         )
+        console.print(f"the dearest to create, in seconds of their fragments: {dearest}", highlight=False)
         empty = batch.list_empty()
         console.print(
             f"{len(batch.seconds) - len(empty)} of {len(batch.seconds)} views give rows; without: {', '.join(empty) or 'none'}",
