@@ -244,6 +244,8 @@ class Project:
         self.refused: dict[str, str] = {}
         self.tied: set[str] = set()
         """Views that have shown other rows than the batch, but such as come as early in the order."""
+        self.other_types: dict[str, str] = {}
+        """Views with whole numbers of another width than the batch's."""
         self.whole: list[str] = []
         """Views that are computed as a whole, each hour."""
         self.executor = TimingExecutor.install(session)
@@ -322,7 +324,19 @@ class Project:
             stored = self.session.sql(f"SELECT * FROM {view}")
             assert stored is not None
             stored = stored.rename_columns(names)  # Spark names what has no name in another way
+            if self.may_refuse:
+                own, stored = stored.schema, fit_integers(stored, expected.schema)
+                if own.types != stored.schema.types:
+                    pairs = zip(own, stored.schema, strict=True)
+                    self.other_types[view] = ", ".join(
+                        f"{mine.name} is {mine.type}, Spark's {other.type}"
+                        for mine, other in pairs
+                        if mine.type != other.type
+                    )
             if is_same_bag(stored, expected) or is_close_bag(stored, expected):
+                continue
+            if stored.schema.types != expected.schema.types:
+                found.append(f"{view}: other types, {stored.schema.types}, not {expected.schema.types}")
                 continue
             why = explain_other_rows(batch.spark, query, stored)
             if why is None:
@@ -330,6 +344,21 @@ class Project:
             else:
                 found.append(f"{view}: {stored.num_rows:,} rows, {expected.num_rows:,} in the batch: {why}")
         return found
+
+
+def fit_integers(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Return rows with whole numbers as wide as those of a schema with as many columns."""
+    kinds = zip(rows.schema, wanted.types, strict=True)
+    return rows.cast(
+        pa.schema(
+            [
+                field.with_type(kind)
+                if pa.types.is_integer(kind) and pa.types.is_integer(field.type)
+                else field
+                for field, kind in kinds
+            ]
+        )
+    )
 
 
 def is_same_bag(found: pa.Table, expected: pa.Table) -> bool:
@@ -506,7 +535,11 @@ def show_refused(project: Project, batch: ProjectBatch) -> None:
         f"{len(project.refused)} refused or failed; under a LIMIT {len(project.tied)} have shown others of equal rows",
         highlight=False,
     )
-    reasons = [("as a whole", dict.fromkeys(project.whole, "rule full")), ("refused", project.refused)]
+    reasons = [
+        ("as a whole", dict.fromkeys(project.whole, "rule full")),
+        ("refused", project.refused),
+        ("other types", project.other_types),
+    ]
     for who, refused in (*reasons, *batch.refused.items()):
         for view, reason in refused.items():
             console.print(f"  {who}, {view}: {reason}", highlight=False, markup=False)

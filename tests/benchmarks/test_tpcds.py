@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.first_rows import compare_first_rows, split_limit, write_order
-from benchmarks.project import WORKLOADS, is_close_bag
+from benchmarks.project import WORKLOADS, fit_integers, is_close_bag
 from benchmarks.tpcds_columns import read_cents
 from benchmarks.tpcds_hours import TpcdsHours
 from benchmarks.tpcds_sales import CHANNELS
@@ -149,3 +149,9 @@ def test_floats_may_differ_in_their_last_digits() -> None:
     assert is_close_bag(pa.table({"a": [3, 2, 1], "x": [1e9 + 1e-5, None, 0.1]}), rows)
     assert not is_close_bag(pa.table({"a": [1, 2, 3], "x": [0.1, 0.0, 1e9]}), rows)
     assert not is_close_bag(pa.table({"a": [1, 2, 3], "x": [0.1, None, 1e9 + 100]}), rows)
+
+
+def test_whole_numbers_are_made_as_wide_as_those_of_the_batch() -> None:
+    rows = pa.table({"a": pa.array([1], pa.int32()), "x": [0.5], "b": pa.array([2], pa.int64())})
+    wanted = pa.schema([("a", pa.int8()), ("x", pa.int64()), ("b", pa.int64())])
+    assert fit_integers(rows, wanted).schema.types == [pa.int8(), pa.float64(), pa.int64()]
