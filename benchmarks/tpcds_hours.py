@@ -202,9 +202,8 @@ class TpcdsHours:
         return found
 
     def _draw_columns(self, table: str, rows: int) -> dict[str, pa.Array]:
-        chance = self.chance
+        chance, addresses = self.chance, self.tables["customer_address"].num_rows
         if table == "customer":
-            addresses = self.tables["customer_address"].num_rows
             return {
                 "c_last_name": draw_texts(chance, words.LAST_NAMES, rows),
                 "c_current_addr_sk": build_keys(chance.integers(1, addresses + 1, rows)),
@@ -213,7 +212,7 @@ class TpcdsHours:
             return {
                 "ca_city": draw_texts(chance, words.CITIES, rows),
                 "ca_street_name": draw_texts(chance, words.STREETS, rows),
-                "ca_zip": draw_texts(chance, words.ZIPS, rows),
+                "ca_zip": self._take("customer_address", "ca_zip", chance.integers(0, addresses, rows)),
             }
         if table == "item":
             return {"i_current_price": build_money(chance.integers(99, 10_000, rows))}
@@ -221,6 +220,9 @@ class TpcdsHours:
             "s_manager": draw_texts(chance, words.LAST_NAMES, rows),
             "s_number_employees": build_ints(chance.integers(200, 301, rows)),
         }
+
+    def _take(self, table: str, column: str, places: np.ndarray) -> pa.Array:
+        return self.tables[table].column(column).take(pa.array(places)).combine_chunks()
 
     def _draw(self, among: np.ndarray, rows: int) -> np.ndarray:
         places = np.flatnonzero(among)
