@@ -234,3 +234,17 @@ def replace_rows(rows: pa.Table, by: pa.Table) -> pa.Table:
     places = np.arange(max(rows.num_rows, int(ids.max()) + 1))
     places[ids] = np.arange(len(ids)) + rows.num_rows
     return pa.concat_tables([rows, by]).combine_chunks().take(pa.array(places))
+
+
+def replace_places(rows: pa.Table, places: np.ndarray, by: pa.Table) -> pa.Table:
+    """Return rows with those of `by` in the given places."""
+    at = np.arange(rows.num_rows)
+    at[places] = len(at) + np.arange(len(places))
+    return pa.concat_tables([rows, by]).take(pa.array(at)).combine_chunks()
+
+
+def set_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """Return rows with other values in a column, which keeps its type."""
+    at = rows.column_names.index(name)
+    field = rows.schema.field(at)
+    return rows.set_column(at, field, values.cast(field.type))

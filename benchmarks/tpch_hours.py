@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.epoch_cases import TableChange
+from benchmarks.epoch_cases import TableChange, replace_places, set_column
 from benchmarks.tpch import KEYS, generate_tables, to_decimals
 
 QUERIES = Path(__file__).parent.parent / "tests" / "oracle" / "tpch"
@@ -88,8 +88,8 @@ class TpchHours:
         pieces = self.chance.integers(1, 51, len(places))
         before = (lines.column("l_quantity").cast(pa.float64()).to_numpy()).astype(np.int64)
         cents = np.rint(lines.column("l_extendedprice").cast(pa.float64()).to_numpy() * 100).astype(np.int64)
-        lines = _set_column(lines, "l_quantity", to_decimals(pieces * 100))
-        lines = _set_column(lines, "l_extendedprice", to_decimals(cents // before * pieces))
+        lines = set_column(lines, "l_quantity", to_decimals(pieces * 100))
+        lines = set_column(lines, "l_extendedprice", to_decimals(cents // before * pieces))
         return self._put("lineitem", places, lines)
 
     def _change_rest(self, rows: int) -> list[TableChange]:
@@ -105,17 +105,10 @@ class TpchHours:
             places = self._draw(all_rows, max(int(rows * share), 1))
             taken = self.tables[table].take(pa.array(places))
             amounts = to_decimals(self.chance.integers(least, most, len(places)))
-            found.append(self._put(table, places, _set_column(taken, column, amounts)))
+            found.append(self._put(table, places, set_column(taken, column, amounts)))
         return found
 
     def _put(self, table: str, places: np.ndarray, rows: pa.Table) -> TableChange:
         """Put rows in their places, and return the change."""
-        at = np.arange(self.tables[table].num_rows)
-        at[places] = len(at) + np.arange(len(places))
-        self.tables[table] = pa.concat_tables([self.tables[table], rows]).take(pa.array(at)).combine_chunks()
+        self.tables[table] = replace_places(self.tables[table], places, rows)
         return TableChange(table, "upsert", rows)
-
-
-def _set_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    at = rows.column_names.index(name)
-    return rows.set_column(at, rows.schema.field(at), values)

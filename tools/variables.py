@@ -187,6 +187,10 @@ OF_TESTS: Mapping[str, EnvironmentVariable] = {
     "PGHOST": EnvironmentVariable(
         "a PostgreSQL that `pytest -m oracle tests/oracle/postgres` asks anew", "none"
     ),
+    "TPCDS": EnvironmentVariable(
+        "a folder with TPC-DS's schema and queries, which `python -m benchmarks.project --of tpcds` reads",
+        "none",
+    ),
     "TIDELINE_QUERIES": EnvironmentVariable("which queries of `tests/sql/queries.sql` are run", "all"),
 }
 GROUPS: Mapping[str, Mapping[str, EnvironmentVariable]] = {
