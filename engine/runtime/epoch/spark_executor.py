@@ -35,7 +35,7 @@ from engine.runtime.epoch.epoch_run import adapt_context, choose_rule, compute_f
 from engine.runtime.epoch.failing_row import build_row_error, format_reason, is_row_error
 from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, build_shape, can_retain_frame
-from engine.runtime.epoch.shared_action import LEAST_FRAGMENTS, SharedActions
+from engine.runtime.epoch.shared_action import LEAST_FRAGMENTS, MOST_AHEAD_SECONDS, SharedActions
 from engine.runtime.executor import FragmentTask, Place, PlannedEpochs, TaskResult, Way
 from engine.runtime.partitions.frames import append_partitions, count_rows_read, find_touched_partitions
 from engine.runtime.source_rows import get_source_reader
@@ -57,7 +57,7 @@ COPIED_ROWS = 300_000
 class SparkAction:
     """A task's one action, planned: its frame, None where nothing changes, and what keeps that for later epochs, if it can be.
 
-    A frame that is `known` has run before. `reasons` are expressions that Spark computes.
+    A frame that is `known` has run before, or is one for all inputs of its fragment. `reasons` are expressions that Spark computes.
     """
 
     task: FragmentTask
@@ -111,7 +111,55 @@ class SparkExecutor:
         """Compute those of a run's epochs in one action that Arrow computes alone, by frames that are kept."""
         if len(planned.fragments) >= LEAST_FRAGMENTS:
             spark = self._open_session()
+            self._prepare_frames(planned)
             self._shared.run(spark.session, planned, spark.count_parallel_tasks())
+
+    def _prepare_frames(self, planned: PlannedEpochs) -> None:
+        """Build those frames of a run's fragments that Arrow computes alone and that are not there yet."""
+        ends = time.perf_counter() + MOST_AHEAD_SECONDS
+        for one in planned.fragments:
+            table = planned.tables[one.fragment.table].table
+            if isinstance(one.fragment.rule, IndexCopy) or time.perf_counter() > ends:
+                continue
+            if not self._prepared.list_shareable(one.fragment, table, planned.tables):
+                task = FragmentTask(one.fragment, table, planned.tables, one.old, one.new, rows=1)
+                try:
+                    prepared = self._prepare_for_all_inputs(task)
+                except Exception as failure:  # the domain whose epoch it is meets it, too
+                    _LOG.debug("%s is not planned ahead: %s", one.fragment.table, failure)
+                    continue
+                if prepared is not None:
+                    self._prepared.give(prepared)
+
+    def _prepare_for_all_inputs(self, task: FragmentTask) -> PreparedFrame | None:
+        """Return the frame that computes small epochs of a fragment by Arrow alone, whatever of its inputs changes.
+
+        None if Spark has a part in it: then it has less work in a frame for the inputs that have changed.
+        """
+        if self._prepared.is_mixed(task.fragment) or task.rows >= SPREAD_ROWS:
+            return None
+        context = replace(self._build_context(task, TableParameters()), any_input=True)
+        flow, reasons = self._plan(task, context)
+        if flow is not None and context.parameters is not None:
+            shape = build_shape(task, any_input=True)
+            prepared = PreparedFrame(
+                shape, task.fragment, task.table, flow, context.parameters, tuple(reasons)
+            )
+            if prepared.body is not None:
+                return prepared
+        self._prepared.mark_mixed(task.fragment)
+        return None
+
+    def _plan(self, task: FragmentTask, context: EpochContext) -> tuple[Flow | None, list[str]]:
+        """Return what computes and writes a task's change, None if nothing changes, and what of it is left to Spark."""
+        with self._explain_row_errors(task, context):
+            self._configure(task, context)
+            rule = choose_rule(task.fragment, context, whole=task.whole, mine=task.mine)
+            with collect_reasons() as reasons:
+                change = rule(context)
+                if task.again is not None:
+                    change = append_partitions(change, task.again, task.table, context)
+                return (None if change is None else write_rows(change, task.table, context)), reasons
 
     def discard_ahead(self) -> None:
         """Delete what was computed ahead and nobody has asked for."""
@@ -187,15 +235,13 @@ class SparkExecutor:
 
     def _build_action(self, task: FragmentTask, *, keep: bool = False, exact: bool = False) -> SparkAction:
         """Return a task's action by a new frame, for others to `keep`; with `exact` Spark computes every expression of it."""
+        prepared = self._prepare_for_all_inputs(task) if keep else None
+        if prepared is not None:
+            return SparkAction(
+                task, self._build_context(task, TableParameters()), prepared.flow, prepared, known=True
+            )
         context = self._build_context(task, TableParameters() if keep else None, exact)
-        with self._explain_row_errors(task, context):
-            self._configure(task, context)
-            rule = choose_rule(task.fragment, context, whole=task.whole, mine=task.mine)
-            with collect_reasons() as reasons:
-                change = rule(context)
-                if task.again is not None:
-                    change = append_partitions(change, task.again, task.table, context)
-                flow = None if change is None else write_rows(change, task.table, context)
+        flow, reasons = self._plan(task, context)
         if flow is None or context.parameters is None:
             return SparkAction(task, context, flow, reasons=tuple(reasons))
         prepared = PreparedFrame(
