@@ -50,6 +50,23 @@ VIEWS = {
         "SELECT k, id, x FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY x DESC NULLS LAST, id) AS r FROM near) AS q "
         "WHERE r <= 2"
     ),
+    "ranked_over_all": (
+        "SELECT id, rank() OVER (ORDER BY n NULLS FIRST) AS place, sum(d) OVER (ORDER BY id) AS upto FROM near"
+    ),
+    "ranked_sums": (
+        "SELECT k, s, row_number() OVER (ORDER BY s DESC NULLS LAST, k NULLS FIRST) AS place "
+        "FROM (SELECT k, sum(n) AS s FROM near GROUP BY k) AS q"
+    ),
+    "ranked_of_joined": (
+        "SELECT i, o, rank() OVER (ORDER BY m NULLS FIRST, b NULLS FIRST) AS place "
+        "FROM (SELECT a.id AS i, b.id AS o, a.n AS m, b.d AS b FROM near a JOIN far b ON a.k = b.k) AS q"
+    ),
+    "second_best": "SELECT id, d FROM near ORDER BY d DESC NULLS LAST, id LIMIT 3 OFFSET 2",
+    "above_the_only_one": (
+        "SELECT id, n FROM near WHERE n > (SELECT n FROM far WHERE id = 6) OR k = (SELECT max(k) FROM far WHERE n > 3 AND k IS NOT NULL GROUP BY k IS NULL)"
+    ),
+    "beside_its_own": "SELECT id, (SELECT b.d FROM far b WHERE b.id = a.n) AS d FROM near a",
+    "all_lines": "SELECT count(*) AS c, sum(n) FILTER (WHERE k = 1) AS s, max(n) AS m FROM near WHERE n > (SELECT n FROM far WHERE id = 8)",
     "first_of_all": "SELECT id, x, t FROM near ORDER BY x DESC NULLS LAST, id LIMIT 4",
     "first_of_joined": (
         "SELECT a.id, b.id AS other, b.d FROM near a JOIN far b ON a.k = b.k WHERE b.n > 1 ORDER BY a.n NULLS LAST, b.id DESC, a.id LIMIT 5"

@@ -145,7 +145,5 @@ def build_shape(task: FragmentTask, *, any_input: bool = False) -> Shape:
     """Return what a frame's shape depends on: the fragment's table, which inputs have changed, and whether cores share it."""
     assert task.old is not None
     names = dict.fromkeys(task.fragment.inputs)
-    changed = tuple(
-        name for name in names if any_input or task.tables[name].list_changes(task.old, task.new)
-    )
+    changed = tuple(name for name in names if any_input or task.tables[name].list_changes(task.old, task.new))
     return task.fragment.table, changed, task.rows >= SPREAD_ROWS

@@ -57,7 +57,7 @@ COPIED_ROWS = 300_000
 class SparkAction:
     """A task's one action, planned: its frame, None where nothing changes, and what keeps that for later epochs, if it can be.
 
-    A frame that is `known` has run before, or is one for all inputs of its fragment. `reasons` are expressions that Spark computes.
+    A frame that is `known` has run before, or is one for all inputs of its fragment. `reasons` are what Spark computes.
     """
 
     task: FragmentTask

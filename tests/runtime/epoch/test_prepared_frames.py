@@ -86,7 +86,10 @@ def test_a_branch_that_does_not_change_is_left_out_of_a_kept_frame_until_it_does
     for seed in (1, 2, 3):
         session.write("bid", bids(seed))
         check(session, {"both": BOTH})
-    assert planned == ["both", "both"]  # for all inputs Spark has a part in it, so there is one for this input
+    assert planned == [
+        "both",
+        "both",
+    ]  # for all inputs Spark has a part in it, so there is one for this input
     session.sql("UPDATE auction SET id = 7 WHERE item = 'b'")
     check(session, {"both": BOTH})
     session.write("bid", bids(4))

@@ -118,7 +118,9 @@ def test_reports_say_where_an_epoch_was_computed_and_why(session: Session) -> No
     }
 
 
-def test_the_first_epoch_of_a_project_is_computed_by_one_action_whatever_has_changed(session: Session) -> None:
+def test_the_first_epoch_of_a_project_is_computed_by_one_action_whatever_has_changed(
+    session: Session,
+) -> None:
     create(session)
     assert list_shared(step(session, 1)) == set(VIEWS)
     session.sql("UPDATE auction SET seller = 5 WHERE id < 3")
