@@ -69,6 +69,11 @@ class EpochContext:
         assert self.old is not None
         return self.any_input or bool(self.tables[table].list_changes(self.old, self.new))
 
+    def hides_rows(self, table: str) -> bool:
+        """Tell whether a table has rows that nobody sees any more, by their age or by a watermark."""
+        options = self.tables[table].table.options
+        return options.ttl_seconds is not None or options.watermark_column is not None
+
     def is_driver(self, scan: Scan) -> bool:
         """Tell whether a step of a backfill reads this very scan in pieces."""
         return self.piece is not None and scan is self.piece[0]

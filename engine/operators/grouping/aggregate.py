@@ -27,7 +27,7 @@ from engine.operators.flow import (
     keep,
     to_spark_columns,
 )
-from engine.operators.grouping.touched_groups import can_read_group, read_stored_groups, recompute_groups
+from engine.operators.grouping.touched_groups import can_read_group, read_stored_rows, recompute_groups
 from engine.operators.linear import project
 from engine.operators.lookups.expand import expand
 from engine.operators.lookups.lookup import Probe, lookup
@@ -251,7 +251,7 @@ def recompute_only_group(top: Project, table: str, change: Change, context: Epoc
     calls = [(call.name, _restrict_calls(call.expression, hit)) for call in node.calls]
     groups = _group_together(rows, [(alone, Column(alone))], calls, context)
     new = project(top, compute(groups, [*node.keys, *as_columns([name for name, _ in calls])]))
-    old = read_stored_groups(top, table, touched, (), context)
+    old = read_stored_rows(top.columns, table, touched, (), context)
     merged = context.union([select(new, top.columns, COMES), old])
     return None if merged is None else Change(merged)
 

@@ -74,11 +74,10 @@ def delta(top: Project, table: str, change: Change, context: EpochContext) -> Ch
 
 def _merge_into_stored(top: Project, table: str, rows: Rows, context: EpochContext) -> Change | None:
     """Return the signed change by the rows that are stored, None where Spark has to order rows or not all of them are stored."""
-    node, options = top.input, context.tables[table].table.options
+    node = top.input
     assert isinstance(node, TopN)
     stored = {expr.column: name for name, expr in top.items if expr.column is not None}
-    hides = options.ttl_seconds is not None or options.watermark_column is not None
-    if node.limit is None or not node.follows_from_stored or hides:
+    if node.limit is None or not node.follows_from_stored or context.hides_rows(table):
         return None
     if context.piece is not None or not node.key or not stored.keys() >= set(node.columns):
         return None

@@ -18,7 +18,7 @@ from engine.operators.flow import COMES, GOES, Flow, Rows, compute, keep
 from engine.operators.linear import project
 from engine.operators.lookups.expand import can_read_whole, expand
 from engine.operators.lookups.lookup import Probe, lookup
-from engine.operators.lookups.pair_bounds import PairBound
+from engine.operators.lookups.row_bounds import PairBound, RowBound
 from engine.sql.expression.nodes import Column, Literal
 from engine.sql.plan import Node, Project, list_children
 
@@ -48,21 +48,26 @@ def recompute_groups(
     pairs = tuple((d, column) for column, _, d in drivers)
     rows, hit = expand(source, touched, Probe(pairs, "new", null_safe=True), context)
     new = project(top, grouped(select(keep(rows, Column(hit)), source.columns)))
-    old = read_stored_groups(top, table, touched, [(d, stored) for _, stored, d in drivers], context)
+    pairs_of_table = [(d, stored) for _, stored, d in drivers]
+    old = read_stored_rows(top.columns, table, touched, pairs_of_table, context)
     merged = context.union([select(new, top.columns, COMES), old])
     assert merged is not None
     return Change(merged)  # a key has one old and one new row at most
 
 
-def read_stored_groups(
-    top: Project, table: str, touched: Rows, pairs: Sequence[tuple[str, str]], context: EpochContext
+def read_stored_rows(
+    columns: Sequence[str],
+    table: str,
+    touched: Rows,
+    pairs: Sequence[tuple[str, str]],
+    context: EpochContext,
 ) -> Rows:
     """Return the rows of a table that stand for touched groups, as they were, as rows that go.
 
     `pairs` = (column of `touched`, column of the table); without any these are all of its rows.
     """
     found = context.fresh("found")
-    names = {column: context.fresh("old") for column in top.columns}
+    names = {column: context.fresh("old") for column in columns}
     probe = Probe(tuple(pairs), "old", null_safe=True)
     items = tuple((name, column) for column, name in names.items())
     looked = lookup(touched, context, table, probe, items, found)
@@ -80,18 +85,22 @@ def can_read_group(source: Node, table: str, change: Rows, context: EpochContext
 
     A frame that is kept counts on it.
     """
-    options = context.tables[table].table.options
-    hides = options.ttl_seconds is not None or options.watermark_column is not None
-    alone = isinstance(change, Flow) and change.single and not change.groups
-    if hides or not alone or not context.is_small or context.piece is not None:
-        return False
-    if not can_read_whole(source, context):
-        return False
     bound = PairBound(source, 1, source, MOST_ROWS_OF_A_GROUP)
-    if not bound.holds(context.tables):
+    alone = isinstance(change, Flow) and change.single and not change.groups
+    return alone and can_compute_anew(source, table, bound, context)
+
+
+def can_compute_anew(plan: Node, table: str, bound: RowBound, context: EpochContext) -> bool:
+    """Tell whether one task may compute all rows of a plan anew and hold them against those of `table`.
+
+    A frame that is kept counts on the `bound` of their number.
+    """
+    if context.hides_rows(table) or not context.is_small or context.piece is not None:
+        return False
+    if not bound.holds(context.tables) or not can_read_whole(plan, context):
         return False
     if context.parameters is not None:
-        context.parameters.pairs.add(bound)
+        context.parameters.bounds.add(bound)
     return True
 
 

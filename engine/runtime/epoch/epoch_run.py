@@ -17,7 +17,7 @@ from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.operators.grouping import recompute, top_n, windows
 from engine.operators.grouping.aggregate import keyed_recompute, partials_delta, recompute_only_group
-from engine.operators.joins import temporal_join
+from engine.operators.joins import few_rows, temporal_join
 from engine.runtime.epoch.first_content import compute_first_content, compute_step_content, is_batch_step
 from engine.runtime.executor import FragmentTask, TaskResult, Way
 from engine.runtime.spark.analyze import build_whole_frame
@@ -160,7 +160,9 @@ def choose_rule(
         refuse_recompute(fragment)
         return partial(_compute_difference, fragment, mine=mine)
     match fragment.rule:
-        case Linear() | Lookups() | IndexCopy():
+        case Lookups():
+            return partial(_compute_join_change, fragment)
+        case Linear() | IndexCopy():
             return partial(delta, fragment.plan)
         case StoredPartials() | KeyedRecompute():
             return partial(_compute_aggregate_change, fragment, fragment.rule)
@@ -185,6 +187,11 @@ def choose_rule(
 def _compute_after_expiry(fragment: Fragment, context: EpochContext) -> Change | None:
     """Return the change where the logs do not reach back to the old epoch, and closed rows are final."""
     return delta(fragment.plan, replace(context, log_expired=True))
+
+
+def _compute_join_change(fragment: Fragment, context: EpochContext) -> Change | None:
+    found = few_rows.delta(fragment.plan, fragment.table, context)
+    return delta(fragment.plan, context) if found is None else found
 
 
 def _compute_timed_change(fragment: Fragment, context: EpochContext) -> Change | None:

@@ -90,7 +90,7 @@ def test_what_was_asked_of_a_dropped_view_is_taken_and_holds_for_no_view_of_its_
     version = Version(catalog={k: str(text) for k, text in encode_control("d", control).items()})
     left = drop_members(version, "d", {"v"}, ("w",))
     after = read_control(Version(catalog={"control/d": str(left["control/d"])}), "d")
-    assert [one.text for one in after.asked][0] == "throttle of a view that was dropped"
+    assert after.asked[0].text == "throttle of a view that was dropped"
     while after.asked:
         after = apply_mutation(after, 5, 1.0)
     assert (after.taken, after.paused, after.rate_limits, after.parallelism) == (3, "w", {}, {})

@@ -11,7 +11,7 @@ import pytest
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.operators.lookups import lookup
 from engine.operators.lookups.lookup import End, LookupTable, Probe
-from engine.operators.lookups.pair_bounds import PairBound, estimate_rows
+from engine.operators.lookups.row_bounds import PairBound, estimate_rows
 from engine.operators.lookups.table_parameters import TableAt, TableParameters
 from engine.sql.plan import Join, Scan
 
@@ -91,9 +91,9 @@ def test_a_frame_is_not_kept_for_more_pairs_than_it_counts_on(store: Hummock) ->
     one = create(store, "one", [1, 2, 3])
     create(store, "other", list(range(10)))
     tables = store.refresh().tables
-    parameters = TableParameters(pairs={PairBound(scan("one"), 5, scan("other"), 30)})
+    parameters = TableParameters(bounds={PairBound(scan("one"), 5, scan("other"), 30)})
     assert parameters.is_reusable(tables)
-    few = TableParameters(pairs={PairBound(scan("one"), 3, scan("other"), 30)})
+    few = TableParameters(bounds={PairBound(scan("one"), 3, scan("other"), 30)})
     store.ingest_batch({one: [Put(pa.table([[4], ["item 4"]], schema=SCHEMA))]})
     assert not parameters.is_reusable(store.refresh().tables)
     assert few.is_reusable(store.version.tables)  # a change of more rows is none for this frame

@@ -1,13 +1,35 @@
-"""How many pairs of rows a join without an equality makes at most, by the sizes of tables."""
+"""How many rows a plan or a join without an equality makes at most, by the sizes of tables."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.hummock import TableVersion
 from engine.sql.incremental.states.partials import GLOBAL_KEY
-from engine.sql.plan import Join, Node, Scan, list_children
+from engine.sql.plan import Join, Node, Scan, list_children, list_scans
+
+
+class RowBound(Protocol):
+    """What a frame that is kept counts on."""
+
+    def holds(self, tables: Mapping[str, TableVersion]) -> bool:
+        """Tell whether it is so for these tables."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProductBound:
+    """Joins of all tables of a plan make `most` rows at most, whatever the tables hold."""
+
+    plan: Node
+    most: int
+
+    def holds(self, tables: Mapping[str, TableVersion]) -> bool:
+        """Tell whether they do."""
+        return math.prod(max(1, estimate_rows(one, tables)) for one in list_scans(self.plan)) <= self.most
 
 
 @dataclass(frozen=True)
