@@ -29,7 +29,7 @@ class ProductBound:
 
     def holds(self, tables: Mapping[str, TableVersion]) -> bool:
         """Tell whether they do."""
-        return math.prod(max(1, estimate_rows(one, tables)) for one in list_scans(self.plan)) <= self.most
+        return math.prod(max(1, count_most_rows(one, tables)) for one in list_scans(self.plan)) <= self.most
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,24 @@ class PairBound:
 
     def holds(self, tables: Mapping[str, TableVersion]) -> bool:
         """Tell whether it does."""
-        changed = min(estimate_rows(self.changed, tables), self.most_changed)
-        return changed * estimate_rows(self.side, tables) <= self.most
+        changed = min(count_most_rows(self.changed, tables), self.most_changed)
+        return changed * count_most_rows(self.side, tables) <= self.most
 
 
-def estimate_rows(node: Node, tables: Mapping[str, TableVersion]) -> int:
-    """Return about how many rows a plan has: of tables at most as many, of joins with an equality those of the larger side.
-
-    An aggregate without GROUP BY has one.
-    """
+def count_most_rows(node: Node, tables: Mapping[str, TableVersion]) -> int:
+    """Return how many rows a plan has at most; an aggregate without GROUP BY has one."""
     if isinstance(node, Scan):
         table = tables[node.table]
         return 1 if all(name.startswith(GLOBAL_KEY) for name in table.primary_key) else table.row_count
-    sides = [estimate_rows(child, tables) for child in list_children(node)]
-    if isinstance(node, Join) and node.kind in ("semi", "anti"):
-        return sides[0]
-    if isinstance(node, Join) and not node.on:
-        return sides[0] * sides[1]
-    return max(sides, default=0)
+    counts = [count_most_rows(child, tables) for child in list_children(node)]
+    return _count_most_pairs(node, *counts) if isinstance(node, Join) else sum(counts)
+
+
+def _count_most_pairs(join: Join, left: int, right: int) -> int:
+    if join.kind in ("semi", "anti") or join.nearest is not None:
+        return left
+    if set(join.right.key) <= {column for _, column in join.on}:
+        return left  # at most one right row for each left row
+    if set(join.left.key) <= {column for column, _ in join.on}:
+        return right if join.kind == "inner" else left + right
+    return left * (right if join.kind == "inner" else max(right, 1))

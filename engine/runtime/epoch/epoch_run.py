@@ -190,7 +190,7 @@ def _compute_after_expiry(fragment: Fragment, context: EpochContext) -> Change |
 
 
 def _compute_join_change(fragment: Fragment, context: EpochContext) -> Change | None:
-    found = few_rows.delta(fragment.plan, fragment.table, context)
+    found = None if fragment.expiry else few_rows.delta(fragment.plan, fragment.table, context)
     return delta(fragment.plan, context) if found is None else found
 
 
