@@ -106,7 +106,7 @@ def test_rows_of_plans_are_bounded_by_those_of_tables(store: Hummock) -> None:
     for n in range(4):
         store.ingest_batch({total: [Put(pa.table({"_global": pa.array([0], pa.int32()), "n": [n]}))]})
     tables = store.refresh().tables
-    row = Scan("total", (("n", "n"),), ("_global",), ("_global",))
+    row = Scan("total", (("_global", "_global"), ("n", "n")), ("_global",), ("_global",))
     pairs = Join(scan("one"), scan("other"), "inner", ())
     assert tables["total"].row_count > 1 and count_most_rows(row, tables) == 1
     assert count_most_rows(Join(pairs, row, "inner", ()), tables) == 30
