@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from engine.arrow import intersect_masks, make_nulls, repeat_value, to_mask, to_positions
+from engine.arrow import as_values, intersect_masks, make_nulls, repeat_value, to_mask, to_positions
 from engine.operators.arrow.decimals import DECIMAL_FUNCTIONS, FAILING, compute_decimals
 from engine.operators.arrow.whole_numbers import WIDTHS
 from engine.spark_internals import derive_arrow_type
@@ -219,7 +219,7 @@ def find_members(values: pa.Array[Any], members: tuple[Any, ...], kind: pa.DataT
 def fail_any_row(messages: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Return the values of no rows: Spark fails with the message of a row."""
     if len(messages):
-        raise Inexact(messages[0].as_py())
+        raise Inexact(next(iter(as_values(messages))))
     return make_nulls(0, kind)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from engine.operators.change import Change
 from engine.operators.context import EpochContext, select
-from engine.operators.flow import COMES, Flow, compute, keep
+from engine.operators.flow import COMES, compute, keep
 from engine.operators.grouping.touched_groups import can_compute_anew, read_stored_rows
 from engine.operators.lookups import scan
 from engine.operators.lookups.expand import expand
@@ -25,16 +25,18 @@ LEAST_TABLES = 3
 MOST_ROWS = 200
 
 
-def delta(plan: Node, table: str, context: EpochContext) -> Change | None:
-    """Return the signed change of a table that holds joins of a few rows, None where the rules of joins compute it."""
-    tables = list_scans(plan)
+def can_join_anew(plan: Node, table: str, context: EpochContext) -> bool:
+    """Tell whether a plan joins several tables of so few rows that one task makes all of its rows; a kept frame counts on it."""
     bound = ProductBound(plan, MOST_ROWS)
-    if len(tables) < LEAST_TABLES or not can_compute_anew(plan, table, bound, context):
-        return None
+    return len(list_scans(plan)) >= LEAST_TABLES and can_compute_anew(plan, table, bound, context)
+
+
+def delta(plan: Node, table: str, context: EpochContext) -> Change | None:
+    """Return the signed change of a table that holds the rows of a plan, None if nothing changes."""
     alone = context.fresh("group")
-    changes = [change.rows for one in tables if (change := scan.delta(one, context)) is not None]
+    changes = [change.rows for one in list_scans(plan) if (change := scan.delta(one, context)) is not None]
     changed = context.union([compute(rows, [(alone, Literal("1"))]) for rows in changes])
-    if not isinstance(changed, Flow) or not changed.single:
+    if changed is None:
         return None
     touched = changed.distinct()
     rows, hit = expand(plan, touched, Probe((), "new"), context)

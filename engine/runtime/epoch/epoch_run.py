@@ -160,9 +160,11 @@ def choose_rule(
         refuse_recompute(fragment)
         return partial(_compute_difference, fragment, mine=mine)
     match fragment.rule:
-        case Lookups():
-            return partial(_compute_join_change, fragment)
-        case Linear() | IndexCopy():
+        case Lookups() if fragment.expiry is None and few_rows.can_join_anew(
+            fragment.plan, fragment.table, context
+        ):
+            return partial(few_rows.delta, fragment.plan, fragment.table)
+        case Linear() | Lookups() | IndexCopy():
             return partial(delta, fragment.plan)
         case StoredPartials() | KeyedRecompute():
             return partial(_compute_aggregate_change, fragment, fragment.rule)
@@ -187,11 +189,6 @@ def choose_rule(
 def _compute_after_expiry(fragment: Fragment, context: EpochContext) -> Change | None:
     """Return the change where the logs do not reach back to the old epoch, and closed rows are final."""
     return delta(fragment.plan, replace(context, log_expired=True))
-
-
-def _compute_join_change(fragment: Fragment, context: EpochContext) -> Change | None:
-    found = None if fragment.expiry else few_rows.delta(fragment.plan, fragment.table, context)
-    return delta(fragment.plan, context) if found is None else found
 
 
 def _compute_timed_change(fragment: Fragment, context: EpochContext) -> Change | None:

@@ -91,12 +91,12 @@ class PreparedFrames:
         self._frames: OrderedDict[Shape, PreparedFrame] = OrderedDict()
         self._mixed: dict[str, Fragment] = {}
 
-    def is_mixed(self, fragment: Fragment) -> bool:
-        """Tell whether Spark has a part in the frame of a fragment for all of its inputs."""
-        return self._mixed.get(fragment.table) == fragment
+    def may_serve_any_input(self, task: FragmentTask) -> bool:
+        """Tell whether a frame for all inputs may be one that Arrow computes alone."""
+        return task.rows < SPREAD_ROWS and self._mixed.get(task.fragment.table) != task.fragment
 
     def mark_mixed(self, fragment: Fragment) -> None:
-        """Record that Spark has a part in it."""
+        """Record that Spark has a part in the frame of a fragment for all of its inputs."""
         self._mixed[fragment.table] = fragment
 
     def take(self, task: FragmentTask) -> PreparedFrame | None:

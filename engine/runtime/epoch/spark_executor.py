@@ -57,7 +57,7 @@ COPIED_ROWS = 300_000
 class SparkAction:
     """A task's one action, planned: its frame, None where nothing changes, and what keeps that for later epochs, if it can be.
 
-    A frame that is `known` has run before, or is one for all inputs of its fragment. `reasons` are what Spark computes.
+    A frame that is `known` has run before. `reasons` are expressions that Spark computes.
     """
 
     task: FragmentTask
@@ -121,45 +121,25 @@ class SparkExecutor:
             table = planned.tables[one.fragment.table].table
             if isinstance(one.fragment.rule, IndexCopy) or time.perf_counter() > ends:
                 continue
-            if not self._prepared.list_shareable(one.fragment, table, planned.tables):
-                task = FragmentTask(one.fragment, table, planned.tables, one.old, one.new, rows=1)
-                try:
-                    prepared = self._prepare_for_all_inputs(task)
-                except Exception as failure:  # the domain whose epoch it is meets it, too
-                    _LOG.debug("%s is not planned ahead: %s", one.fragment.table, failure)
-                    continue
-                if prepared is not None:
-                    self._prepared.give(prepared)
+            task = FragmentTask(one.fragment, table, planned.tables, one.old, one.new, rows=1)
+            if self._prepared.list_shareable(one.fragment, table, planned.tables):
+                continue
+            if not self._prepared.may_serve_any_input(task):
+                continue
+            try:
+                action = self._keep_pure(self._build_action(task, keep=True, any_input=True))
+            except Exception as failure:  # the domain whose epoch it is meets it, too
+                _LOG.debug("%s is not planned ahead: %s", one.fragment.table, failure)
+                continue
+            if action is not None and action.prepared is not None:
+                self._prepared.give(action.prepared)
 
-    def _prepare_for_all_inputs(self, task: FragmentTask) -> PreparedFrame | None:
-        """Return the frame that computes small epochs of a fragment by Arrow alone, whatever of its inputs changes.
-
-        None if Spark has a part in it: then it has less work in a frame for the inputs that have changed.
-        """
-        if self._prepared.is_mixed(task.fragment) or task.rows >= SPREAD_ROWS:
-            return None
-        context = replace(self._build_context(task, TableParameters()), any_input=True)
-        flow, reasons = self._plan(task, context)
-        if flow is not None and context.parameters is not None:
-            shape = build_shape(task, any_input=True)
-            prepared = PreparedFrame(
-                shape, task.fragment, task.table, flow, context.parameters, tuple(reasons)
-            )
-            if prepared.body is not None:
-                return prepared
-        self._prepared.mark_mixed(task.fragment)
+    def _keep_pure(self, action: SparkAction) -> SparkAction | None:
+        """Return the action of a frame for all inputs, None if Spark has a part in it: in one for some it has less to do."""
+        if action.prepared is not None and action.prepared.body is not None:
+            return action
+        self._prepared.mark_mixed(action.task.fragment)
         return None
-
-    def _plan(self, task: FragmentTask, context: EpochContext) -> tuple[Flow | None, list[str]]:
-        """Return what computes and writes a task's change, None if nothing changes, and what of it is left to Spark."""
-        with self._explain_row_errors(task, context):
-            self._configure(task, context)
-            rule = choose_rule(task.fragment, context, whole=task.whole, mine=task.mine)
-            with collect_reasons() as reasons:
-                change = rule(context)
-                if task.again is not None:
-                    change = append_partitions(change, task.again, task.table, context)
-                return (None if change is None else write_rows(change, task.table, context)), reasons
 
     def discard_ahead(self) -> None:
         """Delete what was computed ahead and nobody has asked for."""
@@ -179,7 +159,12 @@ class SparkExecutor:
         done = self._compute_here(task)
         if done is None:
             try:
-                action = self._take_action(task) or self._build_action(task, keep=can_retain_frame(task))
+                keep = can_retain_frame(task)
+                action = self._take_action(task)
+                if action is None and keep and self._prepared.may_serve_any_input(task):
+                    action = self._keep_pure(self._build_action(task, keep=True, any_input=True))
+                if action is None:
+                    action = self._build_action(task, keep=keep)
                 if action.prepared is not None and not action.prepared.can_pass_tables(
                     action.context.spark, task
                 ):
@@ -233,20 +218,27 @@ class SparkExecutor:
             self._configure(task, context)
         return SparkAction(task, context, prepared.flow, prepared, known=True, reasons=prepared.reasons)
 
-    def _build_action(self, task: FragmentTask, *, keep: bool = False, exact: bool = False) -> SparkAction:
-        """Return a task's action by a new frame, for others to `keep`; with `exact` Spark computes every expression of it."""
-        prepared = self._prepare_for_all_inputs(task) if keep else None
-        if prepared is not None:
-            return SparkAction(
-                task, self._build_context(task, TableParameters()), prepared.flow, prepared, known=True
-            )
+    def _build_action(
+        self, task: FragmentTask, *, keep: bool = False, exact: bool = False, any_input: bool = False
+    ) -> SparkAction:
+        """Return a task's action by a new frame, for others to `keep`, also where other inputs of it change if `any_input`.
+
+        With `exact` Spark computes every expression of it.
+        """
         context = self._build_context(task, TableParameters() if keep else None, exact)
-        flow, reasons = self._plan(task, context)
+        context = replace(context, any_input=any_input)
+        with self._explain_row_errors(task, context):
+            self._configure(task, context)
+            rule = choose_rule(task.fragment, context, whole=task.whole, mine=task.mine)
+            with collect_reasons() as reasons:
+                change = rule(context)
+                if task.again is not None:
+                    change = append_partitions(change, task.again, task.table, context)
+                flow = None if change is None else write_rows(change, task.table, context)
         if flow is None or context.parameters is None:
             return SparkAction(task, context, flow, reasons=tuple(reasons))
-        prepared = PreparedFrame(
-            build_shape(task), task.fragment, task.table, flow, context.parameters, tuple(reasons)
-        )
+        shape = build_shape(task, any_input=any_input)
+        prepared = PreparedFrame(shape, task.fragment, task.table, flow, context.parameters, tuple(reasons))
         return SparkAction(task, context, flow, prepared, reasons=prepared.reasons)
 
     def _run_action(self, action: SparkAction, started: float) -> TaskResult:
@@ -280,7 +272,9 @@ class SparkExecutor:
         if prepared is not None and prepared.body is not None:
             if is_timed(task.fragment):
                 return Way(Place.ARROW, BY_THE_CLOCK)
-            return Way(Place.ARROW, self._shared.explain(task.fragment.table) if action.known else FIRST_TIME)
+            serves_all = prepared.shape == build_shape(task, any_input=True)
+            known = action.known or serves_all
+            return Way(Place.ARROW, self._shared.explain(task.fragment.table) if known else FIRST_TIME)
         if task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh):
             return Way(Place.SPARK, "the whole content is computed")
         if task.again is not None:
