@@ -88,7 +88,7 @@ def make_ingested_folder(count: int, home: Path, store: Hummock) -> Path:
     columns = {"source": [name] * count, "path": paths, "table_id": np.full(count, table)}
     columns |= {"size": sizes, "mtime_ns": times, "seen_size": sizes, "seen_mtime_ns": times}
     columns |= {"rows": np.ones(count, np.int64), "dead_rows": np.zeros(count, np.int64)}
-    columns |= {"position": pa.nulls(count, pa.int64())}
+    columns |= {"position": pa.nulls(count, pa.int64()), "seen_etag": pa.nulls(count, pa.string())}
     store.ingest_batch({FILES: Put(pa.table(columns, schema=FILES_SCHEMA))})
     return folder
 

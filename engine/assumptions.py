@@ -98,8 +98,8 @@ NOT_NULL = Assumption(
 )
 KEPT_FRAME = Assumption(
     "a kept frame fits",
-    "a prepared frame computes an epoch as a frame that is planned for it would",
-    "`Prepared.fits` and `runs_again`",
+    "a prepared frame, also one for all inputs, computes an epoch as a frame that is planned for it would",
+    "`PreparedFrame.fits` and `can_rerun`",
     "computing the epoch by a new frame as well, and comparing what both have written",
 )
 COMPUTED_AHEAD = Assumption(

@@ -28,6 +28,7 @@ OPERATORS = [
     "grouping.windows",
     "joins.asof_join",
     "joins.cross_join",
+    "joins.few_rows",
     "joins.join",
     "joins.semi_join",
     "joins.temporal_join",

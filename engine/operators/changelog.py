@@ -92,8 +92,7 @@ def delta(plan: Project, table: str, context: EpochContext) -> Change | None:
     """Return what the changes of a table add to the state `table` of them, or None if there are none."""
     assert isinstance(plan.input, Over) and isinstance(plan.input.input, Scan)
     scan = plan.input.input
-    assert context.old is not None
-    if not context.tables[scan.table].list_changes(context.old, context.new):
+    if not context.may_change(scan.table):
         return None
     stored = dict(scan.items)
     columns = tuple((name, stored[expr.column]) for name, expr in plan.items if expr.column in stored)

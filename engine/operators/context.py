@@ -38,7 +38,8 @@ class EpochContext:
     scan whose rows in a range of hashes count as the epoch's change, while nothing else changes: a step of a snapshot backfill.
     Scans that are `given` have these rows, of whatever epochs they are.
     With `parameters` the frame is to be kept: it leaves open which versions and epochs it reads. `exact` is that of Flow.
-    With `lapsed` the log of changes does not reach back to `old`, and states are as they are at `new`.
+    With `any_input` it serves whichever of the fragment's inputs have changed. With `log_expired` the log of changes does not
+    reach back to `old`, and states are as they are at `new`.
     """
 
     spark: SparkSession
@@ -55,12 +56,23 @@ class EpochContext:
     piece: tuple[Scan, tuple[int, int]] | None = None
     parameters: TableParameters | None = None
     exact: bool = True
+    any_input: bool = False
     log_expired: bool = False
     _names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def estimate_rows(self, table: str) -> int:
         """Return about how many rows a table has."""
         return self.tables[table].row_count if table in self.tables else 0
+
+    def may_change(self, table: str) -> bool:
+        """Tell whether a table may have other rows at the new epoch than at the old one."""
+        assert self.old is not None
+        return self.any_input or bool(self.tables[table].list_changes(self.old, self.new))
+
+    def hides_rows(self, table: str) -> bool:
+        """Tell whether a table has rows that nobody sees any more, by their age or by a watermark."""
+        options = self.tables[table].table.options
+        return options.ttl_seconds is not None or options.watermark_column is not None
 
     def is_driver(self, scan: Scan) -> bool:
         """Tell whether a step of a backfill reads this very scan in pieces."""

@@ -190,17 +190,11 @@ def delta(node: DynamicFilter, change: Change | None, context: EpochContext) -> 
         return Change(_read_moved_rows(node, context), 0 if change is None else change.terms)
     if change is not None:
         terms.append(_filter_by_bound(node, change.rows, context, reusable=True))
-    if context.piece is None and _may_move(node, context):
+    if context.piece is None and any(context.may_change(bound.scan.table) for bound in node.bounds):
         terms.append(_read_moved_rows(node, context))
     return sum_terms(
         terms, 2, (change,), context
     )  # a row that has changed and that the bound passes is in both
-
-
-def _may_move(node: DynamicFilter, context: EpochContext) -> bool:
-    assert context.old is not None
-    tables = (context.tables[bound.scan.table] for bound in node.bounds)
-    return any(table.list_changes(context.old, context.new) for table in tables)
 
 
 def _list_sources(

@@ -73,6 +73,8 @@ class AskedMutations:
             if asked is None:  # asked for and taken between two looks
                 history.first, history.asked = control, {a.number: a for a in control.asked}
                 return
+            if not asked.view:  # its view was dropped
+                continue
             match asked.mutation:
                 case "pause" | "resume":
                     paused = asked.mutation == "pause"

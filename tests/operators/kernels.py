@@ -82,7 +82,7 @@ EDGES: dict[str, tuple[pa.DataType, tuple[Any, ...]]] = {
     "timestamp": (pa.timestamp("us", "UTC"), (*_ends(64), *_MOMENTS)),
     "timestamp_ntz": (pa.timestamp("us"), (*_ends(64), *_MOMENTS)),
     "string": (pa.string(), ("", "a", "A", "ü", "\U0001f600", "\uffff", "a\x00", " a", "2024-02-29", *_TEXTS)),
-    "double": (pa.float64(), (*_FLOATS, 5e-324, 1.7976931348623157e308, 1e16, 0.1)),
+    "double": (pa.float64(), (*_FLOATS, 5e-324, 1.7976931348623157e308, 1e16, 0.1, 0.0625, 1.0005)),
     "float": (pa.float32(), (*_FLOATS, 1e-45, 3.4e38)),
     "binary": (pa.binary(), (b"", b"\x00", b"\xff", b"a")),
     **{f"decimal({p},{s})": (pa.decimal128(p, s), _decimals(p, s)) for p, s in _CORNERS},

@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.operators.grouping import touched_groups
 from engine.operators.lookups.lines import KeepHits, NumberLines
+from engine.runtime.epoch.prepared_frames import PreparedFrame
+from engine.runtime.epoch.report import FlushReport
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.session import Session
 from tests.oracle.batch import assert_equal, assert_views_equal_duckdb, content
@@ -50,6 +53,28 @@ VIEWS = {
         "SELECT k, id, x FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY x DESC NULLS LAST, id) AS r FROM near) AS q "
         "WHERE r <= 2"
     ),
+    "ranked_over_all": (
+        "SELECT id, rank() OVER (ORDER BY n NULLS FIRST) AS place, sum(d) OVER (ORDER BY id) AS upto FROM near"
+    ),
+    "ranked_sums": (
+        "SELECT k, s, row_number() OVER (ORDER BY s DESC NULLS LAST, k NULLS FIRST) AS place "
+        "FROM (SELECT k, sum(n) AS s FROM near GROUP BY k) AS q"
+    ),
+    "ranked_of_joined": (
+        "SELECT i, o, rank() OVER (ORDER BY m NULLS FIRST, b NULLS FIRST) AS place "
+        "FROM (SELECT a.id AS i, b.id AS o, a.n AS m, b.d AS b FROM near a JOIN far b ON a.k = b.k) AS q"
+    ),
+    "second_best": "SELECT id, d FROM near ORDER BY d DESC NULLS LAST, id LIMIT 3 OFFSET 2",
+    "above_the_only_one": (
+        "SELECT id, n FROM near WHERE n > (SELECT n FROM far WHERE id = 6) OR k = (SELECT max(k) FROM far WHERE n > 3 AND k IS NOT NULL GROUP BY k IS NULL)"
+    ),
+    "beside_its_own": "SELECT id, (SELECT b.d FROM far b WHERE b.id = a.n) AS d FROM near a",
+    "all_lines": "SELECT count(*) AS c, sum(n) FILTER (WHERE k = 1) AS s, max(n) AS m FROM near WHERE n > (SELECT n FROM far WHERE id = 8)",
+    "beside_many": (
+        "SELECT id, CASE WHEN (SELECT count(*) FROM near WHERE k = 1) > 3 THEN (SELECT max(n) FROM near) "
+        "ELSE (SELECT min(n) FROM far WHERE k = 2) END AS m, (SELECT count(*) FROM far) AS c FROM far WHERE id = 4"
+    ),
+    "wide_means": "SELECT k, avg(big) AS mean FROM (SELECT k, CAST(n AS DECIMAL(38, 0)) AS big FROM near) q GROUP BY k",
     "first_of_all": "SELECT id, x, t FROM near ORDER BY x DESC NULLS LAST, id LIMIT 4",
     "first_of_joined": (
         "SELECT a.id, b.id AS other, b.d FROM near a JOIN far b ON a.k = b.k WHERE b.n > 1 ORDER BY a.n NULLS LAST, b.id DESC, a.id LIMIT 5"
@@ -116,19 +141,33 @@ def rows(chance: random.Random, ids: list[int]) -> pa.Table:
     )
 
 
-def change(session: Session, chance: random.Random, tables: tuple[str, ...]) -> None:
+def create_tables(session: Session, chance: random.Random) -> None:
+    for table in TABLES:
+        session.sql(
+            f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, k BIGINT, n BIGINT, small INT, x DOUBLE, d DECIMAL(20, 2), seen TIMESTAMP_NTZ, t STRING)"
+        )
+        session.write(table, rows(chance, list(range(0, 40, 2))))
+
+
+def change(session: Session, chance: random.Random, tables: tuple[str, ...]) -> FlushReport:
     """Put new rows, change some, and delete others."""
     for table in tables:
         session.write(table, rows(chance, chance.sample(range(40), 6)), mode="upsert")
         session.sql(f"DELETE FROM {table} WHERE id IN ({chance.randrange(40)}, {chance.randrange(40)})")
-    session.flush().raise_for_errors()
+    report = session.flush()
+    report.raise_for_errors()
+    return report
+
+
+def list_frames(session: Session) -> list[PreparedFrame]:
+    executor = session._runner.executor
+    assert isinstance(executor, SparkExecutor)
+    return list(executor._prepared._frames.values())
 
 
 def list_by_spark(session: Session) -> set[str]:
     """Return the tables of which a kept frame needs Spark."""
-    executor = session._runner.executor
-    assert isinstance(executor, SparkExecutor)
-    frames = list(executor._prepared._frames.values())
+    frames = list_frames(session)
     assert frames
     return {frame.table.name for frame in frames if frame.body is None}
 
@@ -137,11 +176,7 @@ def test_a_small_epoch_of_unions_whole_folds_and_outer_joins_needs_no_spark(
     session: Session, spark: SparkSession
 ) -> None:
     chance = random.Random(7)
-    for table in TABLES:
-        session.sql(
-            f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, k BIGINT, n BIGINT, small INT, x DOUBLE, d DECIMAL(20, 2), seen TIMESTAMP_NTZ, t STRING)"
-        )
-        session.write(table, rows(chance, list(range(0, 40, 2))))
+    create_tables(session, chance)
     views = VIEWS | WIDENED
     for name, query in AS_SPARK_SAYS.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
@@ -158,6 +193,19 @@ def test_a_small_epoch_of_unions_whole_folds_and_outer_joins_needs_no_spark(
     session.sql("DELETE FROM near")
     session.flush().raise_for_errors()
     assert_views_equal_duckdb(session, TABLES, views, "of nothing")
+
+
+def test_one_group_of_many_rows_is_for_spark(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(touched_groups, "MOST_ROWS_OF_A_GROUP", 0)
+    chance, names = random.Random(8), ("ranked_over_all", "second_best", "all_lines")
+    create_tables(session, chance)
+    for name in names:
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}", build=False)
+    session.flush().raise_for_errors()
+    report = change(session, chance, TABLES)
+    assert_views_equal_duckdb(session, TABLES, {name: VIEWS[name] for name in names}, "of many rows")
+    ways = [way for view in report.views for way in view.ways.values()]
+    assert ways.count("own action with Spark: the whole query is compared with the table") == 3
 
 
 LINES = [0, 0, 1, 2, 2, 1, 0, 3, 2, 3]

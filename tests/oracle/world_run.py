@@ -149,6 +149,8 @@ class WorldRun:
             try:
                 self._session(view.dialect).sql(text, build=build)
             except Exception as error:
+                if "domains would wait for each other" in str(error):
+                    break  # a view between two of a domain has none: the world goes on without this one
                 message = f"{name} is refused: {type(error).__name__}: {error}"
                 self.failures.setdefault(view.number, message)
                 break

@@ -17,8 +17,8 @@ OPTION, BACKGROUND = "domain", "background"
 class Domain:
     """The jobs whose tables become visible in one manifest: by default one view or one shared index.
 
-    `members` and `fragments` are in the order in which they run, inputs first; `inputs` are the tables outside that they read,
-    `upstreams` the domains that keep those.
+    `fragments` are in the order in which they run, inputs first, and `members` in that of their first ones; `inputs` are the
+    tables outside that they read, `upstreams` the domains that keep those.
     """
 
     name: str
@@ -98,13 +98,14 @@ def is_in_background(domain: Domain, stored: StoredCatalog) -> bool:
 
 
 def sort_owners(stored: StoredCatalog) -> tuple[str, ...]:
-    """Return the views and indexes, each after those that it reads."""
+    """Return the views and indexes in the order in which they begin to run; an index may run before a view that began goes on."""
     owners = stored.owners
     return tuple(dict.fromkeys(owners[table] for table in stored.order if table in owners))
 
 
 def _build_domain(name: str, owners: tuple[str, ...], stored: StoredCatalog, of: Mapping[str, str]) -> Domain:
-    fragments = tuple((owner, f) for owner in owners for f in stored.plans[owner].fragments)
+    tables = [table for table in stored.order if stored.owners.get(table) in owners]
+    fragments = tuple((stored.owners[table], stored.fragments[table]) for table in tables)
     inside = {fragment.table for _, fragment in fragments}
     reads = {f.table: stored.plans[owner].list_dependencies(f) for owner, f in fragments}
     inputs = tuple(dict.fromkeys(t for tables in reads.values() for t in tables if t not in inside))

@@ -16,7 +16,10 @@ RATE_LIMIT, PARALLELISM = "backfill_rate_limit", "parallelism"
 
 
 class QueuedMutation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One mutation that waits: `number` counts those of the domain, `value` is a rate or a parallelism (None: the default)."""
+    """One mutation that waits: `number` counts those of the domain, `value` is a rate or a parallelism (None: the default).
+
+    One without a `view` changes nothing: its view was dropped while it waited.
+    """
 
     number: int
     mutation: Mutation
@@ -27,6 +30,8 @@ class QueuedMutation(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The mutation in words."""
+        if not self.view:
+            return f"{self.mutation} of a view that was dropped"
         if self.mutation in ("throttle", "update"):
             what = "rows/s" if self.mutation == "throttle" else "tasks"
             return f"{self.mutation} {self.view} to {'the default' if self.value is None else f'{self.value} {what}'}"
@@ -95,6 +100,8 @@ def apply_mutation(control: Control, epoch: int, now: float) -> Control:
     first = control.asked[0]
     barrier = Barrier(epoch, epoch, "checkpoint", first.mutation)
     after = msgspec.structs.replace(control, asked=control.asked[1:], taken=first.number, barrier=barrier)
+    if not first.view:
+        return after
     match first.mutation:
         case "pause":
             return msgspec.structs.replace(after, paused=first.view, since=now)
@@ -141,8 +148,12 @@ def drop_members(
 
 
 def _transfer_mutation(queued: QueuedMutation, member: str) -> QueuedMutation:
-    """Return a mutation of a dropped view as one of another member: a pause holds for all, the rest has lost its object."""
-    return msgspec.structs.replace(queued, view=member) if queued.mutation in ("pause", "resume") else queued
+    """Return a mutation of a dropped view as one of another member: a pause holds for all, the rest has lost its object.
+
+    Its place in the queue stays: each number is taken once.
+    """
+    holds_for_all = queued.mutation in ("pause", "resume")
+    return msgspec.structs.replace(queued, view=member if holds_for_all else "", value=None)
 
 
 def rename_control(

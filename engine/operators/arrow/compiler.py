@@ -52,7 +52,14 @@ from engine.operators.arrow.decimal_values import (
     read_whole_literal,
 )
 from engine.operators.arrow.decimals import derive_sum_type
-from engine.operators.arrow.expressions import ARROW_TYPES, Kernel, Value, find_arrow_type, find_members
+from engine.operators.arrow.expressions import (
+    ARROW_TYPES,
+    Kernel,
+    Value,
+    fail_any_row,
+    find_arrow_type,
+    find_members,
+)
 from engine.operators.arrow.folds import Fold, GroupBy
 from engine.operators.arrow.shared_values import merge_equal
 from engine.operators.arrow.spellings import rewrite_spelling
@@ -194,7 +201,9 @@ class Compiler:
         return Value(BooleanType(), "is_null", (self._compile_expr(expr.value),))
 
     def _compile_case(self, expr: Case) -> Value | None:
-        return self._compile_choice(expr.branches, expr.otherwise) if expr.subject is None else None
+        if expr.subject is not None:
+            return None
+        return self._compile_choice(_name_only_row(expr), expr.otherwise)
 
     def _compile_unary(self, expr: Unary) -> Value | None:
         match expr.operator, expr.value:
@@ -364,9 +373,10 @@ class Compiler:
         value, rest = self._compile_expr(call.arguments[0]), call.arguments[1:]
         if is_decimal(value):
             return require(compile_decimal_call(call.function, value, rest))
-        if rest or call.function not in numbers.FUNCTIONS:
+        compile_call = numbers.FUNCTIONS.get(call.function)
+        if compile_call is None or not _takes(compile_call, len(call.arguments)):
             raise NotCompilable
-        return require(numbers.FUNCTIONS[call.function](value))
+        return require(compile_call(value, *map(self._compile_expr, rest)))
 
     def _compile_concat(self, parts: Sequence[Expr]) -> Value:
         values = [self._compile_expr(part) for part in parts]
@@ -435,16 +445,27 @@ class Compiler:
         return value if value.kind == DoubleType() or is_decimal(value) else self._compile_number(expr)
 
     def _compile_choice(self, cases: Sequence[tuple[Expr, Expr]], default: Expr | None) -> Value:
-        """Return the value of the first case that holds; NULL stands wherever it is written, or nothing is."""
+        """Return the value of the first case that holds; NULL and errors stand wherever they are written, or nothing is."""
         tests = [self._compile_truth(test) for test, _ in cases]
-        results = [*(result for _, result in cases), default]
-        known = [None if each is None or each == NULL else self._compile_expr(each) for each in results]
+        results = [*(result for _, result in cases), NULL if default is None else default]
+        known = [None if _has_no_type(each) else self._compile_expr(each) for each in results]
         typed = iter(unify_types(*(value for value in known if value is not None)))
         values = [None if value is None else next(typed) for value in known]
         kind = next(value.kind for value in values if value is not None)
-        chosen = [Value(kind, "constant") if value is None else value for value in values]
+        chosen = [
+            self._compile_untyped(result, kind) if value is None else value
+            for result, value in zip(results, values, strict=True)
+        ]
         pairs = zip(tests, chosen[:-1], strict=True)
         return Value(kind, "if", (*itertools.chain.from_iterable(pairs), chosen[-1]))
+
+    def _compile_untyped(self, expr: Expr, kind: DataType) -> Value:
+        """Return a null of a type, or what is one to it and fails for every row that asks for it."""
+        if not isinstance(expr, Call):
+            return Value(kind, "constant")
+        message = self._compile_expr(expr.arguments[0])
+        failing = Kernel(fail_any_row, (find_arrow_type(kind),), may_fail=True)
+        return Value(kind, "raise_error", (message,), kernel=failing)
 
     def _compile_variadic(self, expr: Call) -> Value:
         if expr.function != "coalesce" and len(expr.arguments) < 2:
@@ -565,6 +586,7 @@ _CALLS_OF_ANY_LENGTH: Mapping[str, Callable[[Compiler, Call], Value | None]] = {
     **dict.fromkeys(_FOLDS, Compiler._compile_fold),
     **dict.fromkeys(_OF_DECIMALS, Compiler._compile_decimal_call),
 }
+_ROW = Literal("1")
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
 _UNTYPED = Value(NullType(), "constant")
@@ -575,6 +597,22 @@ _LEAST: Mapping[tuple[str, str], DataType] = {
     (str(2**63), "bigint"): LongType(),
 }
 """The digits of numbers that with their sign are of a type that has no such number without."""
+
+
+def _has_no_type(expr: Expr) -> bool:
+    return expr == NULL or (
+        isinstance(expr, Call) and expr.function == "raise_error" and len(expr.arguments) == 1
+    )
+
+
+def _name_only_row(expr: Case) -> Sequence[tuple[Expr, Expr]]:
+    """Return the branches of a CASE: any value of a group that has one row at most is its least one."""
+    match expr.branches:
+        case ((test, Call(function="any_value", arguments=(value,), where=where)),):
+            counted = Call("count", (_ROW,), where=where)
+            if test == Comparison("<=", counted, _ROW):
+                return ((test, Call("min", (value,), where=where)),)
+    return expr.branches
 
 
 @cache

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from engine.arrow import intersect_masks, repeat_value, to_mask, to_positions
+from engine.arrow import as_values, intersect_masks, make_nulls, repeat_value, to_mask, to_positions
 from engine.operators.arrow.decimals import DECIMAL_FUNCTIONS, FAILING, compute_decimals
 from engine.operators.arrow.whole_numbers import WIDTHS
 from engine.spark_internals import derive_arrow_type
@@ -214,6 +214,13 @@ def find_members(values: pa.Array[Any], members: tuple[Any, ...], kind: pa.DataT
     unknown = pc.invert(found) if None in members else values.is_null()
     answered: pa.Array[Any] = pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
     return answered
+
+
+def fail_any_row(messages: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return the values of no rows: Spark fails with the message of a row."""
+    if len(messages):
+        raise Inexact(next(iter(as_values(messages))))
+    return make_nulls(0, kind)
 
 
 def _make_extreme(pick: Callable[..., pa.Array[Any]]) -> Callable[..., pa.Array[Any]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BooleanType, DoubleType, LongType
+from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType
 
 from engine.arrow import intersect_masks, to_mask
 from engine.hummock.rows.row_hash import xxhash64
@@ -16,6 +17,11 @@ from engine.operators.arrow.expressions import Inexact, Kernel, Value, find_arro
 from engine.operators.arrow.whole_numbers import WIDTHS
 
 _LARGEST = 2.0**63
+_EXACT = 2.0**52
+_NEAR_HALF = 2.0**-48
+"""A number of units that is nearer than this part of it to a half is rounded by its digits."""
+_MOST_DIGITS = 22
+"""Up to this, powers of ten are floating numbers as they are."""
 
 
 def _read_pair(left: pa.Array[Any], right: pa.Array[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -57,6 +63,24 @@ def cut_to_whole(numbers: pa.Array[Any], way: str, bits: int = 64) -> pa.Array[A
         raise Inexact(f"a number beyond {bits} bits")
     kinds = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
     return pa.array(found.astype(np.int64), pa.int64(), mask=~valid).cast(kinds[bits])
+
+
+def _round_doubles(numbers: pa.Array[Any], digits: int) -> pa.Array[Any]:
+    """Return doubles rounded half up to so many digits behind the point, by the digits of the least text that stands for each."""
+    valid, given = to_mask(numbers.is_valid()), numbers.fill_null(0.0).to_numpy(zero_copy_only=False)
+    power = 10.0**digits
+    with np.errstate(all="ignore"):
+        units = abs(given) * power
+        whole = np.floor(units + 0.5)
+        rounded = np.copysign(whole / power, given)
+        plain = (units < _EXACT) & (abs(units - np.floor(units) - 0.5) > _NEAR_HALF * np.maximum(units, 1))
+    for at in np.flatnonzero(~plain & np.isfinite(given)):
+        digits_of = Decimal(repr(float(given[at])))
+        step = Decimal(1).scaleb(-digits)
+        whole_digits = max(digits_of.adjusted(), 0) + digits + 2
+        rounded[at] = float(digits_of.quantize(step, ROUND_HALF_UP, Context(prec=whole_digits)))
+    found = np.where(np.isfinite(given), rounded + 0.0, given)  # there is no -0.0 among decimals
+    return pa.array(found, pa.float64(), mask=~valid, from_pandas=False)
 
 
 def _find_modulus(left: pa.Array[Any], right: pa.Array[Any]) -> pa.Array[Any]:
@@ -103,6 +127,9 @@ def _find_root(numbers: Any) -> pa.Array[Any]:
     return roots
 
 
+_NO_DIGITS = Value(IntegerType(), "constant", constant=0)
+
+
 # ---- from values to values -----------------------------------------------------------------------------------------
 def compare_doubles(way: str, left: Value, right: Value) -> Value:
     """Return a comparison of doubles: NaN is the largest and equals itself, and both zeros are one."""
@@ -132,6 +159,18 @@ def _make_cut(way: str) -> Callable[..., Value | None]:
     return compile_cut
 
 
+def _compile_round(number: Value, digits: Value = _NO_DIGITS) -> Value | None:
+    """Return a number rounded to a constant number of digits behind the point."""
+    many = digits.constant
+    if not isinstance(many, int) or not 0 <= many <= _MOST_DIGITS:
+        return None
+    if number.kind in WIDTHS:
+        return number
+    if number.kind != DoubleType():
+        return None
+    return Value(number.kind, "round", (number,), kernel=Kernel(_round_doubles, (many,)))
+
+
 def compile_remainder(left: Value, right: Value) -> Value:
     """Return the remainder of a division of numbers of one type."""
     return Value(left.kind, "remainder", (left, right), kernel=Kernel(_find_remainder, may_fail=True))
@@ -155,6 +194,7 @@ def _compile_hash(first: Value, *others: Value) -> Value | None:
 
 FUNCTIONS: Mapping[str, Callable[..., Value | None]] = {
     "abs": _compile_abs,
+    "round": _compile_round,
     "sqrt": _compile_root,
     "xxhash64": _compile_hash,
     "floor": _make_cut("floor"),

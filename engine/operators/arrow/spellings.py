@@ -43,6 +43,9 @@ _CALLS: Mapping[tuple[str, int], Callable[..., Expr]] = {
     ("isnotnull", 1): lambda value: Not(IsNull(value)),
     ("equal_null", 2): lambda left, right: Comparison("<=>", left, right),
     **{(kind, 1): lambda value, kind=kind: Cast(value, kind) for kind in _TYPES},
+    ("try_divide", 2): lambda left, right: Case(
+        ((Comparison("=", right, Literal("0")), NULL),), Arithmetic("/", (left, right))
+    ),
     ("mod", 2): lambda left, right: Arithmetic("%", (left, right)),
 }
 

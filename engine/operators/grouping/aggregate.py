@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -15,6 +16,7 @@ from engine.operators.arrow.compiler import Item
 from engine.operators.change import Change
 from engine.operators.context import EpochContext, select, shuffle_by_vnode
 from engine.operators.flow import (
+    COMES,
     Flow,
     Rows,
     append_columns,
@@ -25,16 +27,17 @@ from engine.operators.flow import (
     keep,
     to_spark_columns,
 )
-from engine.operators.grouping.touched_groups import recompute_groups
+from engine.operators.grouping.touched_groups import can_read_group, read_stored_rows, recompute_groups
 from engine.operators.linear import project
 from engine.operators.lookups.expand import expand
 from engine.operators.lookups.lookup import Probe, lookup
 from engine.operators.materialize import OPERATION, WAS
 from engine.operators.spread import fold_by_vnode
-from engine.sql.expression.nodes import TRUE, And, Call, Column, Comparison, Expr
+from engine.sql.expression.nodes import TRUE, And, Call, Column, Comparison, Expr, Literal, map_children
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns, combine_conditions, fill_template
 from engine.sql.expression.template import call as call_of
+from engine.sql.functions import load_spark_functions
 from engine.sql.incremental.group_keys import is_global
 from engine.sql.incremental.states.partials import GLOBAL_KEY, Partial, Partials, Seek, build_rows_partial
 from engine.sql.plan import AggCall, Aggregate, Project
@@ -224,7 +227,40 @@ def _recompute_separately(top: Project, table: str, change: Change, context: Epo
     node = top.input
     assert isinstance(node, Aggregate)
     keys = [(expr.columns[0], stored) for (_, expr), stored in zip(node.keys, top.key, strict=True)]
-    return recompute_groups(top, table, keys, change.rows, lambda rows: batch(node, rows), context)
+    calls = [(call.name, call.expression) for call in node.calls]
+
+    def group(rows: Rows) -> Rows:
+        together = context.is_small
+        return _group_together(rows, list(node.keys), calls, context) if together else batch(node, rows)
+
+    return recompute_groups(top, table, keys, change.rows, group, context)
+
+
+def recompute_only_group(top: Project, table: str, change: Change, context: EpochContext) -> Change | None:
+    """Return the signed change of a table of one row, aggregated again from all rows; None where these are too many for one task.
+
+    Of no rows there is a row, too: where the task finds none for a change, its calls go over nothing.
+    """
+    node = top.input
+    assert isinstance(node, Aggregate)
+    if not can_read_group(node.input, table, change.rows, context):
+        return None
+    alone = context.fresh("group")
+    touched = compute(change.rows, [(alone, Literal("1"))]).distinct()
+    rows, hit = expand(node.input, touched, Probe((), "new"), context)
+    calls = [(call.name, _restrict_calls(call.expression, hit)) for call in node.calls]
+    groups = _group_together(rows, [(alone, Column(alone))], calls, context)
+    new = project(top, compute(groups, [*node.keys, *as_columns([name for name, _ in calls])]))
+    old = read_stored_rows(top.columns, table, touched, (), context)
+    merged = context.union([select(new, top.columns, COMES), old])
+    return None if merged is None else Change(merged)
+
+
+def _restrict_calls(expr: Expr, hit: str) -> Expr:
+    """Return an expression over aggregates whose calls go over hits alone."""
+    if isinstance(expr, Call) and load_spark_functions().get(expr.function) == "aggregate":
+        return replace(expr, where=combine_conditions(Column(hit), expr.where))
+    return map_children(expr, lambda part: _restrict_calls(part, hit))
 
 
 def _restrict_to_hits(call: AggCall, hit: str) -> Expr:

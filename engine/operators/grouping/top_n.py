@@ -15,7 +15,12 @@ from engine.operators.change import Change
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import COMES, WEIGHT, Flow, Rows, as_frame, compute, keep
 from engine.operators.grouping.stored_first_rows import SHORT, MergeFirstRows
-from engine.operators.grouping.touched_groups import recompute_groups, separate_groups
+from engine.operators.grouping.touched_groups import (
+    can_read_group,
+    pair_group_keys,
+    recompute_groups,
+    separate_groups,
+)
 from engine.operators.linear import project
 from engine.operators.lookups.expand import can_read_whole, expand
 from engine.operators.lookups.lookup import Probe
@@ -59,19 +64,20 @@ def delta(top: Project, table: str, change: Change, context: EpochContext) -> Ch
     node = top.input
     assert isinstance(node, TopN)
     found = _merge_into_stored(top, table, change.rows, context)
-    if found is not None or not node.partition:
+    if found is not None:
         return found
-    keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
+    if not node.partition and not can_read_group(node.input, table, change.rows, context):
+        return None
+    keys = pair_group_keys(node.partition, table, context)
     return recompute_groups(top, table, keys, change.rows, lambda rows: batch(node, rows), context)
 
 
 def _merge_into_stored(top: Project, table: str, rows: Rows, context: EpochContext) -> Change | None:
     """Return the signed change by the rows that are stored, None where Spark has to order rows or not all of them are stored."""
-    node, options = top.input, context.tables[table].table.options
+    node = top.input
     assert isinstance(node, TopN)
     stored = {expr.column: name for name, expr in top.items if expr.column is not None}
-    hides = options.ttl_seconds is not None or options.watermark_column is not None
-    if node.limit is None or not node.follows_from_stored or hides:
+    if node.limit is None or not node.follows_from_stored or context.hides_rows(table):
         return None
     if context.piece is not None or not node.key or not stored.keys() >= set(node.columns):
         return None

@@ -1,4 +1,4 @@
-"""Calls over windows: partitions that a change touches are computed again from their rows; without partitions, everything is.
+"""Calls over windows: partitions that a change touches are computed again from their rows, without partitions all rows.
 
 >>> change("SELECT id, auction, sum(price) OVER (PARTITION BY auction ORDER BY id) AS total FROM bid")
 - id=2 auction=7 total=80
@@ -14,7 +14,12 @@ from engine.operators.arrow.over_windows import compute_windows
 from engine.operators.change import Change
 from engine.operators.context import EpochContext, select
 from engine.operators.flow import COMES, GOES, Flow, Rows, as_frame, compute, keep
-from engine.operators.grouping.touched_groups import recompute_groups, separate_groups
+from engine.operators.grouping.touched_groups import (
+    can_read_group,
+    pair_group_keys,
+    recompute_groups,
+    separate_groups,
+)
 from engine.operators.linear import filter_rows, project
 from engine.operators.lookups.lookup import Probe, lookup
 from engine.operators.lookups.neighbours import CHANGED, read_neighbours
@@ -52,20 +57,30 @@ def batch(node: Over, rows: Rows, *carried: str) -> Rows:
 
 def delta(
     top: Project, table: str, change: Change, reach: WindowReach | None, context: EpochContext
-) -> Change:
+) -> Change | None:
     """Return the signed change of the fragment's table: of each touched partition the old rows go and the new ones come.
 
-    With a `reach` these are the rows around those that have changed, where one task has the whole change.
+    With a `reach` these are the rows around those that have changed, where one task has the whole change. None: all rows are one
+    partition, and they are too many for one task.
     """
     node, filter_node = find_windows(top.input)
-    assert node is not None and node.partition
+    assert node is not None
+    if not node.partition and not can_read_group(node.input, table, change.rows, context):
+        return None
     alone = isinstance(node.input, Scan)  # not below a filter that leaves partitions out
     changed = change.rows
-    if reach is not None and alone and isinstance(changed, Flow) and changed.single and context.piece is None:
+    if (
+        node.partition
+        and reach is not None
+        and alone
+        and isinstance(changed, Flow)
+        and changed.single
+        and context.piece is None
+    ):
         changed = separate_groups(changed, node.partition, context)
         assert isinstance(changed, Flow)
         return Change(_recompute_around(top, table, changed, reach, context))
-    keys = list(zip(node.partition, context.tables[table].distribution_key, strict=True))
+    keys = pair_group_keys(node.partition, table, context)
 
     def recompute(rows: Rows) -> Rows:
         found = batch(node, rows)

@@ -20,7 +20,7 @@ from engine.operators.change import Change, sum_terms
 from engine.operators.context import SMALL_CHANGE_ROWS, Batch, EpochContext, select
 from engine.operators.flow import COMES, GOES, WEIGHT, Flow, Rows, append_columns, as_frame
 from engine.operators.lookups.expand import can_read_whole
-from engine.operators.lookups.pair_bounds import PairBound
+from engine.operators.lookups.row_bounds import PairBound
 from engine.operators.spark_reasons import record_operator
 from engine.sql.expression.nodes import TRUE
 from engine.sql.expression.spark_sql import render_spark_sql
@@ -47,7 +47,7 @@ def is_for_one_task(node: Join, left: Change | None, right: Change | None, conte
     if not all(bound.holds(context.tables) for bound in bounds):
         return False
     if context.parameters is not None:
-        context.parameters.pairs.update(bounds)
+        context.parameters.bounds.update(bounds)
     return True
 
 

@@ -150,10 +150,10 @@ def delta(scan: Scan, context: EpochContext) -> Change | None:
     table = context.tables[scan.table]
     if context.piece is not None and context.is_driver(scan):
         return Change(_read_piece(scan, table, context.piece[1], context))
+    if not context.may_change(scan.table):
+        return None
     assert context.old is not None
     rows = table.count_changed_rows(context.old, context.new)
-    if not table.list_changes(context.old, context.new):
-        return None
     parts = 1 if context.is_small else count_partitions(rows, context.parallelism, CHANGED_ROWS_PER_PARTITION)
     source = context.find_source(scan.table)
     body = ReadTable(

@@ -17,7 +17,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from engine.hummock import TableVersion
-from engine.operators.lookups.pair_bounds import PairBound
+from engine.operators.lookups.row_bounds import RowBound
 from engine.spark_internals import read_task_text
 
 
@@ -63,13 +63,13 @@ class TableParameters:
     """The parameters of a frame under construction, with their schemas.
 
     It is `closed` if it holds on to an epoch after all, and `sized` if it is another one for an epoch of many changed rows. It
-    counts on the bounds of `pairs`.
+    counts on its `bounds`.
     """
 
     tables: dict[str, tuple[int, pa.Schema]] = field(default_factory=dict)
     closed: bool = False
     sized: bool = False
-    pairs: set[PairBound] = field(default_factory=set)
+    bounds: set[RowBound] = field(default_factory=set)
 
     def add_parameter(self, version: TableVersion) -> TableParameter:
         """Return a table as a parameter of the frame."""
@@ -82,7 +82,7 @@ class TableParameters:
             found = tables.get(name)
             if found is None or found.table_id != table_id or not found.schema.equals(schema):
                 return False
-        return all(bound.holds(tables) for bound in self.pairs)
+        return all(bound.holds(tables) for bound in self.bounds)
 
     def encode_arguments(self, tables: Mapping[str, TableVersion], old: int | None, new: int) -> str:
         """Return the tables as they are for one run of the frame, as a text."""

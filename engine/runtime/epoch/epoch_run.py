@@ -16,8 +16,8 @@ from engine.operators.change import Change, sum_terms
 from engine.operators.compile import delta
 from engine.operators.context import EpochContext
 from engine.operators.grouping import recompute, top_n, windows
-from engine.operators.grouping.aggregate import keyed_recompute, partials_delta
-from engine.operators.joins import temporal_join
+from engine.operators.grouping.aggregate import keyed_recompute, partials_delta, recompute_only_group
+from engine.operators.joins import few_rows, temporal_join
 from engine.runtime.epoch.first_content import compute_first_content, compute_step_content, is_batch_step
 from engine.runtime.executor import FragmentTask, TaskResult, Way
 from engine.runtime.spark.analyze import build_whole_frame
@@ -160,6 +160,10 @@ def choose_rule(
         refuse_recompute(fragment)
         return partial(_compute_difference, fragment, mine=mine)
     match fragment.rule:
+        case Lookups() if fragment.expiry is None and few_rows.can_join_anew(
+            fragment.plan, fragment.table, context
+        ):
+            return partial(few_rows.delta, fragment.plan, fragment.table)
         case Linear() | Lookups() | IndexCopy():
             return partial(delta, fragment.plan)
         case StoredPartials() | KeyedRecompute():
@@ -205,7 +209,8 @@ def _compute_aggregate_change(
         case StoredPartials():
             return partials_delta(plan, fragment.table, rule.partials, change, context)
         case KeyedRecompute(by=()):
-            return _compute_difference(fragment, context)
+            found = recompute_only_group(plan, fragment.table, change, context)
+            return _compute_difference(fragment, context) if found is None else found
         case KeyedRecompute():
             return keyed_recompute(plan, fragment.table, change, context)
 
@@ -230,9 +235,8 @@ def _compute_windows_change(
     change = delta(node.input, context)
     if change is None:
         return None
-    if not rule.by:
-        return _compute_difference(fragment, context)
-    return windows.delta(top, fragment.table, change, rule.reach, context)
+    found = windows.delta(top, fragment.table, change, rule.reach, context)
+    return _compute_difference(fragment, context) if found is None else found
 
 
 def _compute_arrivals_change(

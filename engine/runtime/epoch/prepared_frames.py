@@ -31,7 +31,10 @@ Shape = tuple[str, tuple[str, ...], bool]
 
 @dataclass(frozen=True)
 class PreparedFrame:
-    """The frame of one fragment for epochs in which the same inputs have changed; `reasons` are what of it is left to Spark."""
+    """The frame of one fragment for epochs in which these inputs have changed; `reasons` are what of it is left to Spark.
+
+    What Arrow computes alone is a frame for all inputs, whatever has changed.
+    """
 
     shape: Shape
     fragment: Fragment
@@ -86,6 +89,15 @@ class PreparedFrames:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._frames: OrderedDict[Shape, PreparedFrame] = OrderedDict()
+        self._mixed: dict[str, Fragment] = {}
+
+    def may_serve_any_input(self, task: FragmentTask) -> bool:
+        """Tell whether a frame for all inputs may be one that Arrow computes alone."""
+        return task.rows < SPREAD_ROWS and self._mixed.get(task.fragment.table) != task.fragment
+
+    def mark_mixed(self, fragment: Fragment) -> None:
+        """Record that Spark has a part in the frame of a fragment for all of its inputs."""
+        self._mixed[fragment.table] = fragment
 
     def take(self, task: FragmentTask) -> PreparedFrame | None:
         """Return a frame that computes `task`, for the caller alone until it is given back.
@@ -129,9 +141,9 @@ def can_retain_frame(task: FragmentTask) -> bool:
     return task.old is not None and task.piece is None and task.again is None and not task.is_large
 
 
-def build_shape(task: FragmentTask) -> Shape:
+def build_shape(task: FragmentTask, *, any_input: bool = False) -> Shape:
     """Return what a frame's shape depends on: the fragment's table, which inputs have changed, and whether cores share it."""
     assert task.old is not None
     names = dict.fromkeys(task.fragment.inputs)
-    changed = tuple(name for name in names if task.tables[name].list_changes(task.old, task.new))
+    changed = tuple(name for name in names if any_input or task.tables[name].list_changes(task.old, task.new))
     return task.fragment.table, changed, task.rows >= SPREAD_ROWS

@@ -35,7 +35,7 @@ from engine.runtime.epoch.epoch_run import adapt_context, choose_rule, compute_f
 from engine.runtime.epoch.failing_row import build_row_error, format_reason, is_row_error
 from engine.runtime.epoch.first_content import is_batch_step
 from engine.runtime.epoch.prepared_frames import PreparedFrame, PreparedFrames, build_shape, can_retain_frame
-from engine.runtime.epoch.shared_action import LEAST_FRAGMENTS, SharedActions
+from engine.runtime.epoch.shared_action import LEAST_FRAGMENTS, MOST_AHEAD_SECONDS, SharedActions
 from engine.runtime.executor import FragmentTask, Place, PlannedEpochs, TaskResult, Way
 from engine.runtime.partitions.frames import append_partitions, count_rows_read, find_touched_partitions
 from engine.runtime.source_rows import get_source_reader
@@ -111,7 +111,35 @@ class SparkExecutor:
         """Compute those of a run's epochs in one action that Arrow computes alone, by frames that are kept."""
         if len(planned.fragments) >= LEAST_FRAGMENTS:
             spark = self._open_session()
+            self._prepare_frames(planned)
             self._shared.run(spark.session, planned, spark.count_parallel_tasks())
+
+    def _prepare_frames(self, planned: PlannedEpochs) -> None:
+        """Build those frames of a run's fragments that Arrow computes alone and that are not there yet."""
+        ends = time.perf_counter() + MOST_AHEAD_SECONDS
+        for one in planned.fragments:
+            table = planned.tables[one.fragment.table].table
+            if isinstance(one.fragment.rule, IndexCopy) or time.perf_counter() > ends:
+                continue
+            task = FragmentTask(one.fragment, table, planned.tables, one.old, one.new, rows=1)
+            if self._prepared.list_shareable(one.fragment, table, planned.tables):
+                continue
+            if not self._prepared.may_serve_any_input(task):
+                continue
+            try:
+                action = self._keep_pure(self._build_action(task, keep=True, any_input=True))
+            except Exception as failure:  # the domain whose epoch it is meets it, too
+                _LOG.debug("%s is not planned ahead: %s", one.fragment.table, failure)
+                continue
+            if action is not None and action.prepared is not None:
+                self._prepared.give(action.prepared)
+
+    def _keep_pure(self, action: SparkAction) -> SparkAction | None:
+        """Return the action of a frame for all inputs, None if Spark has a part in it: in one for some it has less to do."""
+        if action.prepared is not None and action.prepared.body is not None:
+            return action
+        self._prepared.mark_mixed(action.task.fragment)
+        return None
 
     def discard_ahead(self) -> None:
         """Delete what was computed ahead and nobody has asked for."""
@@ -131,7 +159,12 @@ class SparkExecutor:
         done = self._compute_here(task)
         if done is None:
             try:
-                action = self._take_action(task) or self._build_action(task, keep=can_retain_frame(task))
+                keep = can_retain_frame(task)
+                action = self._take_action(task)
+                if action is None and keep and self._prepared.may_serve_any_input(task):
+                    action = self._keep_pure(self._build_action(task, keep=True, any_input=True))
+                if action is None:
+                    action = self._build_action(task, keep=keep)
                 if action.prepared is not None and not action.prepared.can_pass_tables(
                     action.context.spark, task
                 ):
@@ -185,9 +218,15 @@ class SparkExecutor:
             self._configure(task, context)
         return SparkAction(task, context, prepared.flow, prepared, known=True, reasons=prepared.reasons)
 
-    def _build_action(self, task: FragmentTask, *, keep: bool = False, exact: bool = False) -> SparkAction:
-        """Return a task's action by a new frame, for others to `keep`; with `exact` Spark computes every expression of it."""
+    def _build_action(
+        self, task: FragmentTask, *, keep: bool = False, exact: bool = False, any_input: bool = False
+    ) -> SparkAction:
+        """Return a task's action by a new frame, for others to `keep`, also where other inputs of it change if `any_input`.
+
+        With `exact` Spark computes every expression of it.
+        """
         context = self._build_context(task, TableParameters() if keep else None, exact)
+        context = replace(context, any_input=any_input)
         with self._explain_row_errors(task, context):
             self._configure(task, context)
             rule = choose_rule(task.fragment, context, whole=task.whole, mine=task.mine)
@@ -198,9 +237,8 @@ class SparkExecutor:
                 flow = None if change is None else write_rows(change, task.table, context)
         if flow is None or context.parameters is None:
             return SparkAction(task, context, flow, reasons=tuple(reasons))
-        prepared = PreparedFrame(
-            build_shape(task), task.fragment, task.table, flow, context.parameters, tuple(reasons)
-        )
+        shape = build_shape(task, any_input=any_input)
+        prepared = PreparedFrame(shape, task.fragment, task.table, flow, context.parameters, tuple(reasons))
         return SparkAction(task, context, flow, prepared, reasons=prepared.reasons)
 
     def _run_action(self, action: SparkAction, started: float) -> TaskResult:
@@ -234,7 +272,9 @@ class SparkExecutor:
         if prepared is not None and prepared.body is not None:
             if is_timed(task.fragment):
                 return Way(Place.ARROW, BY_THE_CLOCK)
-            return Way(Place.ARROW, self._shared.explain(task.fragment.table) if action.known else FIRST_TIME)
+            serves_all = prepared.shape == build_shape(task, any_input=True)
+            known = action.known or serves_all
+            return Way(Place.ARROW, self._shared.explain(task.fragment.table) if known else FIRST_TIME)
         if task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh):
             return Way(Place.SPARK, "the whole content is computed")
         if task.again is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.errors import SqlError
@@ -11,7 +12,7 @@ from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.expression import nodes
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import Linear
-from engine.sql.plan import Project, Scan
+from engine.sql.plan import Join, Project, Scan
 
 KEY = ("id",)
 
@@ -47,3 +48,16 @@ def test_views_that_name_a_domain_are_members_in_the_order_in_which_they_run() -
 def test_domains_that_would_wait_for_each_other_are_refused() -> None:
     with pytest.raises(SqlError, match="daily reads between reads daily"):
         list_domains(catalog({"a": ("t", "daily"), "between": ("a", None), "b": ("between", "daily")}))
+
+
+def test_what_a_view_reads_may_run_between_two_of_its_fragments() -> None:
+    """A view may begin before an index of its domain, with a fragment that reads the indexed view alone."""
+    found = catalog({"a": ("t", "red"), "v": ("a", "red"), "_index_a": ("a", "red")})
+    last = found.plans["v"].fragments[0]
+    state = msgspec.structs.replace(last, table="_state_v")
+    both = Scan("_index_a", (("id", "id"),), KEY, KEY)
+    joined = Join(Scan("_state_v", (("id", "id"),), KEY, KEY), both, "semi", (("id", "id"),))
+    plans = {**found.plans, "v": IncrementalPlan("v", (state, msgspec.structs.replace(last, plan=joined)))}
+    domain = list_domains(StoredCatalog(found.catalog, plans))["red"]
+    assert domain.tables == ("a", "_state_v", "_index_a", "v")
+    assert [owner for owner, _ in domain.fragments] == ["a", "v", "_index_a", "v"]

@@ -81,3 +81,16 @@ def test_views_of_a_domain_exchange_what_is_in_force_for_them_with_their_names()
     moved = rename_control(version, "d", "d", {"v": "w", "w": "v"})
     after = read_control(Version(catalog={"control/d": str(moved["control/d"])}), "d")
     assert (after.paused, after.rate_limits, after.parallelism) == ("w", {"w": 3}, {"v": 2})
+
+
+def test_what_was_asked_of_a_dropped_view_is_taken_and_holds_for_no_view_of_its_name() -> None:
+    control = Control()
+    for mutation in ("throttle", "update", "pause"):
+        control = enqueue_mutation(control, mutation, VIEW, 3, 0.0)
+    version = Version(catalog={k: str(text) for k, text in encode_control("d", control).items()})
+    left = drop_members(version, "d", {"v"}, ("w",))
+    after = read_control(Version(catalog={"control/d": str(left["control/d"])}), "d")
+    assert after.asked[0].text == "throttle of a view that was dropped"
+    while after.asked:
+        after = apply_mutation(after, 5, 1.0)
+    assert (after.taken, after.paused, after.rate_limits, after.parallelism) == (3, "w", {}, {})

@@ -11,9 +11,9 @@ import pytest
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.operators.lookups import lookup
 from engine.operators.lookups.lookup import End, LookupTable, Probe
-from engine.operators.lookups.pair_bounds import PairBound, estimate_rows
+from engine.operators.lookups.row_bounds import PairBound, count_most_rows
 from engine.operators.lookups.table_parameters import TableAt, TableParameters
-from engine.sql.plan import Join, Scan
+from engine.sql.plan import Join, Scan, UnionAll
 
 SCHEMA = pa.schema([("id", pa.int64()), ("item", pa.string())])
 
@@ -91,24 +91,29 @@ def test_a_frame_is_not_kept_for_more_pairs_than_it_counts_on(store: Hummock) ->
     one = create(store, "one", [1, 2, 3])
     create(store, "other", list(range(10)))
     tables = store.refresh().tables
-    parameters = TableParameters(pairs={PairBound(scan("one"), 5, scan("other"), 30)})
+    parameters = TableParameters(bounds={PairBound(scan("one"), 5, scan("other"), 30)})
     assert parameters.is_reusable(tables)
-    few = TableParameters(pairs={PairBound(scan("one"), 3, scan("other"), 30)})
+    few = TableParameters(bounds={PairBound(scan("one"), 3, scan("other"), 30)})
     store.ingest_batch({one: [Put(pa.table([[4], ["item 4"]], schema=SCHEMA))]})
     assert not parameters.is_reusable(store.refresh().tables)
     assert few.is_reusable(store.version.tables)  # a change of more rows is none for this frame
 
 
-def test_rows_of_plans_are_estimated_by_those_of_tables(store: Hummock) -> None:
+def test_rows_of_plans_are_bounded_by_those_of_tables(store: Hummock) -> None:
     create(store, "one", [1, 2, 3])
     create(store, "other", list(range(10)))
     total = store.create_table("total", pa.schema([("_global", pa.int32()), ("n", pa.int64())]), ("_global",))
     for n in range(4):
         store.ingest_batch({total: [Put(pa.table({"_global": pa.array([0], pa.int32()), "n": [n]}))]})
     tables = store.refresh().tables
-    row = Scan("total", (("n", "n"),), ("_global",), ("_global",))
+    row = Scan("total", (("_global", "_global"), ("n", "n")), ("_global",), ("_global",))
     pairs = Join(scan("one"), scan("other"), "inner", ())
-    assert tables["total"].row_count > 1 and estimate_rows(row, tables) == 1
-    assert estimate_rows(Join(pairs, row, "inner", ()), tables) == 30
-    assert estimate_rows(Join(pairs, row, "anti", ()), tables) == 30
-    assert estimate_rows(Join(scan("one"), scan("other"), "left", (("id", "id"),)), tables) == 10
+    assert tables["total"].row_count > 1 and count_most_rows(row, tables) == 1
+    assert count_most_rows(Join(pairs, row, "inner", ()), tables) == 30
+    assert count_most_rows(Join(pairs, row, "anti", ()), tables) == 30
+    assert count_most_rows(Join(scan("one"), scan("other"), "left", (("id", "id"),)), tables) == 3
+    assert count_most_rows(Join(scan("other"), scan("one"), "left", (("id", "item"),)), tables) == 13
+    assert count_most_rows(Join(scan("other"), scan("one"), "inner", (("id", "item"),)), tables) == 3
+    assert count_most_rows(Join(scan("other"), scan("one"), "inner", (("item", "item"),)), tables) == 30
+    both = UnionAll((scan("one"), scan("other")), ("id",))
+    assert count_most_rows(both, tables) == 13

@@ -13,6 +13,7 @@ import pytest
 from engine.operators.joins import join
 from engine.runtime.domains.flush_run import SharedTarget
 from engine.runtime.domains.lanes import Lanes
+from engine.runtime.epoch import spark_executor
 from engine.session import Session
 
 ROOT = Path(__file__).parents[3]
@@ -53,6 +54,8 @@ def test_a_flush_reaches_the_operator_by_the_calls_of_the_page(
     session.sql("INSERT INTO auction VALUES (1, 'a')")
     session.flush().raise_for_errors()
     session.sql("INSERT INTO bid VALUES (1, 1)")
+    session._runner.executor._prepared._frames.clear()  # type: ignore[attr-defined]
+    monkeypatch.setattr(spark_executor, "LEAST_FRAGMENTS", 9)
     monkeypatch.setattr(join, "delta", walk)
     monkeypatch.setattr(Lanes, "_wait_patiently", note_caller)
     session.flush().raise_for_errors()

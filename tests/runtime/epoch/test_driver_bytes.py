@@ -6,6 +6,7 @@ import pyarrow as pa
 from pandera.pandas import Check, Column, DataFrameSchema
 
 from engine.operators.context import SMALL_CHANGE_ROWS
+from engine.runtime.epoch.prepared_frames import MOST_SHARED_ROWS
 from engine.session import Session
 
 ANSWERS = 20_000
@@ -38,15 +39,15 @@ def test_an_empty_epoch_passes_nothing(session: Session) -> None:
 
 
 def test_what_is_copied_to_an_index_is_counted(session: Session) -> None:
-    """A small change of a joined table is copied to its index by the driver, rows and all."""
+    """A change of a joined table that is too large for a shared action is copied to its index by the driver, rows and all."""
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, grp BIGINT, n BIGINT)")
     session.sql("CREATE TABLE named (id BIGINT PRIMARY KEY, code BIGINT, name STRING)")
     session.write("named", pa.table({"id": [1], "code": [1], "name": ["one"]}))
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT t.id, name FROM t JOIN named ON t.grp = named.code")
-    few = 2_000
-    session.write("t", rows(few))
+    many = MOST_SHARED_ROWS + 10_000
+    session.write("t", rows(many))
     report = session.flush()
-    assert report.driver_bytes >= few * 2 * 8
+    assert report.driver_bytes >= many * 2 * 8
     assert 0 < report["v"].driver_bytes < ANSWERS
 
 

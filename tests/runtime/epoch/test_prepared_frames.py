@@ -13,7 +13,9 @@ from tests.oracle.batch import assert_equal, by_duckdb, content
 JOINED = "SELECT b.id, b.price, a.item FROM bid b LEFT JOIN auction a ON b.auction = a.id"
 SUMS = "SELECT auction, count(*) AS n, sum(price) AS total FROM bid GROUP BY auction"
 
-BOTH = "SELECT id, price FROM bid WHERE price >= 0 UNION ALL SELECT id, NULL AS price FROM auction"
+BOTH = """SELECT id, price FROM bid WHERE price >= 0
+    UNION ALL SELECT id, NULL AS price FROM auction WHERE levenshtein(item, 'a') >= 0"""
+"""Spark has a part in it."""
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +57,7 @@ def check(session: Session, views: dict[str, str]) -> None:
         assert_equal(content(session, name), by_duckdb(tables, query), name)
 
 
-def test_epochs_in_which_the_same_inputs_change_share_one_frame(session: Session, planned: list[str]) -> None:
+def test_epochs_share_one_frame_whichever_inputs_change(session: Session, planned: list[str]) -> None:
     session.write("bid", bids(0))
     session.write("auction", pa.table({"id": [0, 1], "item": ["a", "b"]}))
     views = {"joined": JOINED, "sums": SUMS}
@@ -65,15 +67,13 @@ def test_epochs_in_which_the_same_inputs_change_share_one_frame(session: Session
     for seed in range(1, 4):
         session.write("bid", bids(seed))
         check(session, views)
-    assert sorted(planned) == ["joined", "sums"]
     session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
     check(session, views)
-    assert sorted(planned) == ["joined", "joined", "sums"]
     session.write("bid", bids(4))
     session.write("bid", pa.table({"id": [1, 2, 3]}), mode="delete")
     session.compact("sums")
     check(session, views)
-    assert sorted(planned) == ["joined", "joined", "sums"]
+    assert sorted(planned) == ["joined", "sums"]
 
 
 def test_a_branch_that_does_not_change_is_left_out_of_a_kept_frame_until_it_does(
@@ -86,12 +86,15 @@ def test_a_branch_that_does_not_change_is_left_out_of_a_kept_frame_until_it_does
     for seed in (1, 2, 3):
         session.write("bid", bids(seed))
         check(session, {"both": BOTH})
-    assert planned == ["both"]
+    assert planned == [
+        "both",
+        "both",
+    ]  # for all inputs Spark has a part in it, so there is one for this input
     session.sql("UPDATE auction SET id = 7 WHERE item = 'b'")
     check(session, {"both": BOTH})
     session.write("bid", bids(4))
     check(session, {"both": BOTH})
-    assert planned == ["both", "both"]
+    assert planned == ["both"] * 3
 
 
 def test_a_frame_that_arrow_computes_alone_serves_fewer_changed_inputs(
@@ -121,7 +124,7 @@ def test_a_kept_frame_without_a_branch_that_has_changed_breaks_a_claim(
     session.sql(f"CREATE MATERIALIZED VIEW both AS {BOTH}")
     shape = prepared_frames.build_shape
     for room in (prepared_frames, spark_executor):  # as if a frame did not depend on which branches change
-        monkeypatch.setattr(room, "build_shape", lambda task: (shape(task)[0], (), False))
+        monkeypatch.setattr(room, "build_shape", lambda task, **_: (shape(task)[0], (), False))
     session.write("bid", bids(1))
     check(session, {"both": BOTH})
     session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
@@ -164,6 +167,7 @@ def test_a_small_change_of_a_join_of_plain_columns_is_one_pass_through_python(
     session.write("auction", pa.table({"id": [0, 1], "item": ["a", "b"]}))
     session.sql(f"CREATE MATERIALIZED VIEW joined AS {JOINED}")
     monkeypatch.setattr(prepared_frames, "prepare_run", record_plan)
+    monkeypatch.setattr(spark_executor, "LEAST_FRAGMENTS", 9)
     session.write("bid", bids(1))
     session.write("auction", pa.table({"id": [1, 2], "item": ["x", "y"]}))
     check(session, {"joined": JOINED})

@@ -11,6 +11,7 @@ from msgspec.structs import replace as replace_plan
 from engine.assumptions import COMPUTED_AHEAD
 from engine.errors import StorageError
 from engine.hummock.version import Generation, LogEntry, SstInfo, Table, TableOptions, TableVersion
+from engine.operators.grouping import touched_groups
 from engine.operators.shared_task import NO_TIME, identify_reads
 from engine.runtime.epoch import prepared_frames, shared_action
 from engine.runtime.epoch.report import FlushReport
@@ -49,8 +50,8 @@ def bids(seed: int, price: int | None = None) -> pa.Table:
     )
 
 
-def start(session: Session) -> None:
-    """Make a chain of three views, and run it until its frames are known."""
+def create(session: Session) -> None:
+    """Make a chain of three views, with their first content."""
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
     session.sql("CREATE TABLE auction (id BIGINT PRIMARY KEY, seller BIGINT)")
     session.write("auction", pa.table({"id": range(7), "seller": [i % 3 for i in range(7)]}))
@@ -58,6 +59,11 @@ def start(session: Session) -> None:
     for name, query in VIEWS.items():
         session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     session.flush().raise_for_errors()
+
+
+def start(session: Session) -> None:
+    """Make a chain of three views, and run it until its frames are known."""
+    create(session)
     step(session, 1)
 
 
@@ -88,7 +94,10 @@ def test_a_chain_of_views_is_computed_by_one_action(session: Session) -> None:
     )
 
 
-def test_reports_say_where_an_epoch_was_computed_and_why(session: Session) -> None:
+def test_reports_say_where_an_epoch_was_computed_and_why(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(touched_groups, "MOST_ROWS_OF_A_GROUP", 0)
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, price BIGINT, word STRING)")
     session.sql("INSERT INTO bid VALUES (1, 1, 'one')")
     session.sql("CREATE MATERIALIZED VIEW sounds AS SELECT id, upper(soundex(word)) AS sound FROM bid")
@@ -101,17 +110,47 @@ def test_reports_say_where_an_epoch_was_computed_and_why(session: Session) -> No
     )
     session.sql("CREATE MATERIALIZED VIEW prices AS SELECT price, count(*) AS n FROM bid GROUP BY price")
     session.flush().raise_for_errors()
-    reasons = []
-    for number in (3, 4):
-        session.sql(f"INSERT INTO bid VALUES ({number}, 2, 'two')")
-        report = session.flush()
-        reasons.append(report["prices"].ways["prices"])
-    assert set(report["dearest"].ways.values()) == {
+    session.sql("INSERT INTO bid VALUES (3, 2, 'two')")
+    report = session.flush()
+    assert report["prices"].ways["prices"] == "shared action"
+    assert report["dearest"].ways["_state_dearest_1"] == (
         "own action with Spark: the whole query is compared with the table"
+    )
+    session.sql("INSERT INTO bid VALUES (4, 2, 'two')")
+    assert session.flush(["prices"])["prices"].ways == {
+        "prices": "own action on Arrow: nothing else that Arrow computes alone was due in the run"
     }
-    assert reasons == [
+
+
+def test_the_first_epoch_of_a_project_is_computed_by_one_action_whatever_has_changed(
+    session: Session,
+) -> None:
+    create(session)
+    assert list_shared(step(session, 1)) == set(VIEWS)
+    session.sql("UPDATE auction SET seller = 5 WHERE id < 3")
+    report = session.flush()
+    check(session)
+    assert list_shared(report) == {"named", "sellers"}
+    assert not any("spark" in view.stages for view in report.views)
+
+
+def test_of_a_frame_for_all_inputs_spark_may_have_a_part_where_it_has_none_for_some(session: Session) -> None:
+    session.sql("CREATE TABLE word (id BIGINT PRIMARY KEY, text STRING)")
+    session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, price BIGINT)")
+    session.sql("INSERT INTO bid VALUES (1, 1)")
+    session.sql("INSERT INTO word VALUES (1, 'one')")
+    session.sql(
+        "CREATE MATERIALIZED VIEW all_ids AS SELECT id FROM bid UNION ALL SELECT id FROM word WHERE soundex(text) > 'A'"
+    )
+    session.sql("CREATE MATERIALIZED VIEW prices AS SELECT price, count(*) AS n FROM bid GROUP BY price")
+    session.flush().raise_for_errors()
+    found = []
+    for number in (2, 3):
+        session.sql(f"INSERT INTO bid VALUES ({number}, 2)")
+        found.append(session.flush()["all_ids"].ways["all_ids"])
+    assert found == [
         "own action on Arrow: it is the first epoch in which these inputs have changed",
-        "own action on Arrow: nothing else that Arrow computes alone was due in the run",
+        "shared action",
     ]
 
 

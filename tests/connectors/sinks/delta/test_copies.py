@@ -19,6 +19,7 @@ from engine.runtime.statements.create import relations
 from engine.session import Session
 from engine.sql.statements.reader import CreateMaterializedView, CreateTable, parse_statement
 from tests.connectors.delta_tables import DeltaTable
+from tests.connectors.s3a import WITHOUT_S3A
 from tests.connectors.sinks.delta.logs import columns, layout, operations, rows, versions
 from tests.connectors.sinks.delta.test_rows import brought, content
 from tests.contexts import build_context
@@ -165,7 +166,12 @@ def test_a_table_with_what_reads_it_is_dropped_with_sinks(session: Session, tmp_
             "cluster_by",
         ),
         ("connector = 'delta', path = '{}', delta.retention = 'soon'", "is no time span", "delta"),
-        ("connector = 'delta', url = 's3://b/t'", "Spark has no file system for s3a://b/t", "url"),
+        pytest.param(
+            "connector = 'delta', url = 's3://b/t'",
+            "Spark has no file system for s3a://b/t",
+            "url",
+            marks=WITHOUT_S3A,
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_there(
