@@ -230,12 +230,13 @@ class Driver:
         return fetch_reported_tags(self.context.instance, relations, self.naming)
 
     def _run_last_epoch(self) -> None:
-        """Let what is under way as the time is over be told of: no other driver is there to do it."""
+        """Report what is under way as the time is over, slow views and sinks: no other driver is there to do it."""
         session = self.session
         with suppress(StorageError):
-            if session.epochs.finish(LAST_SECONDS):
+            has_sinks = any(model.kind == "sink" for model in self.models)
+            if session.epochs.finish(LAST_SECONDS) or has_sinks:
                 pending = find_pending(session.epochs.store, self.models, session.store)
-                self._run_epoch(pending, sync=not (pending.models and self._is_outdated()))
+                self._run_epoch(pending, sync=not (pending.models and self._is_outdated()), last=True)
 
     def _is_unchanged(self) -> bool:
         """Tell, looking now and then while nothing is to be told, whether all is as it was last: store, and Dagster's events.
@@ -252,7 +253,7 @@ class Driver:
         self._reported_tags = dict(state[1])
         return is_known
 
-    def _run_epoch(self, pending: Pending, *, sync: bool = True) -> None:
+    def _run_epoch(self, pending: Pending, *, sync: bool = True, last: bool = False) -> None:
         """Take what is pending; what fails is told, and tried again at growing distances."""
         found: list[Event] = []
         if self._written:
@@ -265,7 +266,7 @@ class Driver:
                 self._reported_tags,
                 self.context,
                 EpochOptions(
-                    None if self._polling is None else self._polling.take_reports(), sync, self.naming
+                    None if self._polling is None else self._polling.take_reports(), sync, last, self.naming
                 ),
             ):
                 if event.asset_key is not None and event.asset_key.to_user_string() in self._written:

@@ -43,18 +43,19 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 SINK_SECONDS = 60.0
 PATIENCE_SECONDS = 0.5
-"""How long a driver waits for a sink: what takes longer goes on, and is told of later."""
+"""How long a driver waits for a sink: what takes longer goes on, and is reported later."""
 
 
 @dataclass(frozen=True)
 class EpochOptions:
     """What an epoch need not do: `landed` tells what sources have landed already, without `sync` the store keeps its models.
 
-    By `naming` Dagster is asked for checks and partitions.
+    By `naming` Dagster is asked for checks and partitions. After the `last` epoch of a driver nothing is reported any more.
     """
 
     landed: Sequence[SourceReport] | None = None
     sync: bool = True
+    last: bool = False
     naming: Naming = field(default_factory=Naming)
 
 
@@ -97,7 +98,7 @@ def run_epoch(
     flushed = session.flush(
         None if everything else views,
         eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
-        sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
+        sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven and not options.last else SINK_SECONDS,
         wait=not session.epochs.are_driven,
     )
     _log_views(flushed, log)

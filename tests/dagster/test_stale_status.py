@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 import dagster as dg
@@ -13,9 +14,11 @@ from dagster_tideline.driver.driver_job import build_driver_job
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.io_manager import TidelineIOManager
 from dagster_tideline.io.spark_resource import SparkResource
-from dagster_tideline.runs import follow_up
+from dagster_tideline.runs import epoch_run, follow_up
 from dagster_tideline.runs.epoch_job import GROUP_TAG
 from demo.stale import find_stale
+from engine.connectors.sinks.files import FileSink
+from engine.runtime.domains.epochs import EpochRunner
 from tests.dagster.conftest import Project
 
 HEAD = "id,shop,price\n"
@@ -153,4 +156,30 @@ def test_a_view_whose_checks_alone_have_changed_is_fresh(project: Project) -> No
     )
     made = _definitions(project)
     run(project, "hand", made)
+    assert stale_ones(project, made) == {}
+
+
+def test_a_sink_that_is_slow_is_fresh_once_the_driver_has_ended(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sink delivers once the time of the driver is over, and no view is under way any more."""
+    deliver, finish, time_is_over = FileSink.take, EpochRunner.finish, threading.Event()
+
+    def deliver_late(self, portion):  # type: ignore[no-untyped-def]
+        assert time_is_over.wait(60)
+        return deliver(self, portion)
+
+    def finish_at_once(self, seconds):  # type: ignore[no-untyped-def]
+        has_ended = finish(self, seconds)
+        time_is_over.set()
+        return has_ended
+
+    monkeypatch.setattr(FileSink, "take", deliver_late)
+    monkeypatch.setattr(EpochRunner, "finish", finish_at_once)
+    monkeypatch.setattr(epoch_run, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setenv("TIDELINE_RUNS", "driver")
+    project.model("shop/out.sql", MORE["shop/out.sql"])
+    made = _definitions(project)
+    project.land("1.csv", f"{HEAD}1,a,10\n2,b,5\n")
+    run(project, "driver", made, seconds=3.0)
     assert stale_ones(project, made) == {}
