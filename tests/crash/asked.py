@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from engine.hummock import Version
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.domain import list_domains
@@ -56,7 +58,10 @@ class AskedMutations:
             if numbers != list(range(control.taken + 1, control.taken + 1 + len(numbers))):
                 raise Broken(f"the queue of domain {name} has gaps: {control.taken} taken, {numbers} wait")
             for asked in control.asked:
-                if history.asked.setdefault(asked.number, asked) != asked:
+                known = history.asked.setdefault(asked.number, asked)
+                if known != asked and asked == msgspec.structs.replace(known, view="", value=None):
+                    history.asked[asked.number] = asked  # its view was dropped, or made anew
+                elif known != asked:
                     raise Broken(f"mutation {asked.number} of domain {name} was replaced")
             self._in_force(name, history, control, stored)
 
