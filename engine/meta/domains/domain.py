@@ -42,10 +42,11 @@ class Domain:
 def list_domains(stored: StoredCatalog) -> dict[str, Domain]:
     """Return every domain by name, each after the domains that it reads; raises SqlError if two read each other."""
     of = {owner: find_domain_name(stored, owner) for owner in stored.plans}
-    members: dict[str, list[str]] = {}
-    for owner in sort_owners(stored):
-        members.setdefault(of[owner], []).append(owner)
-    found = {name: _build_domain(name, tuple(owners), stored, of) for name, owners in members.items()}
+    tables: dict[str, list[str]] = {}
+    for table in stored.order:
+        if table in stored.owners:
+            tables.setdefault(of[stored.owners[table]], []).append(table)
+    found = {name: _build_domain(name, inside, stored, of) for name, inside in tables.items()}
     return {name: found[name] for name in _sort_upstreams_first(found)}
 
 
@@ -97,16 +98,10 @@ def is_in_background(domain: Domain, stored: StoredCatalog) -> bool:
     )
 
 
-def sort_owners(stored: StoredCatalog) -> tuple[str, ...]:
-    """Return the views and indexes in the order in which they begin to run; an index may run before a view that began goes on."""
-    owners = stored.owners
-    return tuple(dict.fromkeys(owners[table] for table in stored.order if table in owners))
-
-
-def _build_domain(name: str, owners: tuple[str, ...], stored: StoredCatalog, of: Mapping[str, str]) -> Domain:
-    tables = [table for table in stored.order if stored.owners.get(table) in owners]
+def _build_domain(name: str, tables: Sequence[str], stored: StoredCatalog, of: Mapping[str, str]) -> Domain:
     fragments = tuple((stored.owners[table], stored.fragments[table]) for table in tables)
-    inside = {fragment.table for _, fragment in fragments}
+    owners = tuple(dict.fromkeys(owner for owner, _ in fragments))
+    inside = set(tables)
     reads = {f.table: stored.plans[owner].list_dependencies(f) for owner, f in fragments}
     inputs = tuple(dict.fromkeys(t for tables in reads.values() for t in tables if t not in inside))
     upstreams = dict.fromkeys(of[stored.owners[table]] for table in inputs if table in stored.owners)

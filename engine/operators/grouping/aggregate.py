@@ -33,14 +33,14 @@ from engine.operators.lookups.expand import expand
 from engine.operators.lookups.lookup import Probe, lookup
 from engine.operators.materialize import OPERATION, WAS
 from engine.operators.spread import fold_by_vnode
-from engine.sql.expression.nodes import TRUE, And, Call, Column, Comparison, Expr, Literal, map_children
+from engine.sql.expression.nodes import NULL, TRUE, And, Call, Column, Comparison, Expr, Literal, map_children
 from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns, combine_conditions, fill_template
 from engine.sql.expression.template import call as call_of
 from engine.sql.functions import load_spark_functions
 from engine.sql.incremental.group_keys import is_global
 from engine.sql.incremental.states.partials import GLOBAL_KEY, Partial, Partials, Seek, build_rows_partial
-from engine.sql.plan import AggCall, Aggregate, Project
+from engine.sql.plan import Aggregate, Project
 
 
 def batch(node: Aggregate, source: Rows) -> DataFrame:
@@ -202,7 +202,7 @@ def keyed_recompute(top: Project, table: str, change: Change, context: EpochCont
     rows, hit = expand(node.input, touched, Probe(pairs, "new", null_safe=True), context)
     counter = context.fresh("rows")
     counted: Item = (counter, call_of("count_if", Column(hit)))
-    calls = [*((call.name, _restrict_to_hits(call, hit)) for call in node.calls), counted]
+    calls = [*((call.name, _restrict_to_hits(call.expression, hit)) for call in node.calls), counted]
     by: list[Item] = [(name, Column(driver)) for name, _, driver in drivers]
     groups = (
         _group_together(rows, by, calls, context) if context.is_small else group_by_spark(rows, by, calls)
@@ -259,11 +259,21 @@ def recompute_only_group(top: Project, table: str, change: Change, context: Epoc
 def _restrict_calls(expr: Expr, hit: str) -> Expr:
     """Return an expression over aggregates whose calls go over hits alone."""
     if isinstance(expr, Call) and load_spark_functions().get(expr.function) == "aggregate":
-        return replace(expr, where=combine_conditions(Column(hit), expr.where))
+        return _restrict_to_hits(expr, hit)
     return map_children(expr, lambda part: _restrict_calls(part, hit))
 
 
-def _restrict_to_hits(call: AggCall, hit: str) -> Expr:
-    return Call(
-        call.function, call.arguments, call.distinct, where=combine_conditions(Column(hit), call.where)
+def _restrict_to_hits(call: Expr, hit: str) -> Call:
+    """Return an aggregate that goes over hits alone: what Spark computes of a row before FILTER is null where it is no hit."""
+    assert isinstance(call, Call)
+    return replace(
+        call,
+        arguments=tuple(_compute_of_hits(each, hit) for each in call.arguments),
+        order=tuple((_compute_of_hits(each, hit), descending) for each, descending in call.order),
+        where=combine_conditions(Column(hit), call.where),
     )
+
+
+def _compute_of_hits(expr: Expr, hit: str) -> Expr:
+    """Return an expression that is null where there is no hit; one without columns, which may have to be constant, as it is."""
+    return expr if isinstance(expr, Column) or not expr.columns else call_of("if", Column(hit), expr, NULL)

@@ -129,7 +129,10 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
             changed |= encode_sink_state(name, None)
     left = {find_sink_source(sink) for sink in map(stored.catalog.get, gone) if is_delta_copy(sink)} - gone
     for name in touched:
-        stay = sorted(o for o in stored.plans if o not in gone and find_domain_name(stored, o) == name)
+        stay = sorted(
+            (o for o in stored.plans if o not in gone and find_domain_name(stored, o) == name),
+            key=lambda owner: (not _is_controlled(stored, owner), owner),
+        )
         changed |= forget_failure(version, name) | drop_members(version, name, gone, stay)
     return Commit(
         drop=tuple(sorted(dropped)),
@@ -167,6 +170,12 @@ def _find_unused_indexes(stored: StoredCatalog, gone: set[str]) -> set[str]:
             used.update(other.depends_on)
     own = {n for n, r in stored.catalog.relations.items() if r.kind == "index" and not r.sql}
     return own - used
+
+
+def _is_controlled(stored: StoredCatalog, owner: str) -> bool:
+    """Tell whether users can pause and resume it: views, not the indexes that they share."""
+    relation = stored.catalog.relations.get(owner)
+    return relation is not None and relation.kind == "materialized view"
 
 
 def _release_holds(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple[Holds, Holds]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SqlError
+from engine.meta.domains.mutation import read_control
 from engine.session import Session
 
 
@@ -40,3 +41,17 @@ def test_what_reads_them_goes_with_cascade(lone: Session) -> None:
     lone.sql("DROP TABLE IF EXISTS b, missing, a CASCADE")
     assert not lone.store.refresh().tables
     assert "v" not in lone.catalog.relations
+
+
+def test_a_pause_of_a_dropped_view_passes_to_a_view_not_to_an_index(session: Session) -> None:
+    session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, k BIGINT)")
+    options = "WITH (domain = 'd')"
+    session.sql(f"CREATE MATERIALIZED VIEW counts {options} AS SELECT k, count(*) AS n FROM bid GROUP BY k")
+    session.sql(
+        f"CREATE MATERIALIZED VIEW known {options} AS SELECT bid.id, c.k FROM counts c JOIN bid ON bid.id = c.n"
+    )
+    session.sql(f"CREATE MATERIALIZED VIEW last {options} AS SELECT id FROM bid")
+    assert any(member.startswith("_index") for member in session.members("d"))
+    session.pause("last")
+    session.sql("DROP MATERIALIZED VIEW last")
+    assert [asked.view for asked in read_control(session.store.refresh(), "d").asked] == ["counts"]
