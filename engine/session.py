@@ -30,9 +30,9 @@ from engine.meta.epochs.query_policy import check_policy, choose_epochs
 from engine.meta.epochs.time_boundary import load_present
 from engine.meta.status.relation_status import RelationStatus, list_lagging_views, list_statuses
 from engine.meta.status.waits import DomainWait, list_quarantine_waits, list_waits
-from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.answers.asked_row import AskedKey
 from engine.runtime.answers.why import RowOrigin, explain_row
+from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.domains.epochs import EpochRunner
 from engine.runtime.domains.flush import BACKGROUND_SECONDS
@@ -56,7 +56,15 @@ from engine.sql.statements.session.parameters import Parameters
 from engine.sql.statements.session.session_statements import Prepare
 from engine.sql.statements.session.settings import SessionSettings
 
-__all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "SourceReport", "ViewReport"]
+__all__ = [
+    "FlushReport",
+    "RelationStatus",
+    "RowOrigin",
+    "Session",
+    "SinkReport",
+    "SourceReport",
+    "ViewReport",
+]
 
 _LOG = logging.getLogger(__name__)
 WAIT_CREATED_SECONDS = 3600.0
@@ -301,7 +309,7 @@ class Session:
         >>> s.why("top", 7).sources["bid"].to_pylist()
         [{'id': 1, 'auction': 7, 'price': 30}, {'id': 2, 'auction': 7, 'price': 50}]
         """
-        return explain_row(self.store, self.computing, view, key, at)
+        return explain_row(self.store, self.open_spark, view, key, at)
 
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""

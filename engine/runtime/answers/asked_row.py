@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.errors import SqlError
 from engine.hummock.epoch import format_epoch
@@ -82,7 +81,7 @@ def _convert_value(relation: Relation, column: RelationColumn, value: Any) -> pa
     kind = to_arrow(column.type)
     try:
         if isinstance(value, str) and not pa.types.is_string(kind):
-            return pc.cast(pa.array([value], pa.string()), kind)
+            return pa.array([value], pa.string()).cast(kind)
         try:
             return pa.array([value], kind)
         except (pa.ArrowTypeError, pa.ArrowInvalid):
@@ -91,5 +90,3 @@ def _convert_value(relation: Relation, column: RelationColumn, value: Any) -> pa
         raise SqlError(
             f"{value!r} is no value of column {column.name} of {relation.name}, which is {column.type}"
         ) from error
-
-

@@ -1,4 +1,4 @@
-"""A plan computed for some of its rows: values that are wanted of its columns go down to the scans, which read only what has them.
+"""A plan computed for some of its rows: values that are wanted of its columns go down to the scans, which read only those rows.
 
 What a scan gives may be more than is needed, never less: whoever asks filters the result. Of two joined sides the values that
 one of them has are wanted of the other, too.
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from engine.arrow import Column
+from engine.arrow import Column, build_arrow_table
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.operators.compile import compute_over
 from engine.operators.context import EpochContext
@@ -40,7 +40,7 @@ MOST_VALUES = 20_000
 
 @dataclass
 class NarrowRows:
-    """Rows of a node, as Arrow has them where nothing had to be computed; `known` are columns of which no other value is there."""
+    """Rows of a node, as Arrow has them where nothing had to be computed; of `known` columns no other value is there."""
 
     context: EpochContext
     rows: pa.Table | None = None
@@ -64,7 +64,7 @@ class NarrowRows:
         if pa.types.is_nested(found.type):
             return None
         if pa.types.is_floating(found.type):
-            values: Column = deduplicate(pa.table({column: found})).column(0)
+            values: Column = deduplicate(build_arrow_table({column: found})).column(0)
         else:
             values = pc.unique(found)
         return values if len(values) <= MOST_VALUES else None
@@ -171,5 +171,3 @@ def _pass_to_branch(node: UnionAll, at: int, wanted: Wanted) -> Wanted:
 def list_wanted(rows: pa.Table) -> Wanted:
     """Return by column the values of rows, each once."""
     return {name: deduplicate(rows.select([name])).column(0) for name in rows.column_names}
-
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.plan import (
     Aggregate,
@@ -18,6 +20,8 @@ from engine.sql.plan import (
 )
 from engine.sql.window_calls import SortKey
 
+_QUOTED = re.compile(r"`([\w:#]+)`")
+_COLUMN = re.compile(r"\b([a-z_]\w*):(\w+)(?:#\d+)?")
 _JOINS = {
     "inner": "join",
     "left": "left join",
@@ -27,7 +31,23 @@ _JOINS = {
 
 
 def describe_operator(node: Node) -> tuple[str, str]:
-    """Return the name and the condition of an operator that passes rows on."""
+    """Return the name and the condition of an operator that passes rows on, "" for one that decides nothing."""
+    name, text = _describe_operator(node)
+    return name, _show_columns(text)
+
+
+def describe_part(node: Node) -> tuple[str, str]:
+    """Return the name and the key, order or query of an operator that makes rows of others."""
+    name, text = _describe_part(node)
+    return name, text if isinstance(node, Recompute) else _show_columns(text)
+
+
+def _show_columns(text: str) -> str:
+    """Return an expression with the columns of a plan as people name them: t.a, and not `t:a#2`."""
+    return _COLUMN.sub(lambda found: f"{found[1]}.{found[2]}", _QUOTED.sub(r"\1", text))
+
+
+def _describe_operator(node: Node) -> tuple[str, str]:
     match node:
         case Filter():
             return "filter", render_spark_sql(node.predicate)
@@ -51,8 +71,7 @@ def describe_operator(node: Node) -> tuple[str, str]:
     return "", ""
 
 
-def describe_part(node: Node) -> tuple[str, str]:
-    """Return the name and the key, order or query of an operator that makes rows of others."""
+def _describe_part(node: Node) -> tuple[str, str]:
     match node:
         case Scan():
             return "scan", node.table
@@ -83,5 +102,3 @@ def _describe_order(order: tuple[SortKey, ...]) -> str:
 
 def _describe_partition(partition: tuple[str, ...]) -> str:
     return f" PARTITION BY {', '.join(partition)}" if partition else ""
-
-

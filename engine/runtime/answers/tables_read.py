@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.arrow import Column, decode_dictionary
+from engine.arrow import Column, build_arrow_table, compute_sort_indices, decode_dictionary
 from engine.hummock import Hummock, TableVersion, Version
 from engine.hummock.rows.key_numbers import deduplicate, find_members
 from engine.meta.catalog.stored_catalog import StoredCatalog
@@ -21,11 +21,13 @@ from engine.operators.lookups.scan import ReadTable, read_table
 from engine.operators.lookups.table_parameters import TableAt
 from engine.runtime.rows import create_frame
 from engine.runtime.source_rows import get_source_reader
+from engine.runtime.spark.session import EngineSpark
+from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Scan
 
 Wanted = Mapping[str, Column]
 """By column the values that are asked for; a row that has another one is not. Nulls are values."""
-LOCAL_ROWS = 150_000
+LOCAL_ROWS = 1_000_000
 """Of more rows a table is not read here as a whole, but by Spark's tasks."""
 MOST_LOOKUPS = 10_000
 
@@ -46,8 +48,17 @@ class StoreTables:
     version: Version
     stored: StoredCatalog
     epochs: Mapping[str, int]
-    spark: SparkSession
-    cores: int
+    open_spark: Callable[[], SparkSession]
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session that computes, started when it is first needed."""
+        return self.open_spark()
+
+    @property
+    def cores(self) -> int:
+        """How many tasks that session runs at a time."""
+        return EngineSpark.of(self.spark).count_parallel_tasks()
 
     def read(self, scan: Scan, wanted: Wanted) -> pa.Table | DataFrame:
         """Return the rows of a scan, under its names, whose stored columns have wanted values."""
@@ -118,6 +129,13 @@ class StoreTables:
         if relation.is_pass_through:
             rows = self._read_source(name)
             found = rows.filter(pa.array(find_members(rows.select(keys.column_names), keys)))
+        elif keys.num_rows > MOST_LOOKUPS:
+            batches = self.store.reader.scan(table, self.epochs[name], columns=table.schema.names)
+            rows = pa.Table.from_batches(batches, table.schema)
+            found = rows.filter(pa.array(find_members(rows.select(keys.column_names), keys)))
+            found = found.take(
+                compute_sort_indices(found, [(c, "ascending", "at_start") for c in table.primary_key])
+            )
         else:
             found = self.store.reader.lookup(table, keys, self.epochs[name], null_safe=True)[1]
         return found.select([column.storage_name for column in relation.columns])
@@ -134,7 +152,10 @@ class GivenTables:
         found = self.rows[scan.table]
         if isinstance(found, pa.Table):
             return as_scanned(found, scan, {})
-        items = (f"`{column}` AS `{name.replace('`', '``')}`" for name, column in scan.items)
+        there = set(found.columns)
+        items = (
+            f"{quote(column) if column in there else '0'} AS {quote(name)}" for name, column in scan.items
+        )  # what a view's definition has not is the key of its only row
         return found.selectExpr(*items)
 
 
@@ -154,7 +175,7 @@ def keep_wanted(rows: pa.Table, wanted: Wanted) -> pa.Table:
         if column.type != values.type or not rows.num_rows:
             continue
         if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
-            members = find_members(pa.table({name: column}), pa.table({name: values}))
+            members = find_members(build_arrow_table({name: column}), build_arrow_table({name: values}))
             mask: Any = pa.array(members)
         else:
             mask = pc.is_in(column, value_set=one_chunk(values))
@@ -193,5 +214,8 @@ def _multiply(wanted: Wanted, table: TableVersion) -> pa.Table | None:
     if count > MOST_LOOKUPS:
         return None
     places = list(itertools.product(*(range(len(values)) for values in plain.values())))
-    arrays = [values.take([place[at] for place in places] or pa.array([], pa.int64())) for at, values in enumerate(plain.values())]
+    arrays = [
+        values.take([place[at] for place in places] or pa.array([], pa.int64()))
+        for at, values in enumerate(plain.values())
+    ]
     return deduplicate(pa.Table.from_arrays(arrays, names=list(plain)))

@@ -16,16 +16,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-
 from engine.hummock.rows.key_numbers import deduplicate, find_members
 from engine.operators.context import EpochContext
 from engine.runtime.answers.carried_keys import CarryingPlan, KeyCarrier, Part
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_wanted
 from engine.runtime.answers.operator_texts import describe_operator, describe_part
 from engine.runtime.answers.tables_read import StoreTables, as_plain, make_frame
+from engine.sql.catalog import watermark_name
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import quote
-from engine.sql.catalog import watermark_name
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -65,10 +64,17 @@ class Tracer:
 
     def trace_view(self, view: str, rows: pa.Table) -> None:
         """Trace the rows of a view that have the values of some rows in their columns, stored ones; without columns all rows."""
-        before, self._view = self._view, view
         node = self.define(view)
+        query = self.tables.stored.catalog.get(view).sql
+        step = TraceStep(view, "view", query, rows.num_rows)
+        self.steps += [step] if step not in self.steps else []
+        self.trace_of(view, node, self._select_defined(view, node, rows))
+
+    def trace_of(self, view: str, node: Node, rows: pa.Table) -> None:
+        """Trace the rows of a node of a view's plan that have the values of some rows in their columns."""
+        before, self._view = self._view, view
         try:
-            self.trace(node, self._select_defined(view, node, rows))
+            self.trace(node, rows)
         finally:
             self._view = before
 
@@ -123,7 +129,9 @@ class Tracer:
         )
         if found.rows is not None:
             return keep_equal(found.rows, rows).select(needed)
-        frame = join_equal(found.frame, make_frame(self.context.spark, rows)) if rows.num_columns else found.frame
+        frame = (
+            join_equal(found.frame, make_frame(self.context.spark, rows)) if rows.num_columns else found.frame
+        )
         kept = frame.select(*(quote(column) for column in needed))
         if not needed:
             return pa.table({"_": pa.nulls(kept.count())}).select([])
@@ -179,7 +187,9 @@ class Tracer:
     def _trace_branches(self, node: UnionAll, rows: pa.Table) -> None:
         for at, branch in enumerate(node.inputs):
             number = pa.array([at], rows.schema.field("_branch").type)
-            mine = rows.filter(pa.array(find_members(rows.select(["_branch"]), pa.table({"_branch": number}))))
+            mine = rows.filter(
+                pa.array(find_members(rows.select(["_branch"]), pa.table({"_branch": number})))
+            )
             if mine.num_rows:
                 columns = [mine.column(f"_key{at}_{n}") for n in range(len(branch.key))]
                 keys = pa.Table.from_arrays(columns, names=list(branch.key)) if columns else mine.select([])

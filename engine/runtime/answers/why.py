@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,32 +19,39 @@ from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.epochs.query_policy import choose_epochs
 from engine.operators.context import EpochContext
 from engine.runtime.answers.asked_row import AskedKey, find_row
-from engine.runtime.answers.narrow_evaluation import NarrowEvaluation
-from engine.runtime.answers.tables_read import GivenTables, StoreTables, make_frame
-from engine.runtime.answers.trace import Tracer, TraceStep, join_equal
+from engine.runtime.answers.replay import Replay, add_deciding_rows
+from engine.runtime.answers.tables_read import StoreTables, make_frame
+from engine.runtime.answers.trace import Define, Tracer, TraceStep, join_equal
 from engine.runtime.answers.view_definitions import build_definition
 from engine.runtime.rows import to_visible_names
 from engine.runtime.spark.session import EngineSpark
 from engine.sql.catalog import Relation
-from engine.sql.plan import Node, list_scans
+from engine.sql.expression.spark_sql import quote
+
+MOST_ROUNDS = 6
+"""So often rows are added that decide over the row without being in it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowOrigin:
-    """Why a row of a view is there: by table the rows that make it at an epoch, whole ones, and the steps that lead to them.
+    """Why a row of a view is there at an epoch: by table the rows that make it, whole ones, and the steps that lead to them.
 
-    A store with the same tables and views that has just these rows has the row, too.
+    `row` is the row with its shown columns. A store with the same tables and views that has just these rows has the row, too.
     """
 
     view: str
-    row: Mapping[str, Any]
+    row: pa.Table
     epoch: int
     steps: tuple[TraceStep, ...]
     sources: Mapping[str, pa.Table]
 
 
 def explain_row(
-    store: Hummock, session: SparkSession, view: str, key: AskedKey, at: int | str | None = None
+    store: Hummock,
+    open_spark: Callable[[], SparkSession],
+    view: str,
+    key: AskedKey,
+    at: int | str | None = None,
 ) -> RowOrigin:
     """Return why the row of a view with a key is there, at an epoch or a time, by default the newest of the view and its inputs.
 
@@ -56,8 +63,7 @@ def explain_row(
     relation = _resolve_view(stored, view)
     below = _list_below(stored, relation.name)
     epochs = choose_epochs(version, stored, below, "consistent" if at is None else str(at))
-    cores = EngineSpark.of(session).count_parallel_tasks()
-    tables = StoreTables(store, version, stored, epochs, session, cores)
+    tables = StoreTables(store, version, stored, epochs, open_spark)
     row = find_row(tables, relation, key)
     return _Question(tables, relation, row).answer()
 
@@ -97,30 +103,37 @@ class _Question:
     row: pa.Table
 
     def answer(self) -> RowOrigin:
-        """Return why the row is there; raises SqlError if the rows that were found do not make it again."""
+        """Return why the row is there; raises SqlError if no rows are found that make it again by themselves."""
         tables, name = self.tables, self.relation.name
-        epoch = tables.epochs[name]
         size = sum(
-            tables.version.tables[one].row_count for one in tables.epochs if one in tables.version.tables
+            version.row_count for one, version in tables.version.tables.items() if one in tables.epochs
         )
-        context = self._configure(size)
-        definitions: dict[str, Node] = {}
-
-        def define(view: str) -> Node:
-            if view not in definitions:
-                relation = tables.stored.catalog.get(view)
-                definitions[view] = build_definition(relation, tables.stored, epoch)
-            return definitions[view]
-
-        tracer = Tracer(tables, context, define)
+        tracer = Tracer(tables, self._configure(size), self._define)
         tracer.trace_view(name, self.row)
-        rows = {one: self._load_rows(one, tracer.found.get(one, [])) for one in self._list_tables()}
-        self._check(rows, define)
-        shown = [column for column in self.relation.columns if not column.hidden]
-        row = as_rows(to_visible_names(self.relation, self.row.select([c.storage_name for c in shown])))[0]
-        return RowOrigin(
-            name, row, epoch, tuple(tracer.steps), {one: self._show(one, found) for one, found in rows.items()}
-        )
+        for again in range(MOST_ROUNDS):
+            rows = {one: self._load_rows(one, tracer.found.get(one, [])) for one in self._list_tables()}
+            replay = Replay(rows, self._configure(sum(one.num_rows for one in rows.values())), self._define)
+            if self._is_made_by(replay):
+                break
+            if again + 1 < MOST_ROUNDS:
+                views = [one for one in tables.epochs if one not in rows]
+                add_deciding_rows(tracer, replay, views)
+        else:
+            raise SqlError(
+                f"the row of {name} was traced to {sum(one.num_rows for one in rows.values()):,} rows that do not give it "
+                "again by themselves",
+                hint="trace the rows of what it reads one by one",
+            )
+        shown = [column.storage_name for column in self.relation.columns if not column.hidden]
+        row = to_visible_names(self.relation, self.row.select(shown))
+        sources = {one: self._show(one, found) for one, found in rows.items()}
+        return RowOrigin(name, row, tables.epochs[name], tuple(tracer.steps), sources)
+
+    @cached_property
+    def _define(self) -> Define:
+        """What gives the definition of a view, at the epoch of the question."""
+        stored, epoch = self.tables.stored, self.tables.epochs[self.relation.name]
+        return cache(lambda view: build_definition(stored.catalog.get(view), stored, epoch))
 
     def _configure(self, rows: int) -> EpochContext:
         """Return the context in which plans over so many rows are computed."""
@@ -161,33 +174,16 @@ class _Question:
         shown = [column.storage_name for column in relation.columns if not column.hidden]
         return to_visible_names(relation, rows.select(shown))
 
-    def _check(self, rows: Mapping[str, pa.Table], define: Any) -> None:
-        """Raise SqlError unless the view's query over just these rows gives the row again."""
-        context = self._configure(sum(one.num_rows for one in rows.values()))
-
-        @cache
-        def compute(view: str) -> Any:
-            node = define(view)
-            given = {
-                scan.table: rows[scan.table] if scan.table in rows else compute(scan.table)
-                for scan in list_scans(node)
-                if not scan.table.startswith("_")
-            }
-            return NarrowEvaluation(GivenTables(given), context).evaluate(node, {}).frame
-
+    def _is_made_by(self, replay: Replay) -> bool:
+        """Tell whether the view's query over a few rows gives the row again, in all shown columns."""
         shown = [column.storage_name for column in self.relation.columns if not column.hidden]
         exact = [name for name in shown if _is_exact(self.row.schema.field(name).type)]
-        found = compute(self.relation.name)
+        found = replay.compute_view(self.relation.name)
         if exact:
             found = join_equal(found, make_frame(self.tables.spark, self.row.select(exact)))
-        again = as_rows(found.select(*(f"`{name}`" for name in shown)).toArrow())
+        again = as_rows(found.select(*map(quote, shown)).toArrow())
         row = as_rows(self.row.select(shown))[0]
-        if not any(are_equal(one, row) for one in again):
-            raise SqlError(
-                f"the row of {self.relation.name} was traced to "
-                f"{sum(one.num_rows for one in rows.values()):,} rows that do not give it again by themselves",
-                hint="other rows decide over it that it is not made of; trace the rows of what it reads one by one",
-            )
+        return any(are_equal(one, row) for one in again)
 
 
 def _as_keys(keys: pa.Table, schema: pa.Schema, relation: Relation) -> pa.Table:
