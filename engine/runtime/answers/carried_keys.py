@@ -7,7 +7,7 @@ of the rows: its rows are found by the values of a few of its columns. A semi jo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -46,6 +46,20 @@ class CarryingPlan:
     plan: Node
     parts: tuple[Part, ...]
     operators: tuple[Node, ...] = ()
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns that tell what the rows are made of, each once."""
+        found = [column for part in self.parts for _, column in part.carried]
+        found += [part.present for part in self.parts if part.present is not None]
+        return tuple(dict.fromkeys(found))
+
+    def list_copies(self, columns: Sequence[str]) -> dict[str, str] | None:
+        """Return for each carried column one of some columns that is the same, None if there is none for one of them."""
+        origins = {find_origin(self.plan, column): column for column in columns}
+        found = {column: origins.get(find_origin(self.plan, column)) for column in self.carried}
+        copies = {column: copy for column, copy in found.items() if copy is not None}
+        return copies if len(copies) == len(found) else None
 
 
 @dataclass
@@ -101,6 +115,22 @@ class KeyCarrier:
 
     def _make_name(self) -> str:
         return f"why:{next(self._names)}"
+
+
+def find_origin(node: Node, column: str) -> tuple[int, str]:
+    """Return which column of which node, by its identity, a column is that projections, filters and joins pass on."""
+    match node:
+        case Filter() | DynamicFilter() | TemporalFilter():
+            return find_origin(node.input, column)
+        case Project():
+            below = dict(node.items)[column].column
+            return (id(node), column) if below is None else find_origin(node.input, below)
+        case Join():
+            if column in node.left.columns:
+                return find_origin(node.left, column)
+            inner = node.kind == "inner"
+            return find_origin(node.right, column) if inner else (id(node), column)
+    return id(node), column
 
 
 def list_handles(node: Node) -> tuple[str, ...]:

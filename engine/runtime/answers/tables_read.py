@@ -27,7 +27,7 @@ from engine.sql.plan import Scan
 
 Wanted = Mapping[str, Column]
 """By column the values that are asked for; a row that has another one is not. Nulls are values."""
-LOCAL_ROWS = 1_000_000
+LOCAL_ROWS = 150_000
 """Of more rows a table is not read here as a whole, but by Spark's tasks."""
 MOST_LOOKUPS = 10_000
 

@@ -117,16 +117,16 @@ class Tracer:
 
     def _collect(self, carrying: CarryingPlan, rows: pa.Table) -> pa.Table:
         """Return for each row of a plan that is wanted what its parts are found by."""
-        evaluation = NarrowEvaluation(self.tables, self.context)
-        found = evaluation.evaluate(carrying.plan, list_wanted(rows))
-        needed = list(
-            dict.fromkeys(
-                [
-                    *(c for part in carrying.parts for _, c in part.carried),
-                    *(part.present for part in carrying.parts if part.present is not None),
-                ]
+        copies = carrying.list_copies(rows.column_names)
+        if rows.num_columns and copies is not None:  # the wanted rows tell it by themselves
+            names = list(copies)
+            return (
+                pa.Table.from_arrays([rows.column(copies[c]) for c in names], names=names)
+                if names
+                else rows.select([])
             )
-        )
+        found = NarrowEvaluation(self.tables, self.context).evaluate(carrying.plan, list_wanted(rows))
+        needed = list(carrying.carried)
         if found.rows is not None:
             return keep_equal(found.rows, rows).select(needed)
         frame = (

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from engine.arrow import as_rows
@@ -16,7 +17,7 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
-from engine.meta.epochs.query_policy import choose_epochs
+from engine.meta.epochs.query_policy import POLICIES, choose_epochs
 from engine.operators.context import EpochContext
 from engine.runtime.answers.asked_row import AskedKey, find_row
 from engine.runtime.answers.replay import Replay, add_deciding_rows
@@ -24,6 +25,7 @@ from engine.runtime.answers.tables_read import StoreTables, make_frame
 from engine.runtime.answers.trace import Define, Tracer, TraceStep, join_equal
 from engine.runtime.answers.view_definitions import build_definition
 from engine.runtime.rows import to_visible_names
+from engine.runtime.spark.errors import build_analysis_error, build_row_error
 from engine.runtime.spark.session import EngineSpark
 from engine.sql.catalog import Relation
 from engine.sql.expression.spark_sql import quote
@@ -62,10 +64,19 @@ def explain_row(
     stored = load_catalog(version)
     relation = _resolve_view(stored, view)
     below = _list_below(stored, relation.name)
+    if str(at).lower() in POLICIES:  # of which some read each table at an epoch of its own
+        raise SqlError(
+            f"{at} is no epoch", hint="give its number, or a time such as 2026-01-31 12:00:00 (UTC)"
+        )
     epochs = choose_epochs(version, stored, below, "consistent" if at is None else str(at))
     tables = StoreTables(store, version, stored, epochs, open_spark)
     row = find_row(tables, relation, key)
-    return _Question(tables, relation, row).answer()
+    try:
+        return _Question(tables, relation, row).answer()
+    except AnalysisException as error:
+        raise build_analysis_error(error, relation.sql) from error
+    except PySparkException as error:
+        raise build_row_error(error, relation.sql) from error
 
 
 def _resolve_view(stored: StoredCatalog, name: str) -> Relation:
