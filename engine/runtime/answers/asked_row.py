@@ -10,6 +10,7 @@ import pyarrow as pa
 from engine.errors import SqlError
 from engine.hummock.epoch import format_epoch
 from engine.hummock.rows.key_numbers import deduplicate
+from engine.meta.epochs.content import Content
 from engine.runtime.answers.tables_read import StoreTables
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.plan import Scan
@@ -34,9 +35,12 @@ def find_row(tables: StoreTables, relation: Relation, key: AskedKey) -> pa.Table
     epoch = tables.epochs[relation.name]
     if not rows.num_rows:
         named = f" with {told}" if told else ""
+        newest = Content(tables.version, tables.stored.inputs).find_newest(
+            relation.name, tables.version.epoch
+        )
         raise SqlError(
             f"{relation.name} has no row{named} at epoch {format_epoch(epoch)}; its newest epoch is "
-            f"{format_epoch(tables.version.tables[relation.name].committed_epoch)}",
+            f"{format_epoch(newest or epoch)}",
             hint=f"SELECT * FROM {relation.name} shows its rows; --at names another epoch",
         )
     shown = [column.storage_name for column in relation.columns if not column.hidden]
@@ -81,11 +85,14 @@ def _convert_value(relation: Relation, column: RelationColumn, value: Any) -> pa
     kind = to_arrow(column.type)
     try:
         if isinstance(value, str) and not pa.types.is_string(kind):
-            return pa.array([value], pa.string()).cast(kind)
+            text: pa.Array[Any] = pa.array([value], pa.string())
+            read: pa.Array[Any] = text.cast(kind)
+            return read
         try:
             return pa.array([value], kind)
         except (pa.ArrowTypeError, pa.ArrowInvalid):
-            return pa.array([value]).cast(kind)
+            converted: pa.Array[Any] = pa.array([value]).cast(kind)
+            return converted
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SqlError(
             f"{value!r} is no value of column {column.name} of {relation.name}, which is {column.type}"
