@@ -30,6 +30,8 @@ from engine.meta.epochs.query_policy import check_policy, choose_epochs
 from engine.meta.epochs.time_boundary import load_present
 from engine.meta.status.relation_status import RelationStatus, list_lagging_views, list_statuses
 from engine.meta.status.waits import DomainWait, list_quarantine_waits, list_waits
+from engine.runtime.answers.asked_row import AskedKey
+from engine.runtime.answers.why import RowOrigin, explain_row
 from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.domains.epochs import EpochRunner
@@ -54,7 +56,15 @@ from engine.sql.statements.session.parameters import Parameters
 from engine.sql.statements.session.session_statements import Prepare
 from engine.sql.statements.session.settings import SessionSettings
 
-__all__ = ["FlushReport", "RelationStatus", "Session", "SinkReport", "SourceReport", "ViewReport"]
+__all__ = [
+    "FlushReport",
+    "RelationStatus",
+    "RowOrigin",
+    "Session",
+    "SinkReport",
+    "SourceReport",
+    "ViewReport",
+]
 
 _LOG = logging.getLogger(__name__)
 WAIT_CREATED_SECONDS = 3600.0
@@ -289,6 +299,17 @@ class Session:
         [('top', ['epoch'])]
         """
         return self._runner.plan(self._runner.build_request(views, eager=eager, partitions=partitions))
+
+    def why(self, view: str, key: AskedKey, at: int | str | None = None) -> RowOrigin:
+        """Return the rows of tables that make a row of a view, through all operators and views between, and the steps to them.
+
+        `key` are the values of the view's key in its order, one alone, or values by column. `at` is an epoch or a time, None the
+        newest at which the view and all below it have content. Raises SqlError if there is no such row, or it cannot be traced.
+
+        >>> s.why("top", 7).sources["bid"].to_pylist()
+        [{'id': 1, 'auction': 7, 'price': 30}, {'id': 2, 'auction': 7, 'price': 50}]
+        """
+        return explain_row(self.store, self.open_spark, view, key, at)
 
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""

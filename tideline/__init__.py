@@ -45,7 +45,15 @@ from engine.hummock import Delete, EpochBatch, Hummock, Pin, Put, Table, TableOp
 
 if TYPE_CHECKING:
     from engine.runtime.reads.datasource import TidelineDataSource
-    from engine.session import FlushReport, RelationStatus, Session, SinkReport, SourceReport, ViewReport
+    from engine.session import (
+        FlushReport,
+        RelationStatus,
+        RowOrigin,
+        Session,
+        SinkReport,
+        SourceReport,
+        ViewReport,
+    )
 
 __all__ = [
     "BufferFull",
@@ -72,6 +80,7 @@ __all__ = [
     "Put",
     "RelationStatus",
     "RowFailed",
+    "RowOrigin",
     "RowsNotKept",
     "Session",
     "SinkError",
@@ -98,7 +107,8 @@ __all__ = [
 
 __version__ = "0.1.0"
 _LOADED_LATE = dict.fromkeys(
-    ("FlushReport", "RelationStatus", "Session", "SinkReport", "SourceReport", "ViewReport"), "engine.session"
+    ("FlushReport", "RelationStatus", "RowOrigin", "Session", "SinkReport", "SourceReport", "ViewReport"),
+    "engine.session",
 ) | {"TidelineDataSource": "engine.runtime.reads.datasource"}
 
 

@@ -253,6 +253,27 @@ def materialize(
     report.raise_for_all()
 
 
+@app.command(cls=PrintingCommand)
+def why(
+    view: Annotated[str, typer.Argument(help="A materialized view.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Argument(help="The values of its key in their order, or column=value; NULL is null."),
+    ] = None,
+    at: Annotated[str, typer.Option("--at", help="An epoch, or a time (UTC); default the newest.")] = "",
+    store: Store = "",
+    output: Output = Format.table,
+    spark: Spark = "",
+) -> None:
+    """Show why a row of a view is there: the rows of tables that make it, through all operators and views between."""
+    from engine.cli.row_origin import parse_key, print_origin
+
+    with open_session(store, spark) as running:
+        relation = running.catalog.get(view)
+        origin = running.why(relation.name, parse_key(relation, key or ()), at or None)
+    print_origin(origin, output)
+
+
 @app.command()
 def compact(
     table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "",

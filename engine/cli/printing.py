@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ def find_output_width() -> int | None:
 def print_listing(listing: Listing, output: Format, *, wide: bool = False) -> None:
     """Print a listing: as much of it as fits, all of it with `wide`, its numbers as CSV or JSON."""
     if output is Format.json:
-        typer.echo(_format_json(listing.records))
+        typer.echo(format_json(listing.records))
     elif output is Format.csv:
         _write_csv(list(listing.records[0]) if listing.records else [], (r.values() for r in listing.records))
     else:
@@ -86,7 +86,7 @@ def print_table(result: pa.Table, output: Format) -> None:
         columns = [[_flatten(value) for value in as_values(column)] for column in result.columns]
         _write_csv(result.column_names, zip(*columns, strict=True))  # by place: two may have one name
     elif output is Format.json:
-        typer.echo(_format_json(as_rows(result)))
+        typer.echo(format_json(as_rows(result)))
     else:
         for line in format_result(result, find_output_width()):
             typer.echo(line)
@@ -190,8 +190,9 @@ def _format_csv_field(value: object) -> str:
     )
 
 
-def _format_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    return msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode(rows).decode()
+def format_json(value: object) -> str:
+    """Return rows, or what holds some, as JSON: numbers plain, what JSON has no form for as its text."""
+    return msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode(value).decode()
 
 
 def _flatten(value: object) -> object:

@@ -28,11 +28,16 @@ def build_incremental_plan(
     of its own, and recomputes its touched keys. With `of_scan`, which tells the watermarks of tables, joins let go of rows.
     """
     lowering = Lowering(view, analyzer, of_scan) if rules == "fast" else ReferenceLowering(view, analyzer)
-    top: Node = _compose(_project_outputs(plan, outputs))
+    top: Node = build_view_plan(plan, outputs)
     if rules == "fast":
         top = replace_with_dynamic_filters(top, set(top.columns), analyzer)
     lowering.add_view_fragment(top)
     return IncrementalPlan(view, tuple(lowering.fragments), tuple(lowering.indexes))
+
+
+def build_view_plan(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
+    """Return the plan of a view's rows under the names that the view has for them; `outputs` as of the incremental plan."""
+    return _compose(_project_outputs(plan, outputs))
 
 
 def _project_outputs(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Project:
@@ -45,9 +50,9 @@ def _project_outputs(plan: Node, outputs: tuple[tuple[str, str], ...]) -> Projec
     )
 
 
-def _compose(node: Node) -> Node:
+def _compose(node: Project) -> Project:
     """Merge a projection that only renames into the projection below it."""
-    while isinstance(node, Project) and isinstance(node.input, Project):
+    while isinstance(node.input, Project):
         if any(expr.column is None for _, expr in node.items):
             break
         below = dict(node.input.items)

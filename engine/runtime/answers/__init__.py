@@ -1,0 +1,1 @@
+"""Questions about single rows of views: why one is there."""

@@ -1,0 +1,173 @@
+"""A plan computed for some of its rows: values that are wanted of its columns go down to the scans, which read only those rows.
+
+What a scan gives may be more than is needed, never less: whoever asks filters the result. Of two joined sides the values that
+one of them has are wanted of the other, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from engine.arrow import Column, build_arrow_table
+from engine.hummock.rows.key_numbers import deduplicate
+from engine.operators.compile import compute_over
+from engine.operators.context import EpochContext
+from engine.runtime.answers.tables_read import TablesRead, Wanted, as_plain, make_frame
+from engine.sql.plan import (
+    Aggregate,
+    DynamicFilter,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Project,
+    Scan,
+    TemporalFilter,
+    TopN,
+    UnionAll,
+    Unnest,
+    list_children,
+)
+
+MOST_VALUES = 20_000
+"""More values of a column are not looked for on the other side of a join."""
+
+
+@dataclass
+class NarrowRows:
+    """Rows of a node, as Arrow has them where nothing had to be computed; of `known` columns no other value is there."""
+
+    context: EpochContext
+    rows: pa.Table | None = None
+    made: DataFrame | None = None
+    known: Mapping[str, Column] = field(default_factory=dict)
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as Spark has them."""
+        if self.made is None:
+            assert self.rows is not None
+            self.made = make_frame(self.context.spark, self.rows)
+        return self.made
+
+    def list_values(self, column: str) -> Column | None:
+        """Return the values that a column has at most, each once; None if they are not known, or too many."""
+        found = self.known.get(column)
+        if found is None:
+            return None
+        found = as_plain(found)
+        if pa.types.is_nested(found.type):
+            return None
+        if pa.types.is_floating(found.type):
+            values: Column = deduplicate(build_arrow_table({column: found})).column(0)
+        else:
+            values = pc.unique(found)
+        return values if len(values) <= MOST_VALUES else None
+
+
+@dataclass(frozen=True)
+class NarrowEvaluation:
+    """Computes plans over tables."""
+
+    tables: TablesRead
+    context: EpochContext
+
+    def evaluate(self, node: Node, wanted: Wanted) -> NarrowRows:
+        """Return rows of a node, among them all of which the columns have wanted values."""
+        match node:
+            case Scan():
+                return self._read_scan(node, wanted)
+            case Project():
+                return self._project(node, wanted)
+            case Join():
+                return self._join(node, wanted)
+            case UnionAll():
+                inputs = [
+                    self.evaluate(child, _pass_to_branch(node, at, wanted))
+                    for at, child in enumerate(node.inputs)
+                ]
+                return self._compute(node, inputs, {})
+            case Aggregate():
+                below = self.evaluate(node.input, _rename_wanted(dict(_list_plain(node.keys)), wanted))
+                known = {name: below.known[c] for name, c in _list_plain(node.keys) if c in below.known}
+                return self._compute(node, [below], known)
+            case Over() | TopN():
+                below = self.evaluate(node.input, {c: wanted[c] for c in node.partition if c in wanted})
+                return self._compute(node, [below], below.known)
+            case Filter() | Unnest() | DynamicFilter() | TemporalFilter():
+                columns = set(node.input.columns)
+                below = self.evaluate(node.input, {c: v for c, v in wanted.items() if c in columns})
+                return self._compute(node, [below], below.known)
+        return self._compute(node, [self.evaluate(child, {}) for child in list_children(node)], {})
+
+    def _compute(self, node: Node, inputs: list[NarrowRows], known: Mapping[str, Column]) -> NarrowRows:
+        frame = compute_over(node, [one.frame for one in inputs], self.context)
+        return NarrowRows(self.context, None, frame, known)
+
+    def _read_scan(self, node: Scan, wanted: Wanted) -> NarrowRows:
+        stored = dict(node.items)
+        rows = self.tables.read(node, {stored[name]: values for name, values in wanted.items()})
+        if not isinstance(rows, pa.Table):
+            return NarrowRows(self.context, None, rows)
+        return NarrowRows(self.context, rows, None, {name: rows.column(name) for name in rows.column_names})
+
+    def _project(self, node: Project, wanted: Wanted) -> NarrowRows:
+        plain = dict(_list_plain(node.items))
+        below = self.evaluate(node.input, _rename_wanted(plain, wanted))
+        known = {name: below.known[column] for name, column in plain.items() if column in below.known}
+        if below.rows is not None and len(plain) == len(node.items) and plain:
+            columns = [below.rows.column(column) for column in plain.values()]
+            rows = pa.Table.from_arrays(columns, names=list(plain))
+            return NarrowRows(self.context, rows, None, known)
+        return self._compute(node, [below], known)
+
+    def _join(self, node: Join, wanted: Wanted) -> NarrowRows:
+        """Return the pairs of rows: first those of the side of which more is wanted, then those that may meet them."""
+        mine = {c: v for c, v in wanted.items() if c in set(node.left.columns)}
+        theirs = {c: v for c, v in wanted.items() if c in set(node.right.columns)}
+        if node.kind == "inner" and node.nearest is None and theirs and not mine:
+            right = self.evaluate(node.right, theirs)
+            met = {a: right.list_values(b) for a, b in node.on}
+            left = self.evaluate(node.left, _add_wanted(mine, met))
+        else:
+            left = self.evaluate(node.left, mine)
+            met = {b: left.list_values(a) for a, b in node.on}
+            # of other kinds a right row that is left out would leave its left row alone
+            pushed = theirs if node.kind == "inner" and node.nearest is None else {}
+            right = self.evaluate(node.right, _add_wanted(pushed, met))
+        known = {**left.known, **(right.known if node.kind == "inner" else {})}
+        return self._compute(node, [left, right], known)
+
+
+def _add_wanted(wanted: Wanted, met: Mapping[str, Column | None]) -> Wanted:
+    """Return what is wanted of a side, with the values of the other side where nothing is wanted of a column yet."""
+    return {**{name: values for name, values in met.items() if values is not None}, **wanted}
+
+
+def _list_plain(items: tuple[tuple[str, object], ...]) -> list[tuple[str, str]]:
+    """Return (name, column) of the items that are columns as they are."""
+    found = ((name, getattr(expr, "column", None)) for name, expr in items)
+    return [(name, column) for name, column in found if column is not None]
+
+
+def _rename_wanted(columns: Mapping[str, str], wanted: Wanted) -> Wanted:
+    """Return the wanted values by the columns that an input has them in."""
+    return {columns[name]: values for name, values in wanted.items() if name in columns}
+
+
+def _pass_to_branch(node: UnionAll, at: int, wanted: Wanted) -> Wanted:
+    """Return what is wanted of a branch of a union."""
+    branch = node.inputs[at]
+    found = dict(zip(node.names, branch.columns, strict=False))
+    found |= {f"_key{at}_{n}": column for n, column in enumerate(branch.key)}
+    return _rename_wanted(found, wanted)
+
+
+def list_wanted(rows: pa.Table) -> Wanted:
+    """Return by column the values of rows, each once."""
+    return {name: deduplicate(rows.select([name])).column(0) for name in rows.column_names}

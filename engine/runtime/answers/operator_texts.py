@@ -1,0 +1,104 @@
+"""Operators of a plan in words, for those who ask why a row is there."""
+
+from __future__ import annotations
+
+import re
+
+from engine.sql.expression.spark_sql import render_spark_sql
+from engine.sql.plan import (
+    Aggregate,
+    DynamicFilter,
+    Filter,
+    Join,
+    Node,
+    Over,
+    Recompute,
+    Scan,
+    TopN,
+    UnionAll,
+    Unnest,
+)
+from engine.sql.window_calls import SortKey
+
+_QUOTED = re.compile(r"`([\w:#]+)`")
+_COLUMN = re.compile(r"\b([a-z_]\w*):(\w+)(?:#\d+)?")
+_JOINS = {
+    "inner": "join",
+    "left": "left join",
+    "semi": "semi join (EXISTS, IN)",
+    "anti": "anti join (NOT EXISTS, NOT IN)",
+}
+
+
+def describe_operator(node: Node) -> tuple[str, str]:
+    """Return the name and the condition of an operator that passes rows on, "" for one that decides nothing."""
+    name, text = _describe_operator(node)
+    return name, _show_columns(text)
+
+
+def describe_part(node: Node) -> tuple[str, str]:
+    """Return the name and the key, order or query of an operator that makes rows of others."""
+    name, text = _describe_part(node)
+    return name, text if isinstance(node, Recompute) else _show_columns(text)
+
+
+def _show_columns(text: str) -> str:
+    """Return an expression with the columns of a plan as people name them: t.a, and not `t:a#2`."""
+    return _COLUMN.sub(lambda found: f"{found[1]}.{found[2]}", _QUOTED.sub(r"\1", text))
+
+
+def _describe_operator(node: Node) -> tuple[str, str]:
+    match node:
+        case Filter():
+            return "filter", render_spark_sql(node.predicate)
+        case DynamicFilter():
+            word = "window close" if node.closes else "filter"
+            bounds = ", ".join(bound.scan.table for bound in node.bounds)
+            return word, f"{node.at} {node.operator} {bounds}"
+        case Unnest():
+            return "unnest", render_spark_sql(node.array)
+        case Join():
+            equal = "<=>" if node.null_safe else "="
+            tests = [f"{left} {equal} {right}" for left, right in node.on]
+            tests += [render_spark_sql(node.residual)] if node.residual is not None else []
+            tests += (
+                [f"nearest {node.nearest.left} {node.nearest.operator} {node.nearest.right}"]
+                if node.nearest is not None
+                else []
+            )
+            kind = "as-of join" if node.nearest is not None else _JOINS[node.kind]
+            return kind, " AND ".join(tests) or "every pair"
+    return "", ""
+
+
+def _describe_part(node: Node) -> tuple[str, str]:
+    match node:
+        case Scan():
+            return "scan", node.table
+        case Aggregate():
+            keys = ", ".join(render_spark_sql(expr) for _, expr in node.keys)
+            calls = ", ".join(render_spark_sql(call.expression) for call in node.calls)
+            text = f"{calls} GROUP BY {keys}" if keys and calls else calls or keys
+            return ("aggregate" if node.calls else "distinct"), text
+        case Over():
+            calls = ", ".join(f"{render_spark_sql(c.call)}{_describe_order(c.order)}" for c in node.calls)
+            return "window", f"{calls}{_describe_partition(node.partition)}"
+        case TopN():
+            skipped = f" OFFSET {node.offset}" if node.offset else ""
+            limit = f" LIMIT {node.limit}" if node.limit is not None else ""
+            by = f"{_describe_order(node.order)}{limit}{skipped}{_describe_partition(node.partition)}"
+            return "first rows", by.strip()
+        case UnionAll():
+            return "union all", f"{len(node.inputs)} branches"
+        case Recompute():
+            return "full refresh", f"all rows of all inputs: {node.text}"
+    return "", ""
+
+
+def _describe_order(order: tuple[SortKey, ...]) -> str:
+    columns = ", ".join(f"{key.column}{' DESC' if key.descending else ''}" for key in order)
+    return f" ORDER BY {columns}" if columns else ""
+
+
+def _describe_partition(partition: tuple[str, ...]) -> str:
+    return f" PARTITION BY {', '.join(partition)}" if partition else ""
