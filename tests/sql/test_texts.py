@@ -98,6 +98,8 @@ EXPECTED = {
     "runtime/statements/create/full_view.py": VALUES,
     "runtime/statements/create/restrictions.py": VALUES,
     "runtime/writes/dml_run.py": "asks whether a printed query may leave the order of its table: too often rather than too seldom",
+    "runtime/answers/view_definitions.py": STATEMENTS,
+    "runtime/answers/operator_texts.py": "shows columns of a printed expression as people name them",
     "runtime/relations.py": PLACES,
     "runtime/reads/time_travel.py": PLACES,
     "runtime/partitions/checks.py": PLACES,

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from engine.arrow import Column, build_arrow_table
@@ -63,10 +62,7 @@ class NarrowRows:
         found = as_plain(found)
         if pa.types.is_nested(found.type):
             return None
-        if pa.types.is_floating(found.type):
-            values: Column = deduplicate(build_arrow_table({column: found})).column(0)
-        else:
-            values = pc.unique(found)
+        values: Column = deduplicate(build_arrow_table({column: found})).column(0)
         return values if len(values) <= MOST_VALUES else None
 
 

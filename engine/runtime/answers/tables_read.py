@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.arrow import Column, build_arrow_table, compute_sort_indices, decode_dictionary
+from engine.arrow import Column, compute_sort_indices, decode_dictionary
 from engine.hummock import Hummock, TableVersion, Version
 from engine.hummock.rows.key_numbers import deduplicate, find_members
 from engine.meta.catalog.stored_catalog import StoredCatalog
@@ -174,12 +173,8 @@ def keep_wanted(rows: pa.Table, wanted: Wanted) -> pa.Table:
         column, values = as_plain(rows.column(name)), as_plain(values)
         if column.type != values.type or not rows.num_rows:
             continue
-        if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
-            members = find_members(build_arrow_table({name: column}), build_arrow_table({name: values}))
-            mask: Any = pa.array(members)
-        else:
-            mask = pc.is_in(column, value_set=one_chunk(values))
-        rows = rows.filter(mask)
+        members = find_members(build_arrow_table({name: column}), build_arrow_table({name: values}))
+        rows = rows.filter(pa.array(members))
     return rows
 
 
