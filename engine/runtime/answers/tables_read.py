@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.arrow import Column, compute_sort_indices, decode_dictionary
+from engine.arrow import Column, build_arrow_table, compute_sort_indices, decode_dictionary
 from engine.hummock import Hummock, TableVersion, Version
 from engine.hummock.rows.key_numbers import deduplicate, find_members
 from engine.meta.catalog.stored_catalog import StoredCatalog
