@@ -204,6 +204,11 @@ class Flow:
         return map_in_arrow(self.base, body, self.schema)
 
     @property
+    def body(self) -> Body | None:
+        """What one task does to make all rows, None if Spark or several tasks have a part in it."""
+        return Chain(self.bodies) if self.single and not self.groups and self.bodies else None
+
+    @property
     def columns(self) -> list[str]:
         """The names of the columns."""
         return self.schema.names

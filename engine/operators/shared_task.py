@@ -24,7 +24,7 @@ from engine.arrow import as_values
 from engine.hummock import Commit, Reader, SstInfo, TableVersion, Version
 from engine.meta.epochs.frontier import needs_run
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
-from engine.operators.arrow.map_in_arrow import Body
+from engine.operators.arrow.map_in_arrow import Body, run_alone
 from engine.operators.dynamic_filter import count_passed_rows
 from engine.operators.lookups.table_parameters import TableAt, bind_tables
 from engine.operators.materialize import RESULT_SCHEMA
@@ -47,8 +47,6 @@ SHARED_SCHEMA = StructType(
         *RESULT_SCHEMA.fields,
     ]
 )
-_ONLY_TASK = pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
-"""What starts a body of one task: its number among those that share the work of a fragment."""
 Bodies = Mapping[tuple[str, tuple[str, ...]], Body]
 """What computes a table's change, by the table and those of its inputs that have changed."""
 
@@ -223,7 +221,7 @@ def _run_fragment(
         read = {name: tables[name] for name in fragment.reads}
         identity = identify_reads(read, *span)
         with bind_tables({name: TableAt(table, *span) for name, table in read.items()}):
-            reports = list(body(iter([_ONLY_TASK])))
+            reports = run_alone(body)
     except Exception as failure:
         return f"it failed in the shared action ({type(failure).__name__})"
     return identity, reports[0] if reports else None

@@ -12,6 +12,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from engine.spark_internals import set_schema
 
 Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_ONLY_TASK = pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
+"""What starts a body of one task: its number among those that share the work of a fragment."""
 
 
 @dataclass(frozen=True)
@@ -41,3 +43,8 @@ def make_task_frame(spark: SparkSession, tasks: int) -> DataFrame:
     """Return a frame that starts so many tasks, each with a row that holds its number."""
     numbers = StructType([StructField("id", LongType(), False)])
     return set_schema(spark.range(0, tasks, 1, tasks), numbers)
+
+
+def run_alone(body: Body) -> list[pa.RecordBatch]:
+    """Return what the only task of a frame would make by a body that starts with rows of its own; this process runs it."""
+    return list(body(iter([_ONLY_TASK])))

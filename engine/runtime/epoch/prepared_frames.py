@@ -15,7 +15,7 @@ from engine.hummock import Table, TableVersion
 from engine.hummock.metrics import Counters
 from engine.operators.arrow.map_in_arrow import Body
 from engine.operators.context import SPREAD_ROWS
-from engine.operators.flow import Chain, Flow
+from engine.operators.flow import Flow
 from engine.operators.lookups.table_parameters import TableParameters
 from engine.operators.materialize import NetChange, collect_changes
 from engine.operators.shared_task import choose_shape
@@ -51,8 +51,7 @@ class PreparedFrame:
     @property
     def body(self) -> Body | None:
         """What computes the epoch in one task by itself, None if Spark computes a part of it."""
-        alone = self.flow.single and not self.flow.groups and not self.parameters.closed
-        return Chain(self.flow.bodies) if alone else None
+        return None if self.parameters.closed else self.flow.body
 
     @property
     def most_rows(self) -> int:

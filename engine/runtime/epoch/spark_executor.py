@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from engine.arrow import as_rows
 from engine.assumptions import COMPUTED_AHEAD, KEPT_FRAME, LET_GO
 from engine.errors import RowFailed
 from engine.hummock import Hummock, Version
@@ -20,6 +21,7 @@ from engine.hummock.rows.expiry import disable_expiry
 from engine.hummock.version import Run
 from engine.meta.epochs.time_boundary import is_timed
 from engine.operators.arrow.expressions import MARK
+from engine.operators.arrow.map_in_arrow import run_alone
 from engine.operators.context import SPREAD_ROWS, EpochContext
 from engine.operators.flow import Flow
 from engine.operators.lookups.table_parameters import TableParameters
@@ -302,9 +304,19 @@ class SparkExecutor:
 
     @contextmanager
     def _recompute(self, task: FragmentTask) -> Iterator[list[NetChange]]:
-        """Compute a task by a new frame for a check; what that writes is nobody's, and goes again."""
+        """Compute a task by a new frame for a check; what that writes is nobody's, and goes again.
+
+        No job is started for what one task computes on Arrow alone: this process does it.
+        """
         flow = self._build_action(task).flow
-        anew = [] if flow is None else collect_changes(collect(flow.frame), self._store.counters)
+        body = None if flow is None else flow.body
+        if flow is None:
+            anew = []
+        elif body is None:
+            anew = collect_changes(collect(flow.frame), self._store.counters)
+        else:
+            reports = (tuple(row.values()) for report in run_alone(body) for row in as_rows(report))
+            anew = collect_changes(reports, self._store.counters)
         try:
             yield anew
         finally:
