@@ -31,6 +31,8 @@ from engine.meta.epochs.time_boundary import load_present
 from engine.meta.status.relation_status import RelationStatus, list_lagging_views, list_statuses
 from engine.meta.status.waits import DomainWait, list_quarantine_waits, list_waits
 from engine.runtime.answers.asked_row import AskedKey
+from engine.runtime.answers.blame import RowHistory, list_row_changes
+from engine.runtime.answers.diff import MOST_ROWS, TableDiff, compare_moments
 from engine.runtime.answers.why import RowOrigin, explain_row
 from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.compaction_tasks import CompactionTasks
@@ -59,10 +61,12 @@ from engine.sql.statements.session.settings import SessionSettings
 __all__ = [
     "FlushReport",
     "RelationStatus",
+    "RowHistory",
     "RowOrigin",
     "Session",
     "SinkReport",
     "SourceReport",
+    "TableDiff",
     "ViewReport",
 ]
 
@@ -310,6 +314,37 @@ class Session:
         [{'id': 1, 'auction': 7, 'price': 30}, {'id': 2, 'auction': 7, 'price': 50}]
         """
         return explain_row(self.store, self.open_spark, view, key, at)
+
+    def diff(
+        self, view: str, a: int | str, b: int | str | None = None, *, limit: int | None = MOST_ROWS
+    ) -> TableDiff:
+        """Return what changed in a table or view between two moments, one net change a key: counts, and rows with the old ones.
+
+        `a` and `b` are epochs or times, `b` is not the earlier one, and None the newest. Of the changed rows `limit` are held,
+        None holds all; `iterate` of the answer reads all batch by batch. Raises SqlError for what is no moment or has no content
+        then, and EpochExpired for an epoch that is not kept any more.
+
+        >>> before = s.common_epoch("bid")
+        >>> epoch = s.write("bid", pa.table({"id": [1], "auction": [7], "price": [35]}))
+        >>> found = s.diff("bid", before, epoch)
+        >>> found.updated, found.unchanged, found.changed_columns["price"]
+        (1, 2, 1)
+        >>> found.rows.select(["_op", "id", "price", "_old_price"]).to_pylist()
+        [{'_op': 'update', 'id': 1, 'price': 35, '_old_price': 30}]
+        """
+        return compare_moments(self.store, view, (a, b), limit=limit)
+
+    def blame(self, view: str, key: AskedKey) -> RowHistory:
+        """Return in which epochs a row of a table or view changed, newest first, from what to what, and who committed them.
+
+        `key` as in `why`; the row may be gone by now. It is known as far back as history is kept. Raises SqlError for a key that
+        names no row, or several.
+
+        >>> epoch = s.write("bid", pa.table({"id": [1], "auction": [7], "price": [35]}))
+        >>> [(one.operation, one.columns) for one in s.blame("bid", 1).changes]
+        [('update', ('price',)), ('insert', ('id', 'auction', 'price'))]
+        """
+        return list_row_changes(self.store, view, key)
 
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""

@@ -42,6 +42,8 @@ VERBS = [
     "write",
     "flush",
     "explain_flush",
+    "diff",
+    "blame",
     "materialize",
     "partitions",
     "waits",

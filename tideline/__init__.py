@@ -48,10 +48,12 @@ if TYPE_CHECKING:
     from engine.session import (
         FlushReport,
         RelationStatus,
+        RowHistory,
         RowOrigin,
         Session,
         SinkReport,
         SourceReport,
+        TableDiff,
         ViewReport,
     )
 
@@ -80,6 +82,7 @@ __all__ = [
     "Put",
     "RelationStatus",
     "RowFailed",
+    "RowHistory",
     "RowOrigin",
     "RowsNotKept",
     "Session",
@@ -91,6 +94,7 @@ __all__ = [
     "StorageError",
     "StorageFull",
     "Table",
+    "TableDiff",
     "TableExists",
     "TableOptions",
     "TidelineDataSource",
@@ -107,7 +111,10 @@ __all__ = [
 
 __version__ = "0.1.0"
 _LOADED_LATE = dict.fromkeys(
-    ("FlushReport", "RelationStatus", "RowOrigin", "Session", "SinkReport", "SourceReport", "ViewReport"),
+    (
+        *("FlushReport", "RelationStatus", "RowHistory", "RowOrigin", "Session"),
+        *("SinkReport", "SourceReport", "TableDiff", "ViewReport"),
+    ),
     "engine.session",
 ) | {"TidelineDataSource": "engine.runtime.reads.datasource"}
 

@@ -274,6 +274,47 @@ def why(
     print_origin(origin, output)
 
 
+@app.command(cls=PrintingCommand)
+def diff(
+    view: Annotated[str, typer.Argument(help="A table or a materialized view.")],
+    a: Annotated[str, typer.Argument(help="An epoch, a time (UTC), or now() - INTERVAL '10' MINUTE.")],
+    b: Annotated[str | None, typer.Argument(help="The later moment, in the same forms; none: now.")] = None,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many changed rows at most.")] = 20,
+    store: Store = "",
+    output: Output = Format.table,
+) -> None:
+    """Show what changed in a table or view between two moments: counts, and the rows with what they were before."""
+    from engine.cli.row_changes import print_diff
+    from engine.runtime.answers.diff import compare_moments
+
+    with open_store(store) as found:
+        print_diff(compare_moments(found, view, (a, b), limit=rows), output)
+
+
+@app.command(cls=PrintingCommand)
+def blame(
+    view: Annotated[str, typer.Argument(help="A table or a materialized view.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Argument(help="The values of its key in their order, or column=value; NULL is null."),
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many changes at most.")] = 20,
+    store: Store = "",
+    output: Output = Format.table,
+    wide: Wide = False,
+) -> None:
+    """Show in which epochs a row changed, newest first, from what to what, and who committed them."""
+    from engine.cli.row_changes import print_history
+    from engine.cli.row_origin import parse_key
+    from engine.meta.catalog.stored_catalog import load_catalog
+    from engine.runtime.answers.blame import list_row_changes
+
+    with open_store(store) as found:
+        relation = load_catalog(found.version).catalog.get(view)
+        history = list_row_changes(found, relation.name, parse_key(relation, key or ()))
+    print_history(history, output, rows=rows, wide=wide)
+
+
 @app.command()
 def compact(
     table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "",

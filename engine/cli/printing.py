@@ -105,7 +105,7 @@ def format_result(result: pa.Table, width: int | None) -> Iterator[str]:
     for at, field in enumerate(result.schema):
         kind = field.type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        values = [_format_cell(value) for value in as_values(result.column(at))]
+        values = [format_cell(value) for value in as_values(result.column(at))]
         columns.append(TextColumn(field.name, values, right=numeric))
     if width is None or sum(c.width for c in columns) + 2 * (len(columns) - 1) <= width:
         yield from render_columns(columns, None)
@@ -199,7 +199,8 @@ def _flatten(value: object) -> object:
     return msgspec.json.encode(value, enc_hook=str).decode() if isinstance(value, list | dict) else value
 
 
-def _format_cell(value: object) -> str:
+def format_cell(value: object) -> str:
+    """Return a value as a table of the terminal shows it; null is the word NULL."""
     match value:
         case None:
             return NULL

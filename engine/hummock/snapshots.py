@@ -65,6 +65,12 @@ class Snapshots:
                 "epochs in time"
             )
 
+    def find_first_readable(self, version: TableVersion) -> int:
+        """Return the oldest epoch at which a table is whole; with a time to live that is the first of its retention."""
+        if version.table.options.ttl_seconds is None:
+            return version.safe_epoch
+        return max(version.safe_epoch, version.clamp_truncation(self._retained_from(version.table)))
+
     def resolve_source(self, name: str, epoch: int | None, pending: bool) -> tuple[Reader, TableVersion, int]:
         """Return what a read works from: the committed version, or with what the shared buffer holds above it."""
         if not pending:

@@ -16,6 +16,7 @@ from engine.hummock.background import Background
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.manifests.alter import apply_alter, replace_options
 from engine.hummock.manifests.chain import ManifestChain
+from engine.hummock.manifests.delta import Delta
 from engine.hummock.manifests.preconditions import Precondition, require_same_tables, require_unaltered
 from engine.hummock.metrics import Counters, Metrics, build_metrics, get_counters
 from engine.hummock.monitoring.prices import Spending, sum_spending
@@ -168,6 +169,18 @@ class Hummock:
     def spending(self) -> Spending | None:
         """Return what the newest commits have asked of the store; None where there are none."""
         return sum_spending(self._chain.list_recent_deltas())
+
+    def iterate_deltas(self) -> Iterator[Delta]:
+        """Yield what each commit of the known version added, newest first, as far back as manifests are stored."""
+        return self._chain.iterate_deltas()
+
+    def check_readable(self, table: TableVersion, epoch: int) -> None:
+        """Raise EpochExpired if rows of a table that lived at an epoch may be deleted, by their time to live."""
+        self._snapshots.check_readable(table, epoch)
+
+    def find_first_readable(self, table: TableVersion) -> int:
+        """Return the oldest epoch at which a table can be read."""
+        return self._snapshots.find_first_readable(table)
 
     @property
     def clock(self) -> StoreClock:

@@ -51,6 +51,7 @@ EXPECTED = {
     "sql/statements/risingwave_text.py": STATEMENTS,
     "runtime/statements/session/prepared_statements.py": STATEMENTS,
     "runtime/statements/alter/rename.py": "writes another name of a relation into a statement",
+    "sql/batch/time_travel.py": "reads a moment alone, as the statement that it would stand in",
     "sql/batch/ad_hoc.py": "makes names of temporary views from those of relations",
     "sql/statements/view_query.py": "parses the statement of a plain view",
     "runtime/reads/datasource.py": "parses the query that a reader asks for",

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -339,6 +339,13 @@ class ManifestChain:
         found, start = newest.list_deltas_since(newest.reaches_back_to), newest.reaches_back_to
         before = self._manifests.get(start) if start else None
         return found if before is None else before.list_deltas_since(before.reaches_back_to) + found
+
+    def iterate_deltas(self) -> Iterator[Delta]:
+        """Yield the deltas of all commits that are stored, newest first; a GET for each manifest's tail of some dozens."""
+        number = self._version.number
+        while number and (manifest := self._manifests.get(number)) is not None:
+            yield from reversed(manifest.list_deltas_since(manifest.reaches_back_to))
+            number = manifest.reaches_back_to
 
     def list_numbers(self) -> list[int]:
         """Return the numbers of the manifests that are stored, ascending; a LIST."""

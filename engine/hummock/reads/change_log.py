@@ -87,7 +87,7 @@ def read_net_changes(
         keys, hashes = rows.select(list(primary_key)), rows.column(HASH).to_numpy()
         lookup_keys = prepare_keys(table.table, keys, null_safe=True, hashes=hashes)
         index, old = find_rows(files, table.table, before, lookup_keys, old_columns, expired_before)
-        changed = _drop_no_ops(rows, index, old, columns)
+        changed = drop_no_ops(NetChanges(rows, index, old), columns)
         if changed.rows.num_rows:
             yield changed
 
@@ -118,12 +118,14 @@ def _read_pass_through(
             yield NetChanges(rows, np.empty(0, dtype=np.int64), none)
             continue
         index, old = select_old_rows(oldest.take(rows.num_rows), rows, old_columns)
-        changed = _drop_no_ops(rows, index, old, columns)
+        changed = drop_no_ops(NetChanges(rows, index, old), columns)
         if changed.rows.num_rows:
             yield changed
 
 
-def _drop_no_ops(rows: pa.Table, index: np.ndarray, old: pa.Table, columns: Sequence[str]) -> NetChanges:
+def drop_no_ops(change: NetChanges, columns: Sequence[str]) -> NetChanges:
+    """Return changes without those that `columns` do not show, and without deletions of what was not there."""
+    rows, index, old = change.rows, change.index, change.old
     deletes = rows.column(OP).to_numpy() != 0
     known = np.zeros(rows.num_rows, dtype=bool)
     known[index] = True
@@ -135,7 +137,7 @@ def _drop_no_ops(rows: pa.Table, index: np.ndarray, old: pa.Table, columns: Sequ
     idle = deletes & ~known
     idle[index[same]] = True
     if not idle.any():
-        return NetChanges(rows, index, old)
+        return change
     moved = np.cumsum(~idle) - 1
     rows = rows.take(to_positions(np.flatnonzero(~idle)))
     return NetChanges(rows, moved[index[~same]], old.filter(pa.array(~same)))

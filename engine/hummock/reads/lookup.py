@@ -117,7 +117,7 @@ def find_rows(
         if file is None:
             continue
         searched += 1
-        key, place = _search(file, lookup_keys, order)
+        key, place = search_file(file, lookup_keys, order)
         matches += len(key)
         if lookup_keys.most is not None and matches > lookup_keys.most and len(lookup_keys.asking) > 1:
             raise TooManyMatches
@@ -235,7 +235,9 @@ def prepare_keys(
     )
 
 
-def _search(file: SortedFile, lookup_keys: LookupKeys, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def search_file(
+    file: SortedFile, lookup_keys: LookupKeys, order: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (key, place in the file) of every row that equals a key of `order` in the searched and verified
     columns.
     """

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +24,15 @@ from engine.hummock.metrics import get_counters
 from engine.hummock.object_store import ObjectStore, open_object_store
 from engine.hummock.object_store.retrying import wrap_with_retries
 from engine.hummock.object_store.spooled import SpooledObjectStore
-from engine.hummock.reads.change_log import as_log, as_weights, read_net_changes
+from engine.hummock.reads.change_log import NetChanges, as_log, as_weights, read_net_changes
 from engine.hummock.reads.first_rows import find_first_rows
+from engine.hummock.reads.key_history import KeyHistory, read_key_history
 from engine.hummock.reads.key_range import KeyRange
 from engine.hummock.reads.look_ahead import FETCHES, build_loader
 from engine.hummock.reads.lookup import MOST_MATCHES, TooManyMatches, find_in_parts, find_rows, prepare_keys
 from engine.hummock.reads.merge import HashRange, list_newest_first, merge_parts
+from engine.hummock.reads.row_count import count_rows
+from engine.hummock.reads.snapshot_changes import compare_snapshots, is_log_too_long
 from engine.hummock.reads.write_times import WRITTEN_AT, WRITTEN_AT_TYPE, WriteTimes
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
@@ -146,6 +149,37 @@ class Reader:
         for change in read_net_changes(self.files, table, after, upto, table.schema.names, None):
             rows = as_log(change, table)
             yield from split_batches(rows, rows.schema)
+
+    def compare(
+        self,
+        table: TableVersion,
+        after: int,
+        upto: int,
+        *,
+        columns: Sequence[str],
+        by: Literal["log", "snapshots"] | None = None,
+    ) -> Iterator[NetChanges]:
+        """Yield what changed between two epochs, looked at through `columns`: one net change a key, in (hash, key) order.
+
+        By the change log its cost follows the change, by the two snapshots it follows the table. By default the log is read,
+        unless it has more rows than both snapshots, or rows hide by themselves, of which no log tells. Raises EpochExpired.
+        """
+        names = resolve_columns(table.table, columns)
+        if by is None:
+            by = "snapshots" if is_log_too_long(table, after, upto) else "log"
+        if by == "log":
+            return read_net_changes(self.files, table, after, upto, names, None)
+        return compare_snapshots(self.files, table, after, upto, names)
+
+    def count_rows(self, table: TableVersion, epoch: int) -> int:
+        """Return how many rows a table has at an epoch, at a cost that follows what was written since its oldest run."""
+        return count_rows(self.files, table, epoch)
+
+    def read_key_history(
+        self, table: TableVersion, key: pa.Table, span: tuple[int, int], *, columns: Sequence[str]
+    ) -> KeyHistory:
+        """Return what stood under one whole key from the first epoch of a span to the last. Raises EpochExpired."""
+        return read_key_history(self.files, table, key, span, resolve_columns(table.table, columns))
 
     def lookup(
         self,

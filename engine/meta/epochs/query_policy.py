@@ -80,7 +80,7 @@ def find_epochs_at(
                 raise SqlError(
                     f"epoch {format_epoch(moment.epoch)} of table {tables[0]} lies in the future: the newest is "
                     f"{format_epoch(version.epoch)}",
-                    hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
+                    hint="name no moment to read the newest",
                 )
             try:
                 for name in tables:
@@ -95,7 +95,7 @@ def find_epochs_at(
         if seconds > now + 1:
             raise SqlError(
                 f"the moment at which table {tables[0]} is to be read lies in the future",
-                hint="leave FOR SYSTEM_TIME AS OF out to read the newest",
+                hint="name no moment to read the newest",
             )
         for name in tables:
             _check_existed(stored, name, last_epoch_at(seconds))

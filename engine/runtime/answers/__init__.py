@@ -1,1 +1,1 @@
-"""Questions about single rows of views: why one is there."""
+"""Questions about rows: why one is there, in which epochs it changed, and what changed between two moments."""

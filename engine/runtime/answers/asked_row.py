@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from engine.arrow import as_values
 from engine.errors import SqlError
 from engine.hummock.epoch import format_epoch
 from engine.hummock.rows.key_numbers import deduplicate
+from engine.hummock.rows.ordering import one_chunk
 from engine.meta.epochs.content import Content
 from engine.runtime.answers.tables_read import StoreTables
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.plan import Scan
+from engine.sql.typing.column_conversion import convert_to_type
+from engine.sql.typing.json_documents import is_document, normalize_documents
 from engine.sql.typing.types import to_arrow
 
 AskedKey = Mapping[str, Any] | Sequence[Any] | str | int
 """The values of the key's columns in their order, one alone, or values by column; texts are read as the column's type."""
 
 
-def find_row(tables: StoreTables, relation: Relation, key: AskedKey) -> pa.Table:
+def find_row(
+    tables: StoreTables, relation: Relation, key: AskedKey, other: str = "--at names another epoch"
+) -> pa.Table:
     """Return the one row of a view that has the values of a key, with all its columns under their stored names.
 
-    Of rows that are equal in all shown columns it is the first. Raises SqlError for values that name no row, or several.
+    Of rows that are equal in all shown columns it is the first. Raises SqlError for values that name no row, or several; `other`
+    says how a row that is not there may be asked for.
     """
-    asked = _resolve_key(relation, key)
-    wanted = {column.storage_name: _convert_value(relation, column, value) for column, value in asked.items()}
+    asked = resolve_key(relation, key)
+    wanted = {column.storage_name: convert_value(relation, column, value) for column, value in asked.items()}
     items = tuple((column.storage_name, column.storage_name) for column in relation.columns)
     scan = Scan(relation.name, items, relation.primary_key, relation.distribution_key)
     found = tables.read(scan, wanted)
@@ -41,7 +49,7 @@ def find_row(tables: StoreTables, relation: Relation, key: AskedKey) -> pa.Table
         raise SqlError(
             f"{relation.name} has no row{named} at epoch {format_epoch(epoch)}; its newest epoch is "
             f"{format_epoch(newest or epoch)}",
-            hint=f"SELECT * FROM {relation.name} shows its rows; --at names another epoch",
+            hint=f"SELECT * FROM {relation.name} shows its rows; {other}",
         )
     shown = [column.storage_name for column in relation.columns if not column.hidden]
     if deduplicate(rows.select(shown)).num_rows > 1:
@@ -53,8 +61,8 @@ def find_row(tables: StoreTables, relation: Relation, key: AskedKey) -> pa.Table
     return rows.slice(0, 1)
 
 
-def _resolve_key(relation: Relation, key: AskedKey) -> dict[RelationColumn, Any]:
-    """Return the values that are asked for by column."""
+def resolve_key(relation: Relation, key: AskedKey) -> dict[RelationColumn, Any]:
+    """Return the values that are asked for by column; raises SqlError for an unknown column, or too few or many values."""
     shown = {column.name: column for column in relation.columns if not column.hidden}
     if isinstance(key, Mapping):
         for name in key:
@@ -80,20 +88,36 @@ def _resolve_key(relation: Relation, key: AskedKey) -> dict[RelationColumn, Any]
     return dict(zip(columns, values, strict=True))
 
 
-def _convert_value(relation: Relation, column: RelationColumn, value: Any) -> pa.Array[Any]:
-    """Return a value as one of a column's type; raises SqlError if it is none."""
+def convert_value(relation: Relation, column: RelationColumn, value: Any) -> pa.Array[Any]:
+    """Return a value as one of a column's type, a text as a landing file's; raises SqlError if it is none."""
     kind = to_arrow(column.type)
+    wrong = SqlError(
+        f"{value!r} is no value of column {column.name} of {relation.name}, which is {column.visible_type}"
+    )
     try:
-        if isinstance(value, str) and not pa.types.is_string(kind):
-            text: pa.Array[Any] = pa.array([value], pa.string())
-            read: pa.Array[Any] = text.cast(kind)
-            return read
-        try:
-            return pa.array([value], kind)
-        except (pa.ArrowTypeError, pa.ArrowInvalid):
-            converted: pa.Array[Any] = pa.array([value]).cast(kind)
-            return converted
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise SqlError(
-            f"{value!r} is no value of column {column.name} of {relation.name}, which is {column.type}"
-        ) from error
+        made: pa.Array[Any] = pa.array([value], pa.string() if isinstance(value, str) else kind)
+    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        made = _cast_value(value, kind, wrong)
+    if is_document(column):
+        documents, unlike = normalize_documents(made, column)
+        if unlike:
+            raise wrong
+        return documents
+    if made.type != kind:
+        found = convert_to_type(pa.chunked_array([made]), kind)
+        if found.faults:
+            raise wrong
+        return one_chunk(found.values)
+    whole = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
+    if whole and isinstance(value, float | Decimal) and type(value)(as_values(made)[0]) != value:
+        raise wrong  # Arrow has cut digits off
+    return made
+
+
+def _cast_value(value: Any, kind: pa.DataType, wrong: SqlError) -> pa.Array[Any]:
+    """Return a value that Arrow does not take for one of a type at once, as 7.0 for a whole number."""
+    try:
+        made: pa.Array[Any] = pa.array([value]).cast(kind)
+    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise wrong from error
+    return made

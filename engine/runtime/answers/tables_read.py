@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.arrow import Column, build_arrow_table, compute_sort_indices, decode_dictionary
 from engine.hummock import Hummock, TableVersion, Version
 from engine.hummock.rows.key_numbers import deduplicate, find_members
+from engine.hummock.rows.ordering import one_chunk
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.epochs.content import Content
 from engine.operators.context import count_partitions
@@ -185,12 +186,6 @@ def as_plain(column: Column) -> Column:
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     kind = column.type.value_type
     return pa.chunked_array([decode_dictionary(chunk) for chunk in chunks], kind)
-
-
-def one_chunk(column: Column) -> pa.Array[Any]:
-    """Return a column as one array."""
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
 
 
 def make_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import sqlglot.expressions as exp
 
+from engine.errors import SqlError
 from engine.sql.parsing.proctime import is_at_proctime
 from engine.sql.parsing.statement_errors import sql_error
+from engine.sql.parsing.tree_parser import parse_tree
 
 _SECONDS_BELOW = 100_000_000_000
 _HINT = "write an epoch, TIMESTAMP '2026-01-31 10:00:00', or now() - INTERVAL '10' MINUTE"
@@ -50,6 +52,34 @@ def parse_moment_text(text: str) -> Moment | None:
     except ValueError:
         return None
     return Moment(seconds=(found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp())
+
+
+def read_moment(text: str) -> Moment:
+    """Return the moment that a text names: an epoch, a time, or an expression that FOR SYSTEM_TIME AS OF takes.
+
+    Raises SqlError for any other text.
+
+    >>> read_moment("2026-01-31 10:00:00"), read_moment("now() - INTERVAL '10' MINUTE")
+    (Moment(epoch=None, seconds=1769853600.0, ago=None), Moment(epoch=None, seconds=None, ago=600.0))
+    """
+    text = text.strip()
+    found = _parse_moment(exp.Literal.number(text)) if text.isdecimal() else parse_moment_text(text)
+    if found is not None:
+        return found
+    query = f"SELECT * FROM t FOR SYSTEM_TIME AS OF {text}"
+    try:
+        tree = parse_tree(query, "risingwave")
+        table = tree.find(exp.Table)
+        clauses = {name for name, part in tree.args.items() if part}
+        alone = (
+            table is not None and not table.alias and clauses <= {"expressions", "from_"} and ";" not in text
+        )
+        found = parse_moment(table, query) if table is not None and alone else None
+    except SqlError:
+        found = None
+    if found is None:
+        raise SqlError(f"{text or 'nothing'} is no moment of the past", hint=_HINT)
+    return found
 
 
 def _parse_moment(node: exp.Expr) -> Moment | None:

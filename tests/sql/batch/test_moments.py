@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlglot.expressions as exp
 
-from engine.sql.batch.time_travel import parse_moment
+from engine.errors import SqlError
+from engine.sql.batch.time_travel import Moment, parse_moment, read_moment
 from engine.sql.parsing.tree_parser import parse_tree
 
 
@@ -25,3 +26,28 @@ def test_a_time_before_now_may_leave_interval_out(written: str, ago: float) -> N
     assert table is not None
     moment = parse_moment(table, text)
     assert moment is not None and moment.ago == ago
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("11697917330980864", Moment(epoch=11697917330980864)),
+        ("1700000000", Moment(seconds=1_700_000_000.0)),
+        ("2026-01-31", Moment(seconds=1_769_817_600.0)),
+        ("2026-01-31 12:00:00+02:00", Moment(seconds=1_769_853_600.0)),
+        ("TIMESTAMP '2026-01-31 10:00:00'", Moment(seconds=1_769_853_600.0)),
+        ("'2026-01-31 10:00'", Moment(seconds=1_769_853_600.0)),
+        ("now() - INTERVAL '10' MINUTE", Moment(ago=600.0)),
+        (" now() ", Moment(ago=0.0)),
+    ],
+)
+def test_a_moment_alone_is_read_as_after_as_of(text: str, moment: Moment) -> None:
+    assert read_moment(text) == moment
+
+
+@pytest.mark.parametrize(
+    "text", ["", "latest", "-5", "1.5", "now() JOIN y", "now() x", "now() WHERE true", "now(); now()"]
+)
+def test_a_text_that_is_more_or_less_than_a_moment_is_refused(text: str) -> None:
+    with pytest.raises(SqlError, match="is no moment of the past"):
+        read_moment(text)

@@ -1,0 +1,180 @@
+"""What changed in a table or view between two moments: a summary, and the rows with what they were before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from engine.arrow import Column, to_positions
+from engine.errors import SqlError
+from engine.hummock import Hummock
+from engine.hummock.epoch import format_epoch
+from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.version import OP
+from engine.log_store.changes import DELETE, INSERT, UPDATE, Changes
+from engine.runtime.answers.stored_rows import StoredRows
+from engine.sql.column_names import to_storage_name
+
+MOST_ROWS = 1000
+"""So many changed rows are held, unless a caller asks for another number."""
+OLD = "_old_"
+Way = Literal["log", "snapshots"]
+
+
+@dataclass
+class _Count:
+    """What has been counted so far; `columns` by stored name."""
+
+    inserted: int = 0
+    deleted: int = 0
+    updated: int = 0
+    columns: dict[str, int] = field(default_factory=dict)
+
+    def add(self, changes: Changes) -> None:
+        """Count changes."""
+        self.inserted += int((changes.operations == INSERT).sum())
+        self.deleted += int((changes.operations == DELETE).sum())
+        updates = changes.filter(changes.operations == UPDATE)
+        self.updated += len(updates)
+        for name in changes.rows.column_names:
+            pair = one_chunk(updates.rows.column(name)), one_chunk(updates.old.column(name))
+            differ = int((~equal_values(*pair)).sum())
+            self.columns[name] = self.columns.get(name, 0) + differ
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A table or view, and the two epochs that are compared."""
+
+    stored: StoredRows
+    first: int
+    last: int
+    by: Way | None
+
+    def read(self) -> Iterator[Changes]:
+        """Yield the net changes between the epochs through the shown columns, in parts of bounded size."""
+        columns = self.stored.shown
+        reader, table = self.stored.store.reader, self.stored.table
+        for change in reader.compare(table, self.first, self.last, columns=columns, by=self.by):
+            yield Changes.of(change, columns)
+
+    def show(self, changes: Changes) -> pa.Table:
+        """Return changes as users see them: the operation, the row, of a deletion the key's columns only, and the row before."""
+        key, count = set(self.stored.relation.primary_key), len(changes)
+        present = to_positions(np.arange(count), absent=changes.operations == DELETE)
+        fields = [pa.field(OP, pa.string())]
+        arrays: list[Column] = [changes.name_operations()]
+        for sign, rows in (("", changes.rows), (OLD, changes.old)):
+            for column in self.stored.relation.columns:
+                if column.hidden:
+                    continue
+                values: Column = rows.column(column.storage_name)
+                if not sign and column.storage_name not in key:
+                    values = values.take(present)
+                kind = self.stored.table.schema.field(column.storage_name).type
+                fields.append(pa.field(sign + name_column(column.name), kind))
+                arrays.append(values)
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+    def show_none(self) -> pa.Table:
+        """Return no changes, with the columns of some."""
+        empty = self.stored.table.schema.empty_table().select(self.stored.shown)
+        return self.show(Changes(np.zeros(0, np.int8), empty, empty))
+
+
+def name_column(name: str) -> str:
+    """Return the name of a column among changed rows; one that means something else there has the one of the store."""
+    return to_storage_name(name) if name == OP or name.startswith(OLD) else name
+
+
+@dataclass(frozen=True, eq=False)
+class TableDiff:
+    """What changed in a table or view in (`from_epoch`, `to_epoch`], one net change a key, seen through today's columns.
+
+    `key` are the columns of its key, none where that is hidden. `changed_columns` says by column in how many of the `updated`
+    rows it changed. `rows` are the first changed rows in the order of the store: `_op` (insert, update, delete), the columns,
+    of a deletion the key's only, and `_old_<column>`. `iterate` reads all of them, batch by batch.
+    """
+
+    view: str
+    from_epoch: int
+    to_epoch: int
+    key: tuple[str, ...]
+    rows_before: int
+    inserted: int
+    deleted: int
+    updated: int
+    changed_columns: Mapping[str, int]
+    rows: pa.Table
+    reading: _Comparison = field(repr=False)
+
+    @property
+    def rows_after(self) -> int:
+        """How many rows there are at the later epoch."""
+        return self.rows_before + self.inserted - self.deleted
+
+    @property
+    def unchanged(self) -> int:
+        """How many rows are the same at both epochs."""
+        return self.rows_before - self.deleted - self.updated
+
+    @property
+    def changed(self) -> int:
+        """How many rows are not."""
+        return self.inserted + self.deleted + self.updated
+
+    def iterate(self) -> Iterator[pa.RecordBatch]:
+        """Yield all changed rows in the form of `rows`; they are read again, and none is kept."""
+        for changes in self.reading.read():
+            yield from self.reading.show(changes).to_batches()
+
+
+def compare_moments(
+    store: Hummock,
+    view: str,
+    moments: tuple[int | str, int | str | None],
+    *,
+    limit: int | None = MOST_ROWS,
+    by: Way | None = None,
+) -> TableDiff:
+    """Return what changed in a table or view between two moments, each an epoch or a time, the second None for the newest.
+
+    At most `limit` changed rows are held, None holds all. The change log is read, or both snapshots are compared, whichever
+    costs less and tells all; `by` names one. Raises SqlError for what is no moment, has no content, or is the wrong way round,
+    EpochExpired for what is not kept any more.
+    """
+    if limit is not None and limit < 0:
+        raise SqlError(f"{limit} is no number of rows", hint="0 gives the summary alone, None all rows")
+    stored = StoredRows.find(store, view)
+    first, last = map(stored.find_epoch, moments)
+    if first > last:
+        raise SqlError(
+            f"{format_epoch(first)} is later than {format_epoch(last)}", hint="name the earlier moment first"
+        )
+    reading = _Comparison(stored, first, last, by)
+    before = store.reader.count_rows(stored.table, first)
+    count, held, left = _Count(columns=dict.fromkeys(stored.shown, 0)), [reading.show_none()], limit
+    for changes in reading.read():
+        count.add(changes)
+        if left is None or left > 0:
+            some = changes if left is None else changes.filter(np.arange(len(changes)) < left)
+            held.append(reading.show(some))
+            left = None if left is None else left - len(some)
+    names = {column.storage_name: column.name for column in stored.relation.columns}
+    return TableDiff(
+        stored.relation.name,
+        first,
+        last,
+        stored.key,
+        before,
+        count.inserted,
+        count.deleted,
+        count.updated,
+        {names[name]: rows for name, rows in count.columns.items()},
+        pa.concat_tables(held),
+        reading,
+    )
