@@ -47,8 +47,9 @@ _OWN = (DOMAIN, BACKGROUND)
 def begin_succession(statement: CreateMaterializedView, context: StatementContext) -> Begun:
     """Begin to build what a view is to be by another statement; a later run lets it take the view's place.
 
-    Where the statement means the same rows, the view has its text and options at once. An earlier change that has not taken place
-    yet is given up. Raises SqlError where the columns or the key would be others, or the rows cannot be followed so.
+    Where the statement means the same rows, the view has its text and options at once. An earlier change that has not taken
+    place yet goes on if it is the same, and is given up else. Raises SqlError where the columns or the key would be others, or
+    the rows cannot be followed so.
     """
     store, name = context.store, statement.name
     version = store.refresh()
@@ -59,11 +60,17 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
         raise build_name_error(
             f"{name} is taking over its last change", name, statement.sql, "run FLUSH first"
         )
+    relation, relations, plans = plan_replacement(statement, before, stored, context)
     if pending is not None:
+        hidden, hidden_plans = _rename(name, relations, plans)
+        if all(stored.catalog.relations.get(n) == one for n, one in hidden.items()) and all(
+            stored.plans.get(n) == one for n, one in hidden_plans.items()
+        ):
+            return "building"
         store.commit(build_removal(version, stored, {pending.successor}))
         version = store.refresh()
         stored = load_catalog(version)
-    relation, relations, plans = plan_replacement(statement, before, stored, context)
+        relation, relations, plans = plan_replacement(statement, before, stored, context)
     if plans[name] == stored.plans[name]:
         keep_rows(store, relation, relations, plans)
         return "same rows"
@@ -77,7 +84,7 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
             column=column,
             hint="CREATE it under another name, DROP the old one, then ALTER … RENAME TO",
         )
-    hidden, hidden_plans = _rename(name, relations, plans, stored)
+    hidden, hidden_plans = _rename(name, relations, plans)
     check_join_sides(check_domains(stored, hidden, hidden_plans), name, statement.sql)
     succession = Succession(name_successor(name), dict(relation.options))
     store.commit(
@@ -113,7 +120,6 @@ def _rename(
     view: str,
     relations: Mapping[str, Relation],
     plans: Mapping[str, IncrementalPlan],
-    stored: StoredCatalog,
 ) -> tuple[dict[str, Relation], dict[str, IncrementalPlan]]:
     """Return relations and plans of a view as those of its successor, in a domain of its own that nobody waits for."""
     successor = name_successor(view)
