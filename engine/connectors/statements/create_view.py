@@ -61,8 +61,14 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
     if isinstance(made, CreateMaterializedView) and made.copy != statement.copy:
         hint = "leave it as it is here, and ALTER MATERIALIZED VIEW … SET (connector = …) first"
         raise build_name_error(f"{name} would keep another Delta table", name, statement.sql, hint)
-    if begin_succession(statement, context) == "same rows":
+    begun = begin_succession(statement, context)
+    if begun == "same rows":
         session.notice(f"{name} has the same rows by this query: nothing is computed")
+        return
+    if begun == "in place":
+        session.notice(f"{name} commits together with others: their next epoch computes it by its new query")
+        if context.build:
+            session.flush([name]).raise_for_errors()
         return
     if not context.build or statement.options.get(BACKGROUND, "").lower() == "true":
         session.notice(f"the next query of {name} is being built; {name} answers by its last one until then")

@@ -17,7 +17,7 @@ from engine.meta.catalog.stored_catalog import (
     require_same_catalog,
 )
 from engine.meta.catalog.successions import SUCCESSIONS, Succession, list_successions, name_successor
-from engine.meta.domains.domain import BACKGROUND
+from engine.meta.domains.domain import BACKGROUND, find_domain_name
 from engine.meta.domains.domain import OPTION as DOMAIN
 from engine.runtime.relations import build_name_error, locate_name, resolve_relation
 from engine.runtime.statement_context import StatementContext
@@ -26,6 +26,7 @@ from engine.runtime.statements.create.relations import check_domains
 from engine.runtime.statements.create.replace_view import (
     can_keep_rows,
     keep_rows,
+    leave_out,
     plan_replacement,
 )
 from engine.runtime.statements.create.restrictions import check_join_sides
@@ -39,7 +40,7 @@ class CannotGoOn(SqlError):
     """A view would have to be made anew to have another query."""
 
 
-Begun = Literal["building", "same rows"]
+Begun = Literal["building", "same rows", "in place"]
 _OWN = (DOMAIN, BACKGROUND)
 """The options that a successor has for itself."""
 
@@ -49,7 +50,7 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
 
     Where the statement means the same rows, the view has its text and options at once. An earlier change that has not taken
     place yet goes on if it is the same, and is given up else. Raises SqlError where the columns or the key would be others, or
-    the rows cannot be followed so.
+    the rows cannot be followed so. A view that commits together with others is computed anew in their next epoch instead.
     """
     store, name = context.store, statement.name
     version = store.refresh()
@@ -84,6 +85,10 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
             column=column,
             hint="CREATE it under another name, DROP the old one, then ALTER … RENAME TO",
         )
+    if find_domain_name(stored, name) != name:
+        check_domains(leave_out(stored, name), relations, plans)
+        keep_rows(store, relation, relations, plans)
+        return "in place"
     hidden, hidden_plans = _rename(name, relations, plans)
     check_join_sides(check_domains(stored, hidden, hidden_plans), name, statement.sql)
     succession = Succession(name_successor(name), dict(relation.options))

@@ -227,6 +227,19 @@ def test_views_that_read_each_other_take_over_at_one_epoch(shop: Session) -> Non
     check_nothing_is_left(shop)
 
 
+def test_a_view_that_commits_with_others_is_computed_in_their_next_epoch(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW a WITH (domain = 'd') AS {FIRST}")
+    shop.sql(f"CREATE MATERIALIZED VIEW b WITH (domain = 'd') AS {READER.replace('FROM v', 'FROM a')}")
+    shop.flush()
+    shop.sql(f"ALTER MATERIALIZED VIEW a AS {LARGEST}")
+    assert "commits together with others" in shop.notices[-1]
+    shop.sql("ALTER MATERIALIZED VIEW b AS SELECT c, count(*) AS k, max(total) AS s FROM a GROUP BY c")
+    assert read(shop, "SELECT * FROM a") == compute(shop, LARGEST)
+    expected = f"WITH a AS ({LARGEST}) SELECT c, count(*) AS k, max(total) AS s FROM a GROUP BY c"
+    assert read(shop, "SELECT * FROM b") == compute(shop, expected)
+    check_nothing_is_left(shop)
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
