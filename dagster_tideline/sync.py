@@ -22,6 +22,7 @@ from engine.connectors.landing.folder import LandingFolder
 from engine.connectors.landing.options import CONNECTOR as LANDING
 from engine.connectors.landing.options import parse_landing_place
 from engine.errors import Conflict, PathNotAllowed, TidelineError
+from engine.meta.catalog.successions import name_successor
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.statements.options.delta_options import CONNECTOR, COPY_OPTIONS
@@ -67,7 +68,7 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
     changed: dict[str, None] = {}
     altered: dict[str, Model] = {}
     for model in models:
-        relation = stored.get(model.name)
+        relation = stored.get(name_successor(model.name)) or stored.get(model.name)
         if model.error is not None or relation is None or _is_same(model, relation):
             continue
         if not {model.kind, relation.kind}.isdisjoint(EXTERNAL_KINDS):

@@ -12,6 +12,7 @@ from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.replace_view import change_plain_view, change_view
 from engine.runtime.statements.session.statement_parser import parse_statement
 from engine.runtime.statements.statement_errors import locate_errors
+from engine.runtime.statements.succession.begin import CannotGoOn, begin_succession
 from engine.session import Session
 from engine.sql.statements import reader as st
 
@@ -19,9 +20,10 @@ from engine.sql.statements import reader as st
 def alter_view(session: Session, text: str) -> bool:
     """Give a view that is there the query and options of a CREATE VIEW or CREATE MATERIALIZED VIEW.
 
-    The rows of a materialized view stay, and so do views and sinks over it: the next flush brings the difference, and they
-    follow it. False where that cannot be, and it would have to be made anew: its columns, key or partitions are others, its
-    rows only come, or leave by a watermark. What reads a plain view is to be changed with it, see `together`.
+    The rows of a materialized view stay, and so do views and sinks over it: it answers by its old query until flushes have
+    computed the new one, and they follow the difference. False where that cannot be, and it would have to be made anew: its
+    columns, key or partitions are others, its rows only come, or leave by a watermark. What reads a plain view is to be changed
+    with it, see `commit_together`.
     """
     context = StatementContext.of(session)
     statement = parse_statement(text, None, context)
@@ -31,7 +33,11 @@ def alter_view(session: Session, text: str) -> bool:
             return True
         assert isinstance(statement, st.CreateMaterializedView), statement
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
-        return change_view(statement, context)
+        try:
+            begin_succession(statement, context)
+        except CannotGoOn:
+            return False
+        return True
 
 
 def alter_sink_query(session: Session, text: str) -> bool:

@@ -51,6 +51,7 @@ from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.alter import set_option
 from engine.runtime.statements.session.statement_parser import read_statements
 from engine.runtime.statements.statement_errors import locate_errors
+from engine.runtime.statements.succession.take_over import let_successors_take_over
 from engine.runtime.writes.dml import write_rows
 from engine.sql.catalog import Catalog
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
@@ -120,6 +121,7 @@ class Session:
             backfill_rows,
             in_flight=epochs_in_flight,
             spool=is_of_this_process(spark) and not self.store.is_here,
+            take_over=let_successors_take_over,
         )
         self._runner = self.epochs.runner
 

@@ -377,8 +377,8 @@ class Commit:
     """What one manifest is to add; all parts become visible together or not at all.
 
     `writes` gives each table one new sub-level, `epochs` its label (else the manifest's epoch); a table with
-    a label and no writes only moves its committed epoch. `acks` and `pins`: table -> name -> epoch, None
-    removes. `truncate`: table -> epoch below which history may go; never beyond acks and pins. `precondition`
+    a label and no writes only moves its committed epoch. `acks` and `pins`: table, by its name after the commit -> name ->
+    epoch, None removes. `truncate`: table -> epoch below which history may go; never beyond acks and pins. `precondition`
     sees the version each attempt is based on. `alter`: table -> what it becomes: another name, columns added at the end or
     taken away; files stay as they are. `watermarks`: table -> its watermark, as a number, from the commit's
     label on.

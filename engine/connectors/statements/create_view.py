@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from engine.connectors.delta.sink.view_tables import name_delta_sink, plan_delta_sink
 from engine.connectors.sinks.ddl import create_sink
-from engine.meta.domains.domain import BACKGROUND
+from engine.errors import EpochFailed, TidelineError
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.successions import list_successions
+from engine.meta.domains.domain import BACKGROUND, find_domain_name
+from engine.meta.domains.mutation import read_control
 from engine.meta.status.sinks import list_copies
+from engine.runtime.domains.wait_for_creation import LOOK_SECONDS
+from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.relations import create_materialized_view
 from engine.runtime.statements.drop import drop_relation
+from engine.runtime.statements.succession.begin import begin_succession, give_up_succession
 from engine.sql.statements.ddl.sink_statements import CreateSink
+from engine.sql.statements.reader import parse_statement
 from engine.sql.statements.statement_types import CreateMaterializedView, Drop
+from engine.sql.statements.token_reader import WAIT_SECONDS
 
 
 def execute_create_materialized_view(statement: CreateMaterializedView, context: StatementContext) -> None:
     """Create a materialized view; one whose content cannot be computed at once is not there."""
     session, store, name = context.session, context.store, statement.name
+    if statement.replaces and name in load_catalog(store.refresh()).catalog.relations:
+        replace_materialized_view(statement, context)
+        return
     statement = replace(statement, options={**context.settings.view_options(), **statement.options})
     build_sink = plan_delta_sink(statement, context) if statement.copy else None
     created = create_materialized_view(statement, context, build_sink)
@@ -33,6 +46,53 @@ def execute_create_materialized_view(statement: CreateMaterializedView, context:
         if report.failed:
             drop_relation(store, Drop("materialized view", name, True, False, statement.sql))
             report.raise_for_errors()
+
+
+def replace_materialized_view(statement: CreateMaterializedView, context: StatementContext) -> None:
+    """Give a view that is there another query and options: it answers by the old ones until the new ones are computed.
+
+    Returns once it has taken them over, with the option `background` at once. What fails in the new query leaves the view as it
+    was. Raises SqlError where the view would have to be made anew.
+    """
+    session, name = context.session, statement.name
+    statement = replace(statement, options={**context.settings.view_options(), **statement.options})
+    before = context.stored.catalog.get(name)
+    made = parse_statement(before.sql, before.dialect)
+    if isinstance(made, CreateMaterializedView) and made.copy != statement.copy:
+        hint = "leave it as it is here, and ALTER MATERIALIZED VIEW … SET (connector = …) first"
+        raise build_name_error(f"{name} would keep another Delta table", name, statement.sql, hint)
+    begun = begin_succession(statement, context)
+    if begun == "same rows":
+        session.notice(f"{name} has the same rows by this query: nothing is computed")
+        return
+    if begun == "in place":
+        session.notice(f"{name} commits together with others: their next epoch computes it by its new query")
+        if context.build:
+            session.flush([name]).raise_for_errors()
+        return
+    if not context.build or statement.options.get(BACKGROUND, "").lower() == "true":
+        session.notice(f"the next query of {name} is being built; {name} answers by its last one until then")
+        return
+    try:
+        _wait_for_take_over(name, context)
+    except TidelineError as failure:
+        if give_up_succession(name, context.store):
+            raise EpochFailed(f"{name} keeps its query, as the next one fails: {failure}") from failure
+        raise
+    if name in list_successions(context.store.refresh()):
+        session.notice(f"the next query of {name} is built; it takes over when {name} is run again")
+
+
+def _wait_for_take_over(view: str, context: StatementContext) -> None:
+    """Bring a successor and its view on until it has taken over, or somebody has paused the view; raises EpochFailed."""
+    store, deadline = context.store, time.monotonic() + WAIT_SECONDS
+    while view in list_successions(store.refresh()) and time.monotonic() < deadline:
+        before = store.version.number
+        context.session.flush([view]).raise_for_errors()
+        if store.version.number == before:  # another process is at work on it, or the view is paused
+            if read_control(store.version, find_domain_name(context.stored, view)).paused:
+                return
+            time.sleep(LOOK_SECONDS)
 
 
 def execute_create_sink(statement: CreateSink, context: StatementContext) -> None:

@@ -99,8 +99,9 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number
     labels = {name: commit.epochs.get(name, epoch) for name in moved} | dict(commit.epochs)
     claimed = {} if commit.claim is None else {commit.claim: base.generations.get(commit.claim, 0) + 1}
     specs = tuple(TableSpec.of(table, base.next_table_id + i) for i, table in enumerate(created.values()))
-    acks = _filter_holds(commit.acks, base, created)
-    pins = _filter_holds(commit.pins, base, created)
+    added = created.keys() | {table.name for table in commit.alter.values()}
+    acks = _filter_holds(commit.acks, base, added)
+    pins = _filter_holds(commit.pins, base, added)
     return Delta(
         number=base.number + 1 if number is None else number,
         epoch=epoch,

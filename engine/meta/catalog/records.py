@@ -28,6 +28,7 @@ class Prefix(StrEnum):
     RELATION = "relation/"
     PLAN = "plan/"
     REPLACED = "replaced/"
+    SUCCESSION = "succession/"
     BACKFILL = "backfill/"
     FAILURE = "failure/"
     CONTROL = "control/"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from engine.hummock import Reader, TableVersion, Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.catalog.successions import find_succeeded_view
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import list_failures
 from engine.meta.domains.quarantine import describe_quarantine, read_quarantine
@@ -95,7 +96,7 @@ def list_lagging_views(version: Version, stored: StoredCatalog) -> tuple[str, ..
     """Return the materialized views that lack changes of their inputs."""
     known = compute_frontiers(version, stored.order, stored.inputs)
     views = (n for n, r in stored.catalog.relations.items() if r.kind == "materialized view")
-    return tuple(name for name in views if known[name].lagging)
+    return tuple(name for name in views if known[name].lagging and find_succeeded_view(name) is None)
 
 
 def _read_table_statuses(version: Version, stored: StoredCatalog, now: float) -> Iterator[RelationStatus]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from engine.errors import CheckFailed, RowFailed, TidelineError
 from engine.hummock import Version
 from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.catalog.successions import find_succeeded_view
 from engine.meta.domains.creation import find_computed_table, list_creations
 from engine.meta.domains.domain import Domain
 from engine.meta.domains.quarantine import read_quarantine
@@ -96,7 +97,11 @@ def build_reports(
         report = ViewReport(owner, committed, done[-1].previous if done else committed)
         report = _add_changes(report, done)
         report = _add_ending(report, done, outcome)
-        yield _add_progress(report, domain, version, stored)
+        succeeded = find_succeeded_view(owner)
+        if succeeded is None:
+            yield _add_progress(report, domain, version, stored)
+        elif report.error is not None:
+            yield replace(report, error=f"the next query of {succeeded} fails: {report.error}")
 
 
 def _add_changes(report: ViewReport, done: list[FragmentEpoch]) -> ViewReport:

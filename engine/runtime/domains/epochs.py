@@ -33,7 +33,8 @@ class EpochRunner:
     With `measure_in_flight` they follow each other: one that nobody waits for leaves views behind that are much slower than
     others, and
     of more than one epoch commits on their way. Over a store that is not on this machine those of a run's steps are on their way
-    too while the next steps compute. `spool` as of InFlightStore; `executor` makes what computes over a store.
+    too while the next steps compute. `spool` as of InFlightStore; `executor` makes what computes over a store. After a run
+    `take_over` lets successors take the place of views, and returns those whose next epoch does it.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class EpochRunner:
         *,
         in_flight: int | None = None,
         spool: bool = False,
+        take_over: Callable[[Hummock], Collection[str]] = lambda _: (),
     ) -> None:
-        self.base = base
+        self.base, self._take_over = base, take_over
         self.are_driven = in_flight is not None
         """Whether the runs follow each other, so that none need wait for what the next can tell of."""
         several = not base.is_here if in_flight is None else in_flight > 1
@@ -93,6 +95,9 @@ class EpochRunner:
                 self._back_off(report.seconds / (MOST_ATTEMPTS - left))
                 self._begin_anew()
                 report = report.merge(run(background_seconds=0.0, partitions=partitions))
+        if self._take_over(self.store):
+            again = self.run_pending(views, eager=eager, wait=wait, background_seconds=0.0)
+            report = report.merge(again)
         return report
 
     @property

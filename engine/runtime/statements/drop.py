@@ -16,6 +16,7 @@ from engine.meta.catalog.stored_catalog import (
     load_catalog,
     require_same_catalog,
 )
+from engine.meta.catalog.successions import end_successions, list_successions
 from engine.meta.domains.creation import drop_creations
 from engine.meta.domains.domain import find_domain_name, format_holder
 from engine.meta.domains.failures import forget_failure
@@ -114,14 +115,15 @@ def drop_own_view(store: Hummock, sink: str) -> None:
 
 def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
     """Return the commit that takes away relations, and what only these use."""
-    gone = _collect_dropped(stored, named)
+    successors = {one.successor for view, one in list_successions(version).items() if view in named}
+    gone = _collect_dropped(stored, named | successors)
     planned = gone & set(stored.plans)
     fragments = {f.table for name in planned for f in stored.plans[name].fragments}
     acks, pins = _release_holds(stored, gone, fragments)
     touched = {find_domain_name(stored, name) for name in planned}  # what fails in them fails again
     changed, unfinished = drop_creations(version, gone | fragments)
     changed |= forget_boundaries(version, fragments) | forget_check_results(version, gone)
-    changed |= clear_replaced(version, gone)
+    changed |= clear_replaced(version, gone) | end_successions(version, gone)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
     for name in gone:
         changed |= forget_quarantine(version, name)

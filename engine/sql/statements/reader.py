@@ -124,7 +124,9 @@ __all__ = [
 ]
 
 _FUNCTION = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?FUNCTION\b", re.IGNORECASE)
-_TABLE_OR_VIEW = re.compile(r"\s*CREATE\s+(TABLE|(MATERIALIZED\s+)?VIEW)\b", re.IGNORECASE)
+_TABLE_OR_VIEW = re.compile(
+    r"\s*CREATE\s+(?:(TABLE|VIEW)|(OR\s+REPLACE\s+)?MATERIALIZED\s+VIEW)\b", re.IGNORECASE
+)
 
 _DISTRIBUTED = re.compile(
     r"\s*CREATE\s+INDEX\b.*\)\s*(DISTRIBUTED\s+BY\s*\([^()]*\)\s*)$", re.IGNORECASE | re.DOTALL

@@ -53,7 +53,8 @@ class CreateMaterializedView:
     """CREATE MATERIALIZED VIEW; `query_sql` is the query as it was written, `columns` the names after the view's, if any.
 
     One with `on_window_close` shows rows that no row yet to come can change. `copy` are the options of the Delta table that is
-    kept beside it, none: there is no such table; `places` are where options stand.
+    kept beside it, none: there is no such table; `places` are where options stand. One that `replaces` may exist: its rows, and
+    what reads it, stay.
     """
 
     name: str
@@ -66,6 +67,7 @@ class CreateMaterializedView:
     on_window_close: bool = False
     copy: dict[str, str] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
+    replaces: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,13 @@ class Steer:
 
 
 @dataclass(frozen=True)
+class ReplaceQuery:
+    """ALTER MATERIALIZED VIEW … AS: another query, as it was written; options, and names of columns, stay."""
+
+    query_sql: str
+
+
+@dataclass(frozen=True)
 class Resync:
     """ALTER TABLE … RESYNC: the difference between a table and what its source holds now is written."""
 
@@ -201,6 +210,7 @@ AlterAction = (
     | AlterColumn
     | SetOptions
     | Steer
+    | ReplaceQuery
     | Resync
     | NoMeaning
 )

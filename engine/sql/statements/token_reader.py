@@ -47,6 +47,7 @@ from engine.sql.statements.statement_types import (
     NoMeaning,
     RenameColumn,
     RenameTo,
+    ReplaceQuery,
     Resync,
     SetOptions,
     Statement,
@@ -62,7 +63,7 @@ _RATES = (
 )
 _ALTER = (
     "ALTER TABLE t RENAME TO u, SWAP WITH u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, "
-    "SET SCHEMA s, RESYNC; ALTER MATERIALIZED VIEW v SET option = value, PAUSE, RESUME"
+    "SET SCHEMA s, RESYNC; ALTER MATERIALIZED VIEW v AS SELECT …, SET option = value, PAUSE, RESUME"
 )
 _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
@@ -203,6 +204,8 @@ class _TokenReader:
             found = self._read_options()
         elif kind == "table" and self.accept("RESYNC"):
             found = Resync()
+        elif kind == "materialized view" and self.peek() == "AS" and self.peek(1):
+            return ReplaceQuery(self.sql[self.tokens[self.at + 1].start :])
         elif kind == "materialized view" and self.accept("PAUSE"):
             found = Steer("pause")
         elif kind == "materialized view" and self.accept("RESUME"):

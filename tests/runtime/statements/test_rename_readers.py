@@ -50,6 +50,13 @@ def test_readers_of_a_renamed_table_follow(shop: Session) -> None:
     assert rows(shop, "SELECT * FROM b") == [(21, 2), (31, 3)]
 
 
+def test_extremes_of_a_renamed_view_follow_its_state(shop: Session) -> None:
+    shop.sql("CREATE MATERIALIZED VIEW a AS SELECT max(x) AS most, count(DISTINCT x) AS n FROM t")
+    shop.sql("ALTER MATERIALIZED VIEW a RENAME TO z")
+    shop.sql("DELETE FROM t WHERE id = 2")  # the next largest value is sought in the state
+    assert rows(shop, "SELECT * FROM z") == [(10, 1)]
+
+
 def test_the_text_of_a_reader_makes_it_again(shop: Session) -> None:
     shop.sql("CREATE MATERIALIZED VIEW a AS SELECT t.x FROM t JOIN t AS u ON t.id = u.id /* t */")
     shop.sql("CREATE SCHEMA s")

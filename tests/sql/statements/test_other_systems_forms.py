@@ -11,7 +11,7 @@ from engine.sql.statements.reader import parse_statement
 @pytest.mark.parametrize(
     ("text", "column", "remedy"),
     [
-        ("ALTER MATERIALIZED VIEW v AS SELECT 1 AS a", 27, "CREATE it under another name, DROP the old one"),
+        ("ALTER MATERIALIZED VIEW v ADD COLUMN a INT", 27, "the columns of a view are those of its query"),
     ],
 )
 def test_what_to_do_instead_is_said_at_the_word(text: str, column: int, remedy: str) -> None:

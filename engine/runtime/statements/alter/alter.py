@@ -48,6 +48,7 @@ from engine.runtime.statements.alter.rename import rename_relation, swap_relatio
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.schema import check_schema
 from engine.runtime.statements.drop import build_removal
+from engine.runtime.statements.succession.begin import check_not_succeeded
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.checks import list_companions
@@ -86,6 +87,8 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
     relation = resolve_relation(stored, statement.kind, statement.name, statement.sql)
+    if not isinstance(statement.action, NoMeaning | Steer):
+        check_not_succeeded(version, relation.name, statement.sql)
     match statement.action:
         case NoMeaning(why):
             return why
@@ -96,6 +99,7 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
             check_schema(stored.catalog, name, statement.sql)
             commit = rename_relation(version, stored, relation, name, statement)
         case SwapWith(name):
+            check_not_succeeded(version, name, statement.sql)
             commit = swap_relations(version, stored, relation, name, statement)
         case RenameColumn(old, new):
             commit = rename_column(version, stored, relation, old, new, statement)

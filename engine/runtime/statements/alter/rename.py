@@ -26,9 +26,8 @@ from engine.sql.catalog import COMPANIONS, Relation, watermark_name
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.checks import list_companions
 from engine.sql.incremental.access_paths import index_name
-from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.parsing.tokens import find_name_end, tokenize
-from engine.sql.plan import Scan
 from engine.sql.statements.relation_renaming import NameNotFound, quote_name, rename_relations
 from engine.sql.statements.statement_types import Alter
 
@@ -66,7 +65,7 @@ def _build_commit(
     names: dict[str, str] = {}
     own = [old for old in renames if DOMAIN not in stored.catalog.relations[old].options]
     for old, name in renames.items():
-        names |= _map_names(stored, stored.catalog.relations[old], name)
+        names |= map_names(stored, stored.catalog.relations[old], name)
     relations = {
         other: changed
         for other, value in stored.catalog.relations.items()
@@ -75,7 +74,7 @@ def _build_commit(
     plans = {
         owner: changed
         for owner, plan in stored.plans.items()
-        if (changed := _rename_tables(plan, names)) is not plan
+        if (changed := rename_tables(plan, names)) is not plan
     }
     altered = {
         before: dataclasses.replace(version.tables[before].table, name=after)
@@ -143,7 +142,7 @@ def _move_creation(
     return BACKFILLS.remove(domain) | encode_creation(own, msgspec.structs.replace(made, tables=tables))
 
 
-def _map_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str, str]:
+def map_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str, str]:
     """Return every table or relation that gets another name."""
     old = relation.name
     names = {old: name}
@@ -158,7 +157,7 @@ def _map_names(stored: StoredCatalog, relation: Relation, name: str) -> dict[str
             names[other] = index_name(name, stored.plans[other].fragments[-1].distribution_key)
     for companion in list_companions(relation.checks):
         own = companion.removesuffix(old) + name
-        names |= _map_names(stored, stored.catalog.relations[companion], own)
+        names |= map_names(stored, stored.catalog.relations[companion], own)
     return names
 
 
@@ -247,20 +246,18 @@ def _replace_name(relation: Relation, after: Collection[str], name: str) -> str:
     return relation.sql[: tokens[at].start] + quote_name(name, relation.dialect) + relation.sql[end:]
 
 
-def _rename_tables(value: Any, names: Mapping[str, str]) -> Any:
+def rename_tables(value: Any, names: Mapping[str, str]) -> Any:
     """Return a plan in which tables have their new names."""
     if isinstance(value, tuple):
-        items = tuple(_rename_tables(item, names) for item in value)
+        items = tuple(rename_tables(item, names) for item in value)
         return value if all(new is before for new, before in zip(items, value, strict=True)) else items
     if not isinstance(value, msgspec.Struct):
         return value
     changed = {}
     for field in value.__struct_fields__:
         before = getattr(value, field)
-        named = (isinstance(value, Scan | Fragment) and field == "table") or (
-            isinstance(value, IncrementalPlan) and field == "view"
-        )
-        after = names.get(before, before) if named else _rename_tables(before, names)
+        named = field == ("view" if isinstance(value, IncrementalPlan) else "table")
+        after = names.get(before, before) if named else rename_tables(before, names)
         if isinstance(value, IncrementalPlan) and field == "indexes":
             after = tuple((names.get(table, table), columns) for table, columns in before)
             after = before if after == before else after

@@ -77,6 +77,7 @@ from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statements.ddl.defaults import explain_not_fed
 from engine.sql.statements.ddl.macros import list_called_functions
+from engine.sql.statements.options.option_text import strip_replace
 from engine.sql.statements.options.view_options import resolve_on_row_error, resolve_rules
 from engine.sql.statements.statement_types import (
     CreateIndex,
@@ -300,7 +301,7 @@ def plan_view(
         primary_key=last.key,
         distribution_key=last.distribution_key,
         append_only=last.plan.append_only,
-        sql=statement.sql,
+        sql=strip_replace(statement.sql),
         dialect=dialect,
         options=dict(options),
         depends_on=query_tables(statement.query, catalog),

@@ -39,11 +39,13 @@ from engine.runtime.statements.create.shared_index import build_shared_index
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.sql.batch.ad_hoc import query_tables
 from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.sql.expression.nodes import NULL, Cast, Column
 from engine.sql.incremental.access_paths import index_name
-from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.partitions import is_partitioned
-from engine.sql.incremental.rules import JoinedOnArrival
+from engine.sql.incremental.rules import JoinedOnArrival, Linear
 from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
+from engine.sql.plan import Project, Scan
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
 
 
@@ -53,21 +55,30 @@ def change_view(statement: CreateMaterializedView, context: StatementContext) ->
     It has to be where its columns or its key are others, where rows only come, where rows leave by a watermark, and where it is
     cut into partitions. Raises SqlError for a statement that cannot be, and nothing has changed then.
     """
-    store, dialect = context.store, context.dialect
-    version = store.refresh()
-    stored = load_catalog(version)
+    store = context.store
+    stored = load_catalog(store.refresh())
     before = stored.catalog.get(statement.name)
+    relation, relations, plans = plan_replacement(statement, before, stored, context)
+    check_join_sides(
+        check_domains(leave_out(stored, before.name), relations, plans), statement.name, statement.sql
+    )
+    return keep_rows(store, relation, relations, plans)
+
+
+def plan_replacement(
+    statement: CreateMaterializedView, before: Relation, stored: StoredCatalog, context: StatementContext
+) -> tuple[Relation, dict[str, Relation], dict[str, IncrementalPlan]]:
+    """Return what a view is to be by a statement, and the relations and plans of itself and of what comes with it."""
     _check_no_loop(stored, before, statement)
-    own = {n for n in stored.catalog.list_dependents(before.name) if stored.catalog.get(n).kind == "check"}
-    known = {n: r for n, r in stored.catalog.relations.items() if n != before.name and n not in own}
-    catalog = Catalog(known)
-    relation, plan = plan_view(statement, catalog, context)
-    indexes: dict[str, Relation] = {}
+    catalog = leave_out(stored, before.name).catalog
+    relation, plan = fit_columns(before, *plan_view(statement, catalog, context))
+    relations: dict[str, Relation] = {}
     plans: dict[str, IncrementalPlan] = {before.name: plan}
     for table, columns in plan.indexes:
         name = index_name(table, columns)
-        if name not in known:
-            indexes[name], plans[name] = build_shared_index(catalog, catalog.get(table), columns, dialect)
+        if name not in catalog.relations:
+            base = catalog.get(table)
+            relations[name], plans[name] = build_shared_index(catalog, base, columns, context.dialect)
     checks = plan_checks(relation, plan, catalog, context)
     relation = msgspec.structs.replace(
         relation,
@@ -75,13 +86,60 @@ def change_view(statement: CreateMaterializedView, context: StatementContext) ->
         comment=before.comment,
         columns=carry_comments(relation, before),
     )
-    relations = {before.name: relation, **indexes, **checks.relations}
-    plans |= checks.plans
-    left = StoredCatalog(
-        catalog, {n: p for n, p in stored.plans.items() if n != before.name and n not in own}
+    return (
+        relation,
+        {before.name: relation, **relations, **checks.relations},
+        plans | dict(checks.plans),
     )
-    check_join_sides(check_domains(left, relations, plans), statement.name, statement.sql)
-    return keep_rows(store, relation, relations, plans)
+
+
+def fit_columns(
+    before: Relation, relation: Relation, plan: IncrementalPlan
+) -> tuple[Relation, IncrementalPlan]:
+    """Return a view and its plan so that they have the columns of the view as it was, hidden ones included, if they can.
+
+    Where the rules of another query keep other hidden columns, its rows are a state of the view, which shows a copy of them: its
+    own hidden columns, which nobody reads any more, are null.
+    """
+    last = plan.fragments[-1]
+    stored = tuple((column.storage_name, column.type) for column in before.columns)
+    if stored == last.columns or not _can_copy(before, relation):
+        return relation, plan
+    state = msgspec.structs.replace(last, table=f"_state_{plan.view}_{len(plan.fragments) + 1}")
+    names = tuple(name for name, _ in last.columns)
+    scan = Scan(state.table, tuple((name, name) for name in names), state.key, state.distribution_key)
+    items = tuple((name, Column(name) if name in names else Cast(NULL, kind)) for name, kind in stored)
+    why = "the rows of its query, without what only that keeps"
+    copied = Fragment(
+        plan.view, Linear(), Project(scan, items), last.key, last.distribution_key, why, columns=stored
+    )
+    fragments = (*plan.fragments[:-1], state, copied)
+    return (
+        msgspec.structs.replace(relation, columns=before.columns),
+        msgspec.structs.replace(plan, fragments=fragments),
+    )
+
+
+def _can_copy(before: Relation, relation: Relation) -> bool:
+    """Tell whether a view shows the same columns, under the same key, as before."""
+    shown = [[c for c in one.columns if not c.hidden] for one in (before, _carry_comments(relation, before))]
+    keys = [(one.primary_key, one.distribution_key, one.append_only) for one in (before, relation)]
+    key_columns = [
+        {(c.storage_name, c.type) for c in one.columns if c.storage_name in one.primary_key}
+        for one in (before, relation)
+    ]
+    return shown[0] == shown[1] and keys[0] == keys[1] and key_columns[0] == key_columns[1]
+
+
+def _carry_comments(relation: Relation, before: Relation) -> Relation:
+    return msgspec.structs.replace(relation, columns=carry_comments(relation, before))
+
+
+def leave_out(stored: StoredCatalog, view: str) -> StoredCatalog:
+    """Return the catalog without a view and its checks."""
+    gone = {view} | {n for n in stored.catalog.list_dependents(view) if stored.catalog.get(n).kind == "check"}
+    relations = {n: r for n, r in stored.catalog.relations.items() if n not in gone}
+    return StoredCatalog(Catalog(relations), {n: p for n, p in stored.plans.items() if n not in gone})
 
 
 def keep_rows(
@@ -103,12 +161,12 @@ def keep_rows(
                 Commit(catalog=encode_entries({view: after}, {}), precondition=require_same_catalog(version))
             )
         return True
-    if not _can_keep_rows(version, stored, before, after, plans[view]):
+    if can_keep_rows(version, stored, before, after, plans[view]):
         return False
     if checks:
         store.commit(build_removal(version, stored, checks))
         version = store.refresh()
-    store.commit(_build_commit(version, stored, view, encode_entries(relations, plans)))
+    store.commit(build_plan_change(version, stored, view, encode_entries(relations, plans)))
     drop_unused(store)
     return True
 
@@ -154,17 +212,15 @@ def _check_no_loop(
         raise build_name_error(message, through[0], statement.sql, hint)
 
 
-def _can_keep_rows(
+def can_keep_rows(
     version: Version, stored: StoredCatalog, before: Relation, after: Relation, plan: IncrementalPlan
-) -> bool:
-    """Tell whether the rows of a view can go on as those of another query, once the difference is committed."""
+) -> str:
+    """Return why the rows of a view cannot go on as those of another query; "" where they can, once the difference is there."""
     table = find_computed_table(version, before.name)
-    domain, creation = (
-        find_domain_name(stored, before.name),
-        list_creations(version).get(find_domain_name(stored, before.name)),
-    )
+    domain = find_domain_name(stored, before.name)
+    creation = list_creations(version).get(domain)
     if table is None or (creation is not None and creation.state == CONSUMING_SNAPSHOT):
-        return False
+        return "it is still being created"
     same = msgspec.structs.replace(
         after,
         sql=before.sql,
@@ -176,28 +232,38 @@ def _can_keep_rows(
         renamed=before.renamed,
     )
     old_table, new_table = table.table, build_table(plan.fragments[-1])
-    shape = (new_table.schema, new_table.primary_key, new_table.distribution_key)
-    if same != before or shape != (old_table.schema, old_table.primary_key, old_table.distribution_key):
-        return False
-    if find_domain_name(StoredCatalog(Catalog({before.name: after}), {}), before.name) != domain:
-        return False
-    if (
-        before.append_only
-        or before.carried
-        or is_partitioned(before.options)
-        or is_partitioned(after.options)
+    shown = [[c for c in one.columns if not c.hidden] for one in (same, before)]
+    if shown[0] != shown[1]:
+        return f"its columns would be {_list_columns(after)}, and are {_list_columns(before)}"
+    if (new_table.primary_key, new_table.distribution_key) != (
+        old_table.primary_key,
+        old_table.distribution_key,
     ):
-        return False
+        return "its rows would have another key"
+    if same != before or new_table.schema != old_table.schema:
+        return "its rows would be stored in another way"
+    if find_domain_name(StoredCatalog(Catalog({before.name: after}), {}), before.name) != domain:
+        return "it would be in another domain"
+    if before.append_only or before.carried:
+        return "its rows only come, or carry a watermark"
+    if is_partitioned(before.options) or is_partitioned(after.options):
+        return "it has partitions"
     fragments = (*stored.plans[before.name].fragments, *plan.fragments)
     if any(
         f.expiry or find_closing_filters(f.plan) or isinstance(f.rule, JoinedOnArrival) for f in fragments
     ):
-        return False
+        return "its rows leave by a watermark, or join rows as they arrive"
     read = {name for f in plan.fragments for name in f.inputs} & stored.catalog.relations.keys()
-    return not any(stored.catalog.get(name).is_pass_through for name in read)
+    if any(stored.catalog.get(name).is_pass_through for name in read):
+        return "it reads a source that keeps no rows"
+    return ""
 
 
-def _build_commit(
+def _list_columns(relation: Relation) -> str:
+    return ", ".join(f"{one.name} {one.type}" for one in relation.columns if not one.hidden)
+
+
+def build_plan_change(
     version: Version, stored: StoredCatalog, view: str, catalog: dict[str, str | None]
 ) -> Commit:
     """Return the commit by which a view gets another plan: its states go, and nothing holds logs for it until it is computed."""

@@ -52,7 +52,7 @@ def build_create(
     `clauses` hold the text that was parsed: that of `sql`, blank where something stood that sqlglot does not read.
     """
     kind = str(tree.args.get("kind")).upper()
-    if tree.args.get("replace") and (kind in ("TABLE", "INDEX", "FUNCTION") or _is_materialized(tree)):
+    if tree.args.get("replace") and kind in ("TABLE", "INDEX", "FUNCTION"):
         raise unsupported_error("CREATE OR REPLACE is not offered", None, sql, "DROP it, then CREATE")
     if kind == "INDEX":
         return _build_index(tree, sql)
@@ -197,8 +197,9 @@ def _build_view(
         options = normalize_names(options, clauses.places, sql)
         options, copy = split_options(options, clauses.places, sql)
         check_view_options(options, clauses.places, sql)
+        closed, places, replaces = clauses.on_window_close, clauses.places, bool(tree.args.get("replace"))
         return CreateMaterializedView(
-            name, query, text, options, exists, sql, columns, clauses.on_window_close, copy, clauses.places
+            name, query, text, options, exists, sql, columns, closed, copy, places, replaces
         )
     if options:
         hint = "leave it out, or CREATE MATERIALIZED VIEW"

@@ -29,6 +29,15 @@ def parse_list(text: str) -> tuple[str, ...]:
     )
 
 
+def strip_replace(sql: str) -> str:
+    """Return a CREATE OR REPLACE as the CREATE that it is where nothing of the name is there.
+
+    >>> strip_replace("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1")
+    'CREATE MATERIALIZED VIEW v AS SELECT 1'
+    """
+    return re.sub(r"^(\s*CREATE)\s+OR\s+REPLACE\b", r"\1", sql, count=1, flags=re.IGNORECASE)
+
+
 def with_option(sql: str, dialect: Dialect, name: str, value: str | None) -> str:
     """Return a statement with an option in its WITH clause, None: without it.
 

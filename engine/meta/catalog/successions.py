@@ -1,0 +1,47 @@
+"""Successors: hidden views that are built beside views which got another query, and take their place once they are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from engine.hummock import Version
+from engine.meta.catalog.records import Prefix, Record
+
+_SUCCESSOR = "_next_"
+
+
+class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of a view: the rows and the plan of `successor`, with these `options`.
+
+    It is `copied` once the view is planned as a copy of the successor: its next epoch commits the difference.
+    """
+
+    successor: str
+    options: dict[str, str]
+    copied: bool = False
+
+
+SUCCESSIONS = Record.of_json(Prefix.SUCCESSION, Succession)
+
+
+def name_successor(view: str) -> str:
+    """Return the name of the hidden view that is built beside a view."""
+    return _SUCCESSOR + view
+
+
+def find_succeeded_view(name: str) -> str | None:
+    """Return the view beside which a hidden view is built, None for the name of any other relation."""
+    return name.removeprefix(_SUCCESSOR) if name.startswith(_SUCCESSOR) else None
+
+
+def list_successions(version: Version) -> Mapping[str, Succession]:
+    """Return the views that have a successor, by name."""
+    return SUCCESSIONS.list(version)
+
+
+def end_successions(version: Version, gone: Collection[str]) -> dict[str, str | None]:
+    """Return the catalog entries that go as views, or their successors, are dropped."""
+    ended = (v for v, one in list_successions(version).items() if v in gone or one.successor in gone)
+    return SUCCESSIONS.remove(*ended)

@@ -1,0 +1,153 @@
+"""Another query for a view that stays answered: it is built beside the view as a hidden one, which takes the view's place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from engine.errors import SqlError
+from engine.hummock import Commit, Hummock, Version
+from engine.hummock.manifests.preconditions import require_all
+from engine.meta.catalog.stored_catalog import (
+    StoredCatalog,
+    encode_entries,
+    load_catalog,
+    require_same_catalog,
+)
+from engine.meta.catalog.successions import SUCCESSIONS, Succession, list_successions, name_successor
+from engine.meta.domains.domain import BACKGROUND, find_domain_name
+from engine.meta.domains.domain import OPTION as DOMAIN
+from engine.runtime.relations import build_name_error, locate_name, resolve_relation
+from engine.runtime.statement_context import StatementContext
+from engine.runtime.statements.alter.rename import map_names, rename_tables
+from engine.runtime.statements.create.relations import check_domains
+from engine.runtime.statements.create.replace_view import (
+    can_keep_rows,
+    keep_rows,
+    leave_out,
+    plan_replacement,
+)
+from engine.runtime.statements.create.restrictions import check_join_sides
+from engine.runtime.statements.drop import build_removal
+from engine.sql.catalog import Catalog, Relation
+from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.statements.statement_types import CreateMaterializedView
+
+
+class CannotGoOn(SqlError):
+    """A view would have to be made anew to have another query."""
+
+
+Begun = Literal["building", "same rows", "in place"]
+_OWN = (DOMAIN, BACKGROUND)
+"""The options that a successor has for itself."""
+
+
+def begin_succession(statement: CreateMaterializedView, context: StatementContext) -> Begun:
+    """Begin to build what a view is to be by another statement; a later run lets it take the view's place.
+
+    Where the statement means the same rows, the view has its text and options at once. An earlier change that has not taken
+    place yet goes on if it is the same, and is given up else. Raises SqlError where the columns or the key would be others, or
+    the rows cannot be followed so. A view that commits together with others is computed anew in their next epoch instead.
+    """
+    store, name = context.store, statement.name
+    version = store.refresh()
+    stored = load_catalog(version)
+    before = resolve_relation(stored, "materialized view", name, statement.sql)
+    pending = list_successions(version).get(name)
+    if pending is not None and pending.copied:
+        raise build_name_error(
+            f"{name} is taking over its last change", name, statement.sql, "run FLUSH first"
+        )
+    relation, relations, plans = plan_replacement(statement, before, stored, context)
+    if pending is not None:
+        hidden, hidden_plans = _rename(name, relations, plans)
+        if all(stored.catalog.relations.get(n) == one for n, one in hidden.items()) and all(
+            stored.plans.get(n) == one for n, one in hidden_plans.items()
+        ):
+            return "building"
+        store.commit(build_removal(version, stored, {pending.successor}))
+        version = store.refresh()
+        stored = load_catalog(version)
+        relation, relations, plans = plan_replacement(statement, before, stored, context)
+    if plans[name] == stored.plans[name]:
+        keep_rows(store, relation, relations, plans)
+        return "same rows"
+    reason = can_keep_rows(version, stored, before, relation, plans[name])
+    if reason:
+        line, column = locate_name(name, statement.sql)
+        raise CannotGoOn(
+            f"{name} cannot go on with this query: {reason}",
+            sql=statement.sql,
+            line=line,
+            column=column,
+            hint="CREATE it under another name, DROP the old one, then ALTER … RENAME TO",
+        )
+    if find_domain_name(stored, name) != name:
+        check_domains(leave_out(stored, name), relations, plans)
+        keep_rows(store, relation, relations, plans)
+        return "in place"
+    hidden, hidden_plans = _rename(name, relations, plans)
+    check_join_sides(check_domains(stored, hidden, hidden_plans), name, statement.sql)
+    succession = Succession(name_successor(name), dict(relation.options))
+    store.commit(
+        Commit(
+            catalog=encode_entries(hidden, hidden_plans) | SUCCESSIONS.record(name, succession),
+            precondition=require_all(
+                require_same_catalog(version),
+                SUCCESSIONS.require_absent(name, f"{name} was changed by another process at the same time"),
+            ),
+        )
+    )
+    return "building"
+
+
+def give_up_succession(view: str, store: Hummock) -> bool:
+    """Drop what is built beside a view, which goes on by its query; False where the view has taken it over already."""
+    version = store.refresh()
+    pending = list_successions(version).get(view)
+    if pending is None or pending.copied:
+        return False
+    store.commit(build_removal(version, load_catalog(version), {pending.successor}))
+    return True
+
+
+def check_not_succeeded(version: Version, name: str, sql: str) -> None:
+    """Raise SqlError for a view whose next query is being built: what is changed now would be lost when it takes over."""
+    if name in list_successions(version):
+        hint = "run FLUSH first, or give it up: ALTER MATERIALIZED VIEW … AS and its present query"
+        raise build_name_error(f"the next query of {name} is being built", name, sql, hint)
+
+
+def _rename(
+    view: str,
+    relations: Mapping[str, Relation],
+    plans: Mapping[str, IncrementalPlan],
+) -> tuple[dict[str, Relation], dict[str, IncrementalPlan]]:
+    """Return relations and plans of a view as those of its successor, in a domain of its own that nobody waits for."""
+    successor = name_successor(view)
+    names = map_names(StoredCatalog(Catalog(dict(relations)), dict(plans)), relations[view], successor)
+    hidden = {names.get(n, n): rename_relation(one, names) for n, one in relations.items()}
+    shared = {n for n in hidden if n in relations and n not in names}
+    hidden = {
+        n: one if n in shared else msgspec.structs.replace(one, options=_detach(one, successor))
+        for n, one in hidden.items()
+    }
+    return hidden, {names.get(n, n): rename_tables(one, names) for n, one in plans.items()}
+
+
+def _detach(relation: Relation, successor: str) -> dict[str, str]:
+    others = {key: value for key, value in relation.options.items() if key not in _OWN}
+    return others | ({BACKGROUND: "true"} if relation.name == successor else {DOMAIN: successor})
+
+
+def rename_relation(relation: Relation, names: Mapping[str, str]) -> Relation:
+    """Return a relation with other names of itself, of what it reads and of its checks' views; texts stay as they are."""
+    return msgspec.structs.replace(
+        relation,
+        name=names.get(relation.name, relation.name),
+        depends_on=tuple(names.get(one, one) for one in relation.depends_on),
+        checks=tuple(one.rename_views(names) for one in relation.checks),
+    )

@@ -1,0 +1,236 @@
+"""Successors that take the place of views: a view becomes a copy of its successor, then it goes on with the successor's plan.
+
+Each step is one commit, and what stands between them is an ordinary view over another one: a process may end anywhere. The view's
+content changes in between, in one epoch that commits the difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from engine.errors import Conflict
+from engine.hummock import Commit, Hummock, Version
+from engine.hummock.manifests.preconditions import Precondition, require, require_all
+from engine.hummock.staged_store import StagedStore
+from engine.meta.catalog.replaced_queries import list_replaced_tables
+from engine.meta.catalog.stored_catalog import (
+    StoredCatalog,
+    encode_entries,
+    load_catalog,
+    require_same_catalog,
+)
+from engine.meta.catalog.successions import (
+    SUCCESSIONS,
+    Succession,
+    find_succeeded_view,
+    list_successions,
+)
+from engine.meta.domains.creation import BACKFILLS, find_computed_table, list_creations
+from engine.meta.domains.domain import OPTION as DOMAIN
+from engine.meta.domains.domain import find_domain_name
+from engine.meta.domains.failures import forget_failure
+from engine.meta.domains.mutation import CONTROLS
+from engine.meta.epochs.barrier import close_barrier
+from engine.meta.epochs.content import Content
+from engine.meta.epochs.time_boundary import rename_boundaries
+from engine.meta.status.check_results import rename_check_results
+from engine.runtime.statements.alter.rename import map_names, rename_tables
+from engine.runtime.statements.create.replace_view import build_plan_change, carry_comments
+from engine.runtime.statements.drop import build_removal, drop_unused
+from engine.runtime.statements.succession.begin import rename_relation
+from engine.sql.catalog import Relation
+from engine.sql.checks import list_companions
+from engine.sql.incremental.fragments import Fragment, IncrementalPlan
+from engine.sql.incremental.rules import Linear
+from engine.sql.plan import Scan
+
+
+def let_successors_take_over(store: Hummock) -> tuple[str, ...]:
+    """Let successors that are whole take the place of their views, as far as that goes now.
+
+    Returns the views whose next epoch commits the difference.
+    """
+    version = store.version
+    if not list_successions(version):
+        return ()
+    try:
+        _finish(store)
+        return _copy(store)
+    except (
+        Conflict
+    ):  # somebody has changed the catalog meanwhile, or brought one of them on: the next run does it
+        return ()
+
+
+def _copy(store: Hummock) -> tuple[str, ...]:
+    """Plan the views as copies whose successors are whole, those together that read each other."""
+    version = store.refresh()
+    stored = load_catalog(version)
+    waiting = {view: one for view, one in list_successions(version).items() if not one.copied}
+    done: list[str] = []
+    for group in _group(stored, waiting):
+        if all(_is_whole(version, stored, view, waiting[view]) for view in group):
+            for view in group:
+                _hide_steps(store, stored, waiting[view])
+            staged = StagedStore(store)
+            for view in group:
+                _copy_view(staged, view, waiting[view])
+            staged.land()
+            done += group
+    return tuple(done)
+
+
+def _group(stored: StoredCatalog, views: Collection[str]) -> list[tuple[str, ...]]:
+    """Return the views, those together of which one reads another, over others or not."""
+    readers = {
+        view: {find_succeeded_view(name) or name for name in stored.catalog.list_dependents(view)}
+        for view in views
+    }
+    found: list[set[str]] = []
+    for view in views:
+        touching = [
+            group for group in found if any(view in readers[one] or one in readers[view] for one in group)
+        ]
+        found = [group for group in found if group not in touching] + [{view}.union(*touching)]
+    return [tuple(name for name in stored.catalog.sort_by_dependency() if name in group) for group in found]
+
+
+def _is_whole(version: Version, stored: StoredCatalog, view: str, succession: Succession) -> bool:
+    """Tell whether a successor has content at an epoch that is not before the view's."""
+    own = version.tables.get(view)
+    owners = (succession.successor, *list_companions(stored.catalog.get(succession.successor).checks))
+    tables = [fragment.table for owner in owners for fragment in stored.plans[owner].fragments]
+    if own is None or any(find_computed_table(version, table) is None for table in tables):
+        return False
+    newest = Content(version, stored.inputs).find_newest(succession.successor, version.epoch)
+    return newest is not None and newest >= own.committed_epoch
+
+
+def _hide_steps(store: Hummock, stored: StoredCatalog, succession: Succession) -> None:
+    """Let nobody read the steps by which a successor was built, once nothing says any more that they are such."""
+    version = store.version
+    creation = list_creations(version).get(find_domain_name(stored, succession.successor))
+    if creation is not None:
+        tables = [
+            t
+            for t in creation.tables
+            if t in version.tables and version.tables[t].safe_epoch < creation.epoch
+        ]
+        if tables:
+            store.commit(Commit(truncate=dict.fromkeys(tables, creation.epoch)))
+
+
+def _copy_view(store: Hummock, view: str, succession: Succession) -> None:
+    """Plan a view as a copy of its successor's rows, hidden columns and all; its states and checks go."""
+    version = store.version
+    stored = load_catalog(version)
+    before, last = stored.catalog.get(view), stored.plans[succession.successor].fragments[-1]
+    checks = set(list_companions(before.checks))
+    if checks:
+        store.commit(build_removal(version, stored, checks))
+        version = store.version
+        stored = load_catalog(version)
+    names = tuple(name for name, _ in last.columns)
+    scan = Scan(last.table, tuple((name, name) for name in names), last.key, last.distribution_key)
+    why = f"{view} takes over the rows of its next query"
+    fragment = Fragment(view, Linear(), scan, last.key, last.distribution_key, why, columns=last.columns)
+    relation = msgspec.structs.replace(before, checks=(), depends_on=(succession.successor,), through=())
+    entries = encode_entries({view: relation}, {view: IncrementalPlan(view, (fragment,))})
+    entries |= SUCCESSIONS.record(view, msgspec.structs.replace(succession, copied=True))
+    store.commit(build_plan_change(version, stored, view, entries))
+
+
+def _finish(store: Hummock) -> None:
+    """Let the views that have the rows of their successors go on with the plans of these."""
+    version = store.refresh()
+    finished = False
+    for view, succession in list_successions(version).items():
+        version = store.version
+        stored = load_catalog(version)
+        if succession.copied and _has_its_rows(version, view, succession.successor):
+            store.commit(_build_takeover(version, stored, view, succession))
+            finished = True
+    if finished:
+        drop_unused(store)
+
+
+def _has_its_rows(version: Version, view: str, successor: str) -> bool:
+    """Tell whether a view that is a copy of its successor has been computed as one, up to the successor's last change."""
+    own, other = version.tables[view], version.tables[successor]
+    return view not in list_replaced_tables(version) and own.committed_epoch >= other.committed_epoch
+
+
+def _build_takeover(version: Version, stored: StoredCatalog, view: str, succession: Succession) -> Commit:
+    """Return the commit by which a view gets the plan, the states and the checks of its successor, which goes."""
+    successor = succession.successor
+    before, next_one = stored.catalog.get(view), stored.catalog.get(successor)
+    names = map_names(stored, next_one, view)
+    twins = {old for old, new in names.items() if old != successor and new in stored.catalog.relations}
+    plan = rename_tables(stored.plans[successor], names)
+    relations: dict[str, Relation | None] = {}
+    plans: dict[str, IncrementalPlan | None] = {}
+    domain = find_domain_name(StoredCatalog(stored.catalog, {}), view)
+    for old, new in names.items():
+        if old in stored.catalog.relations:
+            relations[old], relation = None, rename_relation(stored.catalog.get(old), names)
+            if old not in twins:
+                relations[new] = msgspec.structs.replace(
+                    relation, options={**relation.options, DOMAIN: domain}
+                )
+        if old in stored.plans:
+            plans[old] = None
+            if old not in twins:
+                plans[new] = rename_tables(stored.plans[old], names)
+    taken = rename_relation(next_one, names)
+    relations[view] = msgspec.structs.replace(
+        taken,
+        options=succession.options,
+        comment=before.comment,
+        columns=carry_comments(taken, before),
+    )
+    plans[view] = plan
+    altered = {
+        old: dataclasses.replace(version.tables[old].table, name=new)
+        for old, new in names.items()
+        if old in version.tables and old not in {successor, *twins}
+    }
+    hidden = find_domain_name(stored, successor)
+    notes = SUCCESSIONS.remove(view) | BACKFILLS.remove_existing(version, [hidden])
+    notes |= CONTROLS.remove_existing(version, [hidden]) | forget_failure(version, hidden)
+    notes |= close_barrier(version, hidden) | close_barrier(version, domain)
+    notes |= rename_boundaries(version, names) | rename_check_results(version, {successor: view})
+    return Commit(
+        drop=(successor, *sorted(twins & version.tables.keys())),
+        alter=altered,
+        acks=_move_acks(version, names, {successor, *twins}, successor, view),
+        catalog=encode_entries(relations, plans) | notes,
+        precondition=require_all(
+            require_same_catalog(version), _require_same_rows(version, view, succession)
+        ),
+    )
+
+
+def _move_acks(
+    version: Version, names: Mapping[str, str], gone: Collection[str], successor: str, view: str
+) -> dict[str, dict[str, int | None]]:
+    """Return what the view holds of what its successor has read, by the names that tables have then."""
+    return {
+        names.get(name, name): {successor: None, view: table.acks[successor]}
+        for name, table in version.tables.items()
+        if successor in table.acks and name not in gone
+    }
+
+
+def _require_same_rows(seen: Version, view: str, succession: Succession) -> Precondition:
+    """Return the precondition that neither a view nor its successor has been brought on."""
+    at = [seen.tables[name].committed_epoch for name in (view, succession.successor)]
+    message = f"{view} was brought on at the same time"
+
+    def is_same(version: Version) -> bool:
+        tables = [version.tables.get(name) for name in (view, succession.successor)]
+        return [None if table is None else table.committed_epoch for table in tables] == at
+
+    return require(is_same, message)

@@ -1,0 +1,311 @@
+"""Views that get another query: they answer by the old one until the new one is computed, and what follows them gets the difference."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.changes import alter_view, commit_together
+from engine.errors import EpochFailed, SqlError
+from engine.hummock import Commit, Hummock, Version
+from engine.meta.catalog.replaced_queries import list_replaced_tables
+from engine.meta.catalog.successions import list_successions
+from engine.meta.domains.creation import list_creations
+from engine.session import Session
+
+ALTER, V = "ALTER MATERIALIZED VIEW v AS ", "CREATE MATERIALIZED VIEW v AS "
+FIRST = "SELECT g, sum(n) AS total, count(*) AS c FROM t GROUP BY g"
+FEWER = "SELECT g, sum(n) AS total, count(*) AS c FROM t WHERE n % 2 = 0 GROUP BY g"
+JOINED = "SELECT g, sum(n * f) AS total, count(*) AS c FROM t JOIN u USING (g) GROUP BY g"
+LARGEST = "SELECT g, max(n) AS total, count(DISTINCT n) AS c FROM t GROUP BY g"
+READER = "SELECT c, count(*) AS k, sum(total) AS s FROM v GROUP BY c"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: SparkSession) -> Iterator[Session]:
+    with Session((tmp_path / "store").as_uri(), spark) as session:
+        fill(session)
+        yield session
+
+
+def fill(session: Session) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, g BIGINT, n BIGINT)")
+    session.sql("CREATE TABLE u (g BIGINT PRIMARY KEY, f BIGINT)")
+    session.write("u", pa.table({"g": [0, 1, 2], "f": [1, 10, 100]}))
+    session.write("t", pa.table({"id": range(40), "g": [i % 4 for i in range(40)], "n": range(40)}))
+    session.sql(V + FIRST)
+
+
+def read(session: Session, query: str) -> list[tuple[object, ...]]:
+    found = session.sql(query)
+    assert found is not None
+    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
+
+
+def compute(session: Session, query: str) -> list[tuple[object, ...]]:
+    """Return what DuckDB makes of the tables by a query of which `v` is none."""
+    judge = duckdb.connect()
+    for name in ("t", "u"):
+        judge.register(name, session.sql(f"SELECT * FROM {name}"))
+    return sorted(judge.execute(query).fetchall(), key=repr)
+
+
+def change(session: Session, rng: random.Random) -> None:
+    ids = [rng.randrange(60) for _ in range(5)]
+    rows = {id: (rng.randrange(5), rng.randrange(100)) for id in ids}
+    groups, numbers = zip(*rows.values(), strict=True)
+    session.write("t", pa.table({"id": list(rows), "g": groups, "n": numbers}), mode="upsert")
+    session.sql(f"DELETE FROM t WHERE id = {rng.randrange(60)}")
+    session.write("u", pa.table({"g": [rng.randrange(5)], "f": [rng.randrange(9)]}), mode="upsert")
+
+
+def check_nothing_is_left(session: Session) -> None:
+    """No trace of a successor: no relation, table, record, mark, or hold of one who is not there."""
+    version, stored = session.store.refresh(), session.stored
+    assert not list_successions(version) and not list_replaced_tables(version)
+    assert not [
+        name for name in (*stored.catalog.relations, *version.tables, *version.catalog) if "_next_" in name
+    ]
+    assert set(stored.order) >= set(version.tables) - {"_dead_letter"}
+    holders = {holder for table in version.tables.values() for holder in table.acks}
+    assert {holder for holder in holders if not holder.startswith("sink/")} <= set(version.tables)
+    assert all(table in version.tables for one in list_creations(version).values() for table in one.tables)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_views_and_their_readers_equal_duckdb_after_each_change(
+    shop: Session, seed: int, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
+    shop.sql("CREATE SINK s FROM v WITH (connector = 'file', path = '" + str(tmp_path / "out") + "')")
+    shop.flush()
+    for query in (FEWER, JOINED, LARGEST, FIRST):
+        change(shop, rng)
+        before = shop.store.version.tables["v"].table_id
+        shop.sql(ALTER + query)
+        check_nothing_is_left(shop)
+        shop.flush()
+        for _ in range(2):
+            assert read(shop, "SELECT * FROM v") == compute(shop, query)
+            assert read(shop, "SELECT * FROM w") == compute(shop, f"WITH v AS ({query}) {READER}")
+            change(shop, rng)
+            shop.flush()
+        assert shop.store.version.tables["v"].table_id == before
+        assert shop.catalog.get("v").sql == V + query
+
+
+def test_sinks_get_exactly_the_difference(shop: Session, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shop.sql(f"CREATE SINK s FROM v WITH (connector = 'file', path = '{out}')")
+    shop.flush()
+    files = set(out.rglob("*.parquet"))
+    old, new = (dict((row[0], row) for row in compute(shop, query)) for query in (FIRST, JOINED))
+    shop.sql(ALTER + JOINED)
+    shop.flush()
+    rows = pa.concat_tables(pq.read_table(path) for path in set(out.rglob("*.parquet")) - files).to_pylist()
+    assert len({row["_epoch"] for row in rows}) == 1
+    assert {row["g"] for row in rows} == {g for g in old.keys() | new.keys() if old.get(g) != new.get(g)}
+    assert len(rows) == len({row["g"] for row in rows})
+
+
+def test_the_old_content_answers_and_follows_until_the_new_one_is_computed(shop: Session) -> None:
+    shop.flush()
+    shop.sql(ALTER + FEWER, build=False)
+    assert "answers by its last one" in shop.notices[-1]
+    assert list_successions(shop.store.refresh()).keys() == {"v"}
+    shop.write("t", pa.table({"id": [900], "g": [1], "n": [7]}))
+    shop.epochs.runner.run(["v"], background_seconds=0.0)  # the view alone: its next query has no time
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    assert "_next_v" not in {one.view for one in shop.flush().views}
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+    assert not shop.lagging()
+    check_nothing_is_left(shop)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [V.replace("CREATE", "CREATE OR REPLACE") + FIRST.replace("SELECT", "SELECT /* all */"), ALTER + FIRST],
+)
+def test_a_query_that_means_the_same_computes_nothing(shop: Session, query: str) -> None:
+    shop.flush()
+    before = shop.store.version.tables["v"]
+    shop.sql(query)
+    assert shop.store.version.tables["v"] == before
+    assert "nothing is computed" in shop.notices[-1]
+    assert ("/* all */" in shop.catalog.get("v").sql) == ("/* all */" in query)
+    check_nothing_is_left(shop)
+
+
+def test_create_or_replace_creates_what_is_not_there(shop: Session) -> None:
+    shop.sql(f"CREATE OR REPLACE MATERIALIZED VIEW fresh AS {FEWER}")
+    assert read(shop, "SELECT * FROM fresh") == compute(shop, FEWER)
+    assert shop.catalog.get("fresh").sql == f"CREATE MATERIALIZED VIEW fresh AS {FEWER}"
+
+
+def test_a_query_that_fails_leaves_the_view_as_it_was(shop: Session) -> None:
+    failing = "SELECT g, sum(CAST(100 / (n - 7) AS BIGINT)) AS total, count(*) AS c FROM t GROUP BY g"
+    with pytest.raises(EpochFailed, match=r"v keeps its query, as the next one fails(.|\n)*DIVIDE_BY_ZERO"):
+        shop.sql(ALTER + failing)
+    check_nothing_is_left(shop)
+    change(shop, random.Random(3))
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+
+
+def test_a_later_change_takes_the_place_of_one_that_is_not_there_yet(shop: Session) -> None:
+    shop.flush()
+    shop.sql(ALTER + FEWER, build=False)
+    shop.sql(ALTER + LARGEST)
+    assert read(shop, "SELECT * FROM v") == compute(shop, LARGEST)
+    shop.sql(ALTER + FEWER, build=False)
+    shop.sql(ALTER + LARGEST)  # gives it up
+    assert "nothing is computed" in shop.notices[-1]
+    check_nothing_is_left(shop)
+
+
+def test_checks_of_the_new_statement_are_asked_before_it_takes_over(shop: Session) -> None:
+    made = "CREATE OR REPLACE MATERIALIZED VIEW v WITH (checks = '{}') AS {}"
+    with pytest.raises(EpochFailed, match="v keeps its query"):
+        shop.sql(made.format("total > 1000", FEWER))
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    shop.sql(made.format("total >= 0; unique(g)", FEWER))
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+    check_nothing_is_left(shop)
+    shop.write("t", pa.table({"id": [901], "g": [1], "n": [-10000]}))
+    assert "total >= 0" in str(shop.flush()["v"].error)
+    shop.sql("DELETE FROM t WHERE id = 901")
+    assert not shop.flush().failed
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+
+
+def test_what_is_dropped_meanwhile_goes_with_the_next_query(shop: Session) -> None:
+    shop.flush()
+    shop.sql(ALTER + JOINED, build=False)
+    for statement in (
+        "ALTER MATERIALIZED VIEW v RENAME TO x",
+        "ALTER MATERIALIZED VIEW v SET (parallelism = 2)",
+    ):
+        with pytest.raises(SqlError, match="the next query of v is being built"):
+            shop.sql(statement)
+    with pytest.raises(SqlError, match="u is read by"):
+        shop.sql("DROP TABLE u")
+    shop.sql("DROP TABLE u CASCADE")
+    check_nothing_is_left(shop)
+    assert not shop.flush().failed
+    assert len(read(shop, "SELECT * FROM v")) == 4
+    shop.sql(ALTER + FEWER, build=False)
+    shop.sql("DROP MATERIALIZED VIEW v")
+    check_nothing_is_left(shop)
+    assert set(shop.store.version.tables) == {"t"}
+
+
+def test_views_that_read_each_other_take_over_at_one_epoch(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
+    shop.flush()
+    other = READER.replace("sum(total)", "max(total)")
+    with commit_together(shop):
+        assert alter_view(shop, V + FEWER)
+        assert alter_view(shop, f"CREATE MATERIALIZED VIEW w AS {other}")
+    before = shop.store.version.epoch
+    shop.flush()
+    assert read(shop, "SELECT * FROM w") == compute(shop, f"WITH v AS ({FEWER}) {other}")
+    tables = shop.store.version.tables
+    labels = [[e.epoch for e in tables[name].log if e.epoch > before] for name in ("v", "w")]
+    assert labels[0] == labels[1] and len(labels[0]) == 1
+    check_nothing_is_left(shop)
+
+
+def test_a_view_that_commits_with_others_is_computed_in_their_next_epoch(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW a WITH (domain = 'd') AS {FIRST}")
+    shop.sql(f"CREATE MATERIALIZED VIEW b WITH (domain = 'd') AS {READER.replace('FROM v', 'FROM a')}")
+    shop.flush()
+    shop.sql(f"ALTER MATERIALIZED VIEW a AS {LARGEST}")
+    assert "commits together with others" in shop.notices[-1]
+    shop.sql("ALTER MATERIALIZED VIEW b AS SELECT c, count(*) AS k, max(total) AS s FROM a GROUP BY c")
+    assert read(shop, "SELECT * FROM a") == compute(shop, LARGEST)
+    expected = f"WITH a AS ({LARGEST}) SELECT c, count(*) AS k, max(total) AS s FROM a GROUP BY c"
+    assert read(shop, "SELECT * FROM b") == compute(shop, expected)
+    check_nothing_is_left(shop)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (
+            "SELECT g, sum(n) AS total FROM t GROUP BY g",
+            "its columns would be g bigint, total bigint, and are",
+        ),
+        ("SELECT g, n AS total, 1L AS c FROM t", "its rows would have another key"),
+        ("SELECT c AS g, c AS total, c FROM v", "v would read itself"),
+    ],
+)
+def test_what_would_have_to_be_made_anew_is_refused_with_the_reason(
+    shop: Session, query: str, reason: str
+) -> None:
+    with pytest.raises(SqlError, match=reason):
+        shop.sql(ALTER + query)
+    check_nothing_is_left(shop)
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+
+
+@pytest.mark.parametrize("after", [3, 6, 8])
+def test_a_process_that_is_killed_leaves_what_the_next_one_ends(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    kill_and_go_on(tmp_path, spark, monkeypatch, after)
+
+
+@pytest.mark.long
+def test_a_process_may_be_killed_between_any_two_commits(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after = 0
+    while kill_and_go_on(tmp_path / str(after), spark, monkeypatch, after):
+        after += 1
+    assert after > 6
+
+
+def kill_and_go_on(folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, after: int) -> bool:
+    """Kill a change of a view after so many commits, and let another process go on; False if it has ended before."""
+    url, left = (folder / "store").as_uri(), after
+    session = Session(url, spark)
+    fill(session)
+    session.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
+    session.flush()
+    commit = Hummock.commit
+
+    def count(store: Hummock, made: Commit) -> Version:
+        nonlocal left
+        if left == 0:
+            raise Killed
+        left -= 1
+        return commit(store, made)
+
+    killed = False
+    with monkeypatch.context() as patch:
+        patch.setattr(Hummock, "commit", count)
+        try:
+            session.sql(ALTER + JOINED)
+        except Killed:
+            killed = True
+    with Session(url, spark) as other:
+        begun = bool(list_successions(other.store.refresh())) or other.catalog.get("v").sql == V + JOINED
+        change(other, random.Random(after))
+        other.flush().raise_for_errors()
+        query = JOINED if begun else FIRST
+        assert read(other, "SELECT * FROM v") == compute(other, query)
+        assert read(other, "SELECT * FROM w") == compute(other, f"WITH v AS ({query}) {READER}")
+        check_nothing_is_left(other)
+    return killed
