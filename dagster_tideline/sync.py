@@ -214,7 +214,7 @@ def _group_changes(session: Session, models: Sequence[Model], outcome: _Outcome)
 def _change_group(
     session: Session, group: _ChangeGroup, models: Mapping[str, Model]
 ) -> tuple[RelationChange, ...]:
-    """Rename and change relations in one commit; return what became of each. Raises ReplacementRefused, and nothing has changed."""
+    """Rename and change relations in one commit; return what became of each. Raises ReplacementRefused: nothing has changed."""
     found: dict[str, RelationChange] = {}
     with commit_together(session):
         before = session.catalog
@@ -223,7 +223,9 @@ def _change_group(
                 rename_relation(session, old, models[new])
             except TidelineError as error:
                 raise ReplacementRefused(new, error) from error
-            found[new] = RelationChange(new, "rename", (), True, before.get(old), session.catalog.get(new))
+            found[new] = RelationChange(
+                new, "rename", (), (), True, before.get(old), session.catalog.get(new)
+            )
         if group.change:
             found |= {one.name: one for one in replace_relations(session, group.change, models)}
         for name in group.alter:
@@ -305,7 +307,7 @@ def _alter(session: Session, model: Model) -> RelationChange:
     finally:
         session.dialect = dialect
     words = tuple(f"its {_OPTION_WORDS[option]} are others" for option in sorted(others))
-    return RelationChange(model.name, "options", words, True, before, session.catalog.get(model.name))
+    return RelationChange(model.name, "options", words, (), True, before, session.catalog.get(model.name))
 
 
 def _make_folders(models: Sequence[Model]) -> dict[str, str]:

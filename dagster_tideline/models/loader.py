@@ -73,8 +73,9 @@ class Model:
     copy: Mapping[str, str] = field(default_factory=dict)
     """The options of the Delta table that a materialized view keeps beside it, none without one."""
     renamed_from: str = ""
-    """The name that it had before: a relation of the store with that name gets this one. `renamed_at` is its place in the file."""
+    """The name that it had before: a relation of the store with that name gets this one."""
     renamed_at: int = 0
+    """The character of the file at which that name is."""
 
     def format_error(self, error: TidelineError) -> str:
         """Return an error of the statement with the file, and the line and column that it has there."""

@@ -111,8 +111,8 @@ def materialized_view(
 
     Parameters of the function are Spark frames of the tables and views that they are called as; it may return a frame of them.
 
-    `said` are `group`, `freshness`, `automation` and `renamed_from`, as a header says them, and the options of CREATE MATERIALIZED VIEW …
-    WITH (…), such as `partition_by="day"`.
+    `said` are `group`, `freshness`, `automation` and `renamed_from`, as a header says them, and the options of
+    CREATE MATERIALIZED VIEW … WITH (…), such as `partition_by="day"`.
     """
 
     def declare(function: Callable[..., object]) -> Declaration:

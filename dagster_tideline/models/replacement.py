@@ -22,6 +22,7 @@ from engine.meta.status.sinks import is_delta_copy, list_copies, read_sink_state
 from engine.runtime.statements.create.replace_view import carry_comments
 from engine.runtime.statements.create.view_change import ViewChange, Work, explain_other_shape
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.incremental.same_plan import is_same_plan
 from engine.sql.statements.options.option_text import render_literal, with_option
 from engine.sql.statements.reader import CreateMaterializedView, parse_statement
 
@@ -38,12 +39,14 @@ class RelationChange:
     """What became of a relation of the store: `before` is None of one that is new.
 
     `work` is that of a `ViewChange`, or `create`, or `rename` where it got another name and nothing else; `reasons` say why it
-    was made anew. The query is the same if it is computed by the same plan.
+    was made anew: where it is because of what it reads, that is in `through`. The query is the same if it is computed by the
+    same plan.
     """
 
     name: str
     work: Work | Literal["create", "rename"]
     reasons: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
     is_same_query: bool = False
     before: Relation | None = None
     after: Relation | None = None
@@ -160,10 +163,8 @@ class _Replacer:
         """Give a relation that is there its text; what cannot have it so is to be made anew, and stays as it is until then."""
         name = relation.name
         if name in self.dropped:
-            anew = [change.name for change in self.changes if change.work == "rebuild"]
-            through = [one for one in (*relation.depends_on, *relation.through) if one in anew]
-            reason = f"{', '.join(dict.fromkeys(through)) or 'what it reads'}, which it reads, is made anew"
-            return ViewChange("rebuild", (reason,))
+            through = ", ".join(self._list_dropped_inputs(relation))
+            return ViewChange("rebuild", (f"{through}, which it reads, is made anew",))
         if relation.kind != kind:
             return ViewChange("rebuild", (f"it is a {relation.kind} in the store",))
         if kind in VIEWS:
@@ -177,14 +178,29 @@ class _Replacer:
     def _record(self, relation: Relation, change: ViewChange) -> None:
         """Note what became of a relation."""
         after, is_same = self.session.stored, change.is_same_query
-        now = after.catalog.get(relation.name)
+        now, through = after.catalog.get(relation.name), self._list_dropped_inputs(relation)
         reasons = change.reasons
-        if relation.name in self.dropped:
+        if through:
             is_same = now.sql == relation.sql
             if relation.kind == now.kind == "materialized view":
-                is_same = after.plans[now.name] == self.stored.plans[now.name]
+                is_same = is_same_plan(after.plans[now.name], self.stored.plans[now.name])
                 reasons = tuple(dict.fromkeys((*reasons, *explain_other_shape(relation, now))))
-        self.changes.append(RelationChange(relation.name, change.work, reasons, is_same, relation, now))
+        self.changes.append(
+            RelationChange(relation.name, change.work, reasons, through, is_same, relation, now)
+        )
+
+    def _list_dropped_inputs(self, relation: Relation) -> tuple[str, ...]:
+        """Return what a relation read of what is made anew; of an index, and a sink AS SELECT, what they stand for reads."""
+        found = [name for name in (*relation.depends_on, *relation.through) if name in self.dropped]
+        return tuple(
+            dict.fromkeys(
+                one
+                for name in found
+                for one in (
+                    self._list_dropped_inputs(self.before.get(name)) if name.startswith("_") else (name,)
+                )
+            )
+        )
 
     def _drop(self, relation: Relation) -> None:
         quoted = exp.to_identifier(relation.name, quoted=True).sql(dialect=self.session.dialect)

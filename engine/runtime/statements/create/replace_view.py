@@ -43,6 +43,7 @@ from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.same_plan import is_same_plan
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
 from engine.sql.statements.view_query import parse_view_query
 
@@ -96,7 +97,7 @@ def keep_rows(
     before, view = stored.catalog.get(after.name), after.name
     checks = {n for n in stored.catalog.list_dependents(view) if stored.catalog.get(n).kind == "check"}
     check_views = {n for n, relation in relations.items() if relation.kind == "check"}
-    is_same_query = plans[view] == stored.plans[view] and is_in_same_place(before, after)
+    is_same_query = is_same_plan(plans[view], stored.plans[view]) and is_in_same_place(before, after)
     is_same = is_same_query and checks == check_views
     if is_same and all(stored.catalog.get(n) == relations[n] and stored.plans[n] == plans[n] for n in checks):
         if after != before:
@@ -150,7 +151,7 @@ def _reads_the_same(before: Relation, after: Relation, catalog: Catalog) -> bool
         ]
     except SqlError:  # what it reads has changed, and the old text does not fit it any more
         return False
-    return (bound[0].plan, bound[0].columns) == (bound[1].plan, bound[1].columns)
+    return bound[0].columns == bound[1].columns and is_same_plan(bound[0].plan, bound[1].plan)
 
 
 def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn, ...]:
