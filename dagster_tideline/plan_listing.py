@@ -12,6 +12,8 @@ from engine.cli.layout import TextColumn, format_duration, format_size
 from engine.cli.status_listing import KINDS, Listing
 
 UNKNOWN = "-"
+BUILDS = ("create", "difference", "rebuild")
+"""The work that computes a view, or fills a table."""
 WORK = {
     "nothing": "",
     "create": "create",
@@ -90,18 +92,18 @@ def _list_notes(change: PlannedChange) -> list[str]:
 
 
 def _format_rows(change: PlannedChange) -> str:
-    if not change.is_planned:
+    if change.work not in BUILDS:
         return ""
     return UNKNOWN if change.build.rows is None else f"{change.build.rows:,}"
 
 
 def _format_bytes(change: PlannedChange) -> str:
-    if not change.is_planned:
+    if change.work not in BUILDS:
         return ""
     return UNKNOWN if change.build.bytes is None else format_size(change.build.bytes)
 
 
 def _format_seconds(change: PlannedChange) -> str:
-    if not change.is_planned:
+    if change.work not in BUILDS:
         return ""
     return UNKNOWN if change.build.seconds is None else format_duration(change.build.seconds)

@@ -111,6 +111,8 @@ class _CombinedCommits:
         self.catalog: dict[str, str | None] = {}
         self.acks: Holds = {}
         self.pins: Holds = {}
+        self._left: dict[str, str] = {}
+        """The first names of dropped tables that had other names by then: as holders they are known by the first."""
 
     def add(self, commit: Commit) -> None:
         """Add what one more commit does; its names are those that tables have by then."""
@@ -121,7 +123,8 @@ class _CombinedCommits:
         self.catalog |= commit.catalog
         gone = self.dropped.keys() - self.created.keys() - {table.name for table in self.altered.values()}
         for merged, holds in ((self.acks, commit.acks), (self.pins, commit.pins)):
-            _merge_holds(merged, {table: names for table, names in holds.items() if table not in gone})
+            left = {table: self._name_holders(names) for table, names in holds.items() if table not in gone}
+            _merge_holds(merged, left)
 
     def build(self, precondition: Precondition) -> Commit:
         """Return the one commit."""
@@ -140,8 +143,18 @@ class _CombinedCommits:
             first = self._find_first_name(name)
             self.altered.pop(first, None)
             self.dropped[first] = None
+            if first != name:
+                self._left[name] = first
         for merged in (self.acks, self.pins):
             merged.pop(name, None)
+            for table, holders in merged.items():
+                merged[table] = self._name_holders(holders)
+
+    def _name_holders(self, holders: Mapping[str, int | None]) -> dict[str, int | None]:
+        """Return who lets go of what by the names that the holds have."""
+        return {
+            self._left.get(name, name) if epoch is None else name: epoch for name, epoch in holders.items()
+        }
 
     def _create(self, tables: Sequence[Table]) -> None:
         taken = {first for first, table in self.altered.items() if table.name != first}

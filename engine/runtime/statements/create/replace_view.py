@@ -166,10 +166,13 @@ def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn
 def _check_no_loop(
     stored: StoredCatalog, view: Relation, statement: CreateMaterializedView | CreateView
 ) -> None:
-    read = {
-        *query_tables(statement.query, stored.catalog),
-        *list_inlined_texts(statement.query, stored.catalog),
-    }
+    try:
+        read = {
+            *query_tables(statement.query, stored.catalog),
+            *list_inlined_texts(statement.query, stored.catalog),
+        }
+    except SqlError:  # the plan is refused by what it reads, with the place
+        return
     through = sorted(read & {view.name, *stored.catalog.list_dependents(view.name)})
     if through:
         path = "" if through[0] == view.name else f": {through[0]} is computed from it"
