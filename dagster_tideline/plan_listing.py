@@ -14,6 +14,8 @@ from engine.cli.status_listing import KINDS, Listing
 UNKNOWN = "-"
 BUILDS = ("create", "difference", "rebuild")
 """The work that computes a view, or fills a table."""
+FOLLOWING = ("unchanged", "no model")
+"""Classes of what is changed only because of what it reads."""
 WORK = {
     "nothing": "",
     "create": "create",
@@ -51,8 +53,11 @@ def format_class(change: PlannedChange) -> str:
 
 def format_summary(plan: ChangePlan) -> str:
     """Return what a plan comes to, in a line."""
-    planned = Counter(format_class(change) for change in plan.changes if change.is_planned)
-    parts = [f"{number} {name}" for name, number in planned.items()]
+    planned = [change for change in plan.changes if change.is_planned]
+    classes = Counter(format_class(change) for change in planned if change.change not in FOLLOWING)
+    followers = sum(change.change in FOLLOWING for change in planned)
+    parts = [f"{number} {name}" for name, number in classes.items()]
+    parts += [f"{followers} {'reader' if followers == 1 else 'readers'} of them"] if followers else []
     done = f"planned: {', '.join(parts)}" if parts else "nothing to do"
     refused = f"; {len(plan.refused)} refused" if plan.refused else ""
     return done + refused

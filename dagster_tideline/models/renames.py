@@ -9,6 +9,9 @@ from dagster_tideline.models.loader import Model
 from engine.errors import SqlError
 from engine.sql.catalog import Relation
 
+UNNAMEABLE = ("sink", "source")
+"""The kinds that are known to others by their names."""
+
 
 @dataclass(frozen=True)
 class Renames:
@@ -45,6 +48,9 @@ def _find_fault(
 ) -> SqlError | None:
     """Return why a relation of the store, which a model may declare, cannot get the name of another model."""
     old = model.renamed_from
+    if model.kind in UNNAMEABLE:
+        hint = f"take this line out: {model.name} is made beside {old}, and begins anew"
+        return model.build_rename_error(f"a {model.kind} keeps its name", hint)
     claims = [one.name for one in models if one.renamed_from == old and one.error is None]
     if declared is not None:
         hint = f"take {old} out of {declared.path}, or take this line out"

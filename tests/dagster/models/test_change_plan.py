@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from dagster_tideline.models.change_plan import ChangePlan, PlannedChange, plan_models
 from dagster_tideline.models.loader import load_models
+from dagster_tideline.runs.pending import find_pending
 from dagster_tideline.sync import SyncReport, sync_models
 from engine.hummock import Version
 from engine.meta.catalog.replaced_queries import list_replaced_tables
@@ -219,6 +220,11 @@ CASES: dict[str, tuple[str, str, str]] = {
         f"-- renamed from: never_there\n{MV} z2 AS SELECT id, a FROM t",
         "z2: new, create",
     ),
+    "renamed_sink": (
+        f"{MV} l AS SELECT id, a FROM t; CREATE SINK l1 FROM l WITH (connector = 'file', path = '%/l', format = 'jsonl')",
+        f"{MV} l AS SELECT id, a FROM t;\n-- renamed from: l1\nCREATE SINK l2 FROM l WITH (connector = 'file', path = '%/l', format = 'jsonl')",
+        "l: unchanged, nothing; l2: refused; l1: no model, nothing",
+    ),
     "sink": (
         f"{MV} m AS SELECT id, a FROM t; CREATE SINK out FROM m WITH (connector = 'file', path = '%/out', format = 'jsonl')",
         f"{MV} m AS SELECT id, a FROM t; CREATE SINK out FROM m WITH (connector = 'file', path = '%/out2', format = 'jsonl')",
@@ -401,9 +407,13 @@ def test_without_a_change_a_plan_needs_no_spark(tmp_path: Path, spark: SparkSess
         raise AssertionError("Spark is asked for")
 
     with Session(url, open_spark) as session:
-        plan = plan_models(session, load_models(tmp_path / "assets"))
+        models = load_models(tmp_path / "assets")
+        plan = plan_models(session, models)
         assert {one.name: one.change for one in plan.changes if one.kind != "table"} == {
             "v": "cosmetic",
             "x": "renamed",
         }
         assert session.catalog.relations.keys() >= {"v", "w"}
+        assert find_pending(session.store, models).models == ("x",)
+        assert dict(sync_models(session, models).renamed) == {"x": "w"}
+        assert find_pending(session.store, models).models == () and plan_models(session, models).is_empty

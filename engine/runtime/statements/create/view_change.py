@@ -113,9 +113,10 @@ def _list_reasons(
     if table is None or (creation is not None and creation.state == CONSUMING_SNAPSHOT):
         yield "it has no rows yet, or is still being created"
         return
-    yield from explain_other_shape(before, after)
+    shape = explain_other_shape(before, after)
+    yield from shape
     hidden = [{c.name: c.type for c in one.columns if c.hidden} for one in (before, after)]
-    if hidden[0] != hidden[1]:
+    if not shape and hidden[0] != hidden[1]:
         yield "what is stored with its rows to compute them is another"
     if before.append_only or after.append_only:
         yield "rows are only added to it, and none of them can be taken back"
