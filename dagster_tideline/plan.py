@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dagster_tideline.models.change_plan import plan_models
 from dagster_tideline.models.loader import load_models
@@ -20,6 +21,9 @@ from engine.cli.quiet_spark import start_spark
 from engine.errors import TidelineError, UnknownStore
 from engine.hummock import Hummock
 from engine.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NOTHING, WRONG, PLANNED = 0, 1, 2
 """The statuses by which a script knows whether there is nothing to do, something is wrong, or changes are planned."""
@@ -48,7 +52,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def open_planning_session(settings: Settings) -> Iterator[Session]:
-    """Give a session over a project's store, or over an empty one where there is none yet; Spark starts if it is needed."""
+    """Give a session over a project's store, or over an empty one where there is none yet; Spark starts if it is needed.
+
+    Raises at the end what kept Spark from starting: that is no fault of a model.
+    """
+    failures: list[TidelineError] = []
+
+    def open_spark() -> SparkSession:
+        if failures:
+            raise failures[0]  # not once more for each model
+        try:
+            return start_spark(settings.spark or find_running_spark(settings.store, report_progress))
+        except TidelineError as error:
+            failures.append(error)
+            raise
+
     with tempfile.TemporaryDirectory(prefix="tideline-plan-") as folder:
         try:
             with Hummock.open(settings.store, create=False) as found:
@@ -56,11 +74,10 @@ def open_planning_session(settings: Settings) -> Iterator[Session]:
         except UnknownStore:
             report_progress(f"note: there is no store at {settings.store} yet")
             url = Path(folder).as_uri()
-        target = settings.spark or None
-        with Session(
-            url, lambda: start_spark(target or find_running_spark(settings.store, report_progress))
-        ) as session:
+        with Session(url, open_spark) as session:
             yield session
+    if failures:
+        raise failures[0]
 
 
 if __name__ == "__main__":

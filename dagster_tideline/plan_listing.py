@@ -47,7 +47,7 @@ def build_plan_listing(plan: ChangePlan) -> Listing:
 def format_class(change: PlannedChange) -> str:
     """Return the class of a change in words: of what is renamed and changed, both."""
     if change.renamed_from and change.change != "renamed":
-        return f"renamed, {change.change}"
+        return f"renamed + {change.change}"
     return change.change
 
 

@@ -14,6 +14,7 @@ from dagster_tideline.models.loader import load_models
 from dagster_tideline.sync import sync_models
 from engine.cli import commands
 from engine.cli.new_project import make_project
+from engine.errors import EnvironmentNotReady
 from engine.session import Session
 
 
@@ -73,6 +74,23 @@ def test_without_a_project_or_a_store_that_can_be_read_there_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     assert plan.main([]) == 1
     assert "there is no project in" in capsys.readouterr().err
+
+
+def test_a_spark_that_does_not_start_is_no_fault_of_a_model(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[object] = []
+
+    def fail(target: str | None) -> SparkSession:
+        calls.append(target)
+        raise EnvironmentNotReady("there is no Java here")
+
+    monkeypatch.setattr(plan, "start_spark", fail)
+    with (shop / "assets" / "more.sql").open("w") as file:
+        file.write("CREATE MATERIALIZED VIEW more AS SELECT id FROM orders")
+    assert plan.main([]) == 1
+    output = capsys.readouterr()
+    assert output.out == "" and output.err.endswith("error: there is no Java here\n") and len(calls) == 1
 
 
 def test_the_command_hands_its_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
