@@ -5,6 +5,7 @@ from dagster_tideline.definitions import build_definitions, build_resources
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.io_manager import TidelineIOManager
 from dagster_tideline.io.spark_resource import SparkResource
+from dagster_tideline.models.change_plan import ChangePlan, PlannedChange, plan_models
 from dagster_tideline.models.loader import Model, load_models
 from dagster_tideline.models.python_models import materialized_view
 from dagster_tideline.models.translator import TidelineTranslator
@@ -12,8 +13,10 @@ from dagster_tideline.settings import Settings
 from dagster_tideline.sync import sync_models
 
 __all__ = [
+    "ChangePlan",
     "HummockResource",
     "Model",
+    "PlannedChange",
     "Settings",
     "SparkResource",
     "TidelineIOManager",
@@ -23,5 +26,6 @@ __all__ = [
     "build_resources",
     "load_models",
     "materialized_view",
+    "plan_models",
     "sync_models",
 ]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dagster_tideline.models.loader import EXTERNAL_KINDS, Model, normalize_sql
+from dagster_tideline.models.renames import find_renames
 from dagster_tideline.models.replacement import (
+    RelationChange,
     ReplacementRefused,
     explain_refusal,
     get_delta_options,
     group_changed,
+    rename_relation,
     replace_relations,
     set_delta_table,
 )
-from engine.changes import commit_together
+from engine.changes import commit_together, discard_commits
 from engine.connectors.landing.folder import LandingFolder
 from engine.connectors.landing.options import CONNECTOR as LANDING
 from engine.connectors.landing.options import parse_landing_place
@@ -32,22 +35,27 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 
+_OPTION_WORDS = {CHECKS: "checks", CONNECTOR: "options of its Delta table"}
+
+
 @dataclass(frozen=True)
 class SyncPlan:
     """What a sync will do: change relations, with all that reads them, and create what is not there; `errors` are by model.
 
-    Views of which only the checks, or the Delta table beside them, are others keep their rows: they are in `alter`.
+    Views of which only the checks, or the Delta table beside them, are others keep their rows: they are in `alter`. Relations
+    that get the name of a model are in `rename`, by that name: whether they are changed, too, is known once they have it.
     """
 
     change: tuple[str, ...] = ()
     create: tuple[Model, ...] = ()
     alter: tuple[Model, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether the store holds all that can be held."""
-        return not self.change and not self.create and not self.alter
+        return not self.change and not self.create and not self.alter and not self.rename
 
 
 @dataclass(frozen=True)
@@ -59,17 +67,46 @@ class SyncReport:
     dropped: tuple[str, ...] = ()
     """What was dropped to be made anew in the same commit; it is among the created."""
     errors: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """The old names of relations that have the names of models now, by these."""
+    changes: Mapping[str, RelationChange] = field(default_factory=dict)
+    """What became of each relation that models or their changes reached, by its name now."""
+
+
+@dataclass(frozen=True)
+class _ChangeGroup:
+    """What becomes visible in one commit: models that get the rows of others' names, that are changed, that get other options."""
+
+    rename: Mapping[str, str]
+    change: tuple[str, ...] = ()
+    alter: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All models of the group."""
+        return frozenset((*self.rename, *self.change, *self.alter))
+
+
+@dataclass
+class _Outcome:
+    """What has been done with changed models, and why it was not with others."""
+
+    changes: dict[str, RelationChange] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
 
 
 def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
     """Compare the models with the catalog; a view whose text changed is changed together with all that read it."""
     stored = catalog.relations
-    errors = {model.name: model.error for model in models if model.error is not None}
+    renames = find_renames(stored, models)
+    errors = {model.name: model.error for model in models if model.error is not None} | dict(renames.errors)
     changed: dict[str, None] = {}
     altered: dict[str, Model] = {}
     for model in models:
         relation = stored.get(name_successor(model.name)) or stored.get(model.name)
-        if model.error is not None or relation is None or _is_same(model, relation):
+        if model.name in errors or relation is None or is_same(model, relation):
             continue
         if not {model.kind, relation.kind}.isdisjoint(EXTERNAL_KINDS):
             errors[model.name] = (
@@ -81,51 +118,123 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
             altered[model.name] = model
             continue
         changed[model.name] = None
-    create = tuple(m for m in models if m.error is None and m.name not in stored)
-    alter = tuple(altered.values())
-    return SyncPlan(tuple(changed), create, alter, errors)
+    there = {*stored, *errors, *renames.old_names}
+    create = tuple(model for model in models if model.name not in there)
+    return SyncPlan(tuple(changed), create, tuple(altered.values()), errors, renames.old_names)
 
 
 def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
     """Make the store hold what the models declare; a model that is refused is in the report, the others go on."""
-    folders = _make_folders(models)
+    folders = _make_folders(models) if session.reaches_out else {}
     plan = plan_sync(session.catalog, models)
     errors = folders | dict(plan.errors)
-    changed, dropped, refused = _replace_changed(session, plan.change, models)
+    outcome = _change_stored(session, models)
     new = [model for model in plan.create if model.name not in folders]
+    refused = outcome.errors
     above = [model for model in new if any(name in refused for name in _find_upstream(model, models))]
     created = create_models(session, [model for model in new if model not in above], errors)
     if refused:  # what they read may be there now
-        more, again, refused = _replace_changed(session, tuple(refused), models)
-        changed, dropped = changed + more, dropped + again
+        again = _change_stored(session, models, refused.keys())
+        outcome.changes |= again.changes
+        outcome.changed += again.changed
+        outcome.renamed |= again.renamed
+        refused = again.errors
     errors |= refused
     created += create_models(session, above, errors)
     for model in plan.alter:
+        if is_same(model, session.catalog.get(model.name)):
+            continue  # it has followed what it reads
         try:
             with commit_together(session):
-                _alter(session, model)
+                outcome.changes[model.name] = _alter(session, model)
         except TidelineError as error:
             errors[model.name] = model.format_error(error)
-    return SyncReport((*dropped, *created), tuple(changed), tuple(dropped), errors)
+    anew = tuple(name for name, change in outcome.changes.items() if change.work == "rebuild")
+    stored = session.catalog
+    made = {name: RelationChange(name, "create", after=stored.get(name)) for name in created}
+    return SyncReport(
+        (*anew, *created), tuple(outcome.changed), anew, errors, outcome.renamed, outcome.changes | made
+    )
 
 
-def _replace_changed(
-    session: Session, names: Sequence[str], models: Sequence[Model]
-) -> tuple[list[str], list[str], dict[str, str]]:
-    """Change relations, each group in one commit; return what was changed, what was made anew, and why others were not."""
+def _change_stored(
+    session: Session, models: Sequence[Model], among: Collection[str] | None = None
+) -> _Outcome:
+    """Rename and change what is in the store, each group in one commit; only groups with some of the models `among`, if given."""
     by_name = {model.name: model for model in models if model.error is None}
-    changed: list[str] = []
-    anew: list[str] = []
-    errors: dict[str, str] = {}
-    for group in group_changed(session.catalog, names):
+    outcome = _Outcome()
+    for group in _group_changes(session, models, outcome):
+        if among is not None and group.names.isdisjoint(among):
+            continue
         try:
-            anew += replace_relations(session, group, by_name)
-            changed += group
+            changes = _change_group(session, group, by_name)
         except ReplacementRefused as refused:
-            errors |= explain_refusal(refused, group, by_name)
+            outcome.errors |= explain_refusal(refused, sorted(group.names), by_name)
         except Conflict as error:  # somebody has changed the catalog meanwhile: the next run does it
-            errors |= {name: f"{by_name[name].path}: {error}" for name in group}
-    return changed, anew, errors
+            outcome.errors |= {name: f"{by_name[name].path}: {error}" for name in group.names}
+        else:
+            outcome.changes |= {change.name: change for change in changes}
+            outcome.changed += group.change
+            outcome.renamed |= group.rename
+    return outcome
+
+
+def _group_changes(session: Session, models: Sequence[Model], outcome: _Outcome) -> list[_ChangeGroup]:
+    """Return what is renamed and changed, together what has to be; renames come first, as others may read the new names.
+
+    Whether a relation that gets another name is changed, too, is looked up where all have their new names. What cannot be renamed
+    is noted in the outcome.
+    """
+    plan = plan_sync(session.catalog, models)
+    if not plan.rename:
+        return [_ChangeGroup({}, group) for group in group_changed(session.catalog, plan.change)]
+    by_name = {model.name: model for model in models}
+    rename: dict[str, str] = {}
+    with discard_commits(session):
+        for new, old in plan.rename.items():
+            try:
+                rename_relation(session, old, by_name[new])
+                rename[new] = old
+            except TidelineError as error:
+                outcome.errors[new] = f"{by_name[new].path}: {error}"
+        after = plan_sync(session.catalog, models)
+        changed = group_changed(session.catalog, after.change)
+    altered = {model.name for model in after.alter} & rename.keys()
+    groups = [
+        _ChangeGroup({name: rename[name] for name in group if name in rename}, group) for group in changed
+    ]
+    done = {name for group in groups for name in group.rename}
+    alone = [
+        _ChangeGroup({new: old}, alter=(new,) if new in altered else ())
+        for new, old in rename.items()
+        if new not in done
+    ]
+    return [*alone, *sorted(groups, key=lambda group: not group.rename)]
+
+
+def _change_group(
+    session: Session, group: _ChangeGroup, models: Mapping[str, Model]
+) -> tuple[RelationChange, ...]:
+    """Rename and change relations in one commit; return what became of each. Raises ReplacementRefused: nothing has changed."""
+    found: dict[str, RelationChange] = {}
+    with commit_together(session):
+        before = session.catalog
+        for new, old in group.rename.items():
+            try:
+                rename_relation(session, old, models[new])
+            except TidelineError as error:
+                raise ReplacementRefused(new, error) from error
+            found[new] = RelationChange(
+                new, "rename", (), (), True, before.get(old), session.catalog.get(new)
+            )
+        if group.change:
+            found |= {one.name: one for one in replace_relations(session, group.change, models)}
+        for name in group.alter:
+            try:
+                found[name] = _alter(session, models[name])
+            except TidelineError as error:
+                raise ReplacementRefused(name, error) from error
+    return tuple(found.values())
 
 
 def _find_upstream(model: Model, models: Sequence[Model]) -> set[str]:
@@ -161,7 +270,8 @@ def create_models(session: Session, models: Sequence[Model], errors: dict[str, s
     return created
 
 
-def _is_same(model: Model, relation: Relation) -> bool:
+def is_same(model: Model, relation: Relation) -> bool:
+    """Tell whether the store has what a model declares, as far as white space, comments and the case of names do not matter."""
     if model.kind != relation.kind or model.dialect != relation.dialect:
         return False
     if normalize_sql(model.sql, model.dialect) == normalize_sql(relation.sql, relation.dialect):
@@ -183,10 +293,10 @@ def _find_changed_options(model: Model, relation: Relation) -> set[str]:
     return found | ({CONNECTOR} if model.copy != get_delta_options(relation) else set())
 
 
-def _alter(session: Session, model: Model) -> None:
+def _alter(session: Session, model: Model) -> RelationChange:
     """Give a view the checks and the Delta table of its model; the run that follows asks and brings all rows."""
-    stored, dialect = session.stored, session.dialect
-    others = _find_changed_options(model, stored.catalog.get(model.name))
+    before, dialect = session.catalog.get(model.name), session.dialect
+    others = _find_changed_options(model, before)
     try:
         session.dialect = model.dialect
         name = exp.to_identifier(model.name, quoted=True).sql(dialect=model.dialect)
@@ -197,6 +307,8 @@ def _alter(session: Session, model: Model) -> None:
             set_delta_table(session, model)
     finally:
         session.dialect = dialect
+    words = tuple(f"its {_OPTION_WORDS[option]} are others" for option in sorted(others))
+    return RelationChange(model.name, "options", words, (), True, before, session.catalog.get(model.name))
 
 
 def _make_folders(models: Sequence[Model]) -> dict[str, str]:

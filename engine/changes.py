@@ -10,46 +10,42 @@ from engine.connectors.sinks.ddl import build_own_view
 from engine.hummock.staged_store import StagedStore
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.replace_view import change_plain_view, change_view
+from engine.runtime.statements.create.view_change import ViewChange
 from engine.runtime.statements.session.statement_parser import parse_statement
 from engine.runtime.statements.statement_errors import locate_errors
-from engine.runtime.statements.succession.begin import CannotGoOn, begin_succession
+from engine.runtime.statements.succession.begin import begin_succession
 from engine.session import Session
 from engine.sql.statements import reader as st
 
 
-def alter_view(session: Session, text: str) -> bool:
-    """Give a view that is there the query and options of a CREATE VIEW or CREATE MATERIALIZED VIEW.
+def alter_view(session: Session, text: str) -> ViewChange:
+    """Give a view that is there the query and options of a CREATE VIEW or CREATE MATERIALIZED VIEW; returns what became of it.
 
     The rows of a materialized view stay, and so do views and sinks over it: it answers by its old query until flushes have
-    computed the new one, and they follow the difference. False where that cannot be, and it would have to be made anew: its
-    columns, key or partitions are others, its rows only come, or leave by a watermark. What reads a plain view is to be changed
-    with it, see `commit_together`.
+    computed the new one, and they follow the difference. Where that cannot be, nothing is done, and it would have to be made
+    anew: its columns, key or partitions are others, its rows only come, or leave by a watermark. What reads a plain view is to
+    be changed with it: `commit_together`.
     """
     context = StatementContext.of(session)
     statement = parse_statement(text, None, context)
     with locate_errors(statement.sql, statement):
         if isinstance(statement, st.CreateView):
-            change_plain_view(statement, context)
-            return True
+            return change_plain_view(statement, context)
         assert isinstance(statement, st.CreateMaterializedView), statement
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
-        try:
-            begin_succession(statement, context)
-        except CannotGoOn:
-            return False
-        return True
+        return begin_succession(statement, context)
 
 
-def alter_sink_query(session: Session, text: str) -> bool:
-    """Let the view that a sink AS SELECT has for itself follow what it reads, which has changed; True for one without such.
+def alter_sink_query(session: Session, text: str) -> ViewChange:
+    """Let the view that a sink AS SELECT has for itself follow what it reads, which has changed; returns what became of it.
 
-    False where it would have to be made anew, with its sink.
+    Nothing is done where it would have to be made anew, with its sink, and nothing is to be done for one without such a view.
     """
     context = StatementContext.of(session)
     statement = parse_statement(text, None, context)
     assert isinstance(statement, st.CreateSink), statement
     if statement.query is None:
-        return True
+        return ViewChange("nothing", is_same_query=True)
     own = build_own_view(statement, session.catalog.get(statement.source).options)
     with locate_errors(statement.sql, statement):
         return change_view(own, context)
@@ -68,3 +64,17 @@ def commit_together(session: Session) -> Iterator[None]:
     finally:
         session.store = before
     staged.land()
+
+
+@contextmanager
+def discard_commits(session: Session) -> Iterator[None]:
+    """Let statements inside see what each other create, change, rename and drop, and the store and the world nothing of it.
+
+    What feeds a table is not looked at, and no table is filled. Statements that write rows are refused.
+    """
+    before, reached_out, notices = session.store, session.reaches_out, session.notices
+    session.store, session.reaches_out = StagedStore(before), False
+    try:
+        yield
+    finally:
+        session.store, session.reaches_out, session.notices = before, reached_out, notices

@@ -105,7 +105,7 @@ class Session:
         self.url = url
         self.settings = SessionSettings(dialect=dialect)
         self.reaches_out = True
-        """Whether CREATE TABLE looks at what feeds the table; a trial of statements whose folders come later does not."""
+        """Whether CREATE TABLE looks at what feeds the table, and fills it from its query; a trial of statements does neither."""
         self.prepared: dict[str, Prepare] = {}
         """The statements of PREPARE by their names."""
         self.notices: tuple[str, ...] = ()

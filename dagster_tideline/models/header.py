@@ -13,11 +13,19 @@ import dagster as dg
 
 from dagster_tideline.dagster_internals import is_valid_cron_string
 from engine.errors import SqlError
+from engine.sql.parsing.names import NAME, parse_name
 
 DELTA = "delta"
-KEYS = ("group", "owners", "description", "dialect", "tags", "freshness", "automation", DELTA)
+RENAMED_FROM = "renamed from"
+KEYS = ("group", "owners", "description", "dialect", "tags", "freshness", "automation", DELTA, RENAMED_FROM)
 """What a line `-- key: value` may say; `-- check name (warn): …` says a check."""
-HEADER_ARGUMENTS = ("group", "freshness", "automation")
+HEADER_ARGUMENTS = {
+    "group": "group",
+    "freshness": "freshness",
+    "automation": "automation",
+    "renamed_from": RENAMED_FROM,
+}
+"""The arguments of `@materialized_view` that say what a line of a header says, and the key of that line."""
 SHORTEST_SECONDS = 60
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 _TIME = r"(\d+)\s*(s|min|h|d)"
@@ -25,7 +33,7 @@ _FRESHNESS = re.compile(rf"{_TIME}(?:\s+warn\s+{_TIME})?", re.IGNORECASE)
 _TAG = re.compile(r"((?:[\w.-]{1,63}/)?[\w.-]{1,63})(?:\s*=\s*([\w.-]{0,63}))?", re.ASCII)
 _CRON = re.compile(r"on_cron\(\s*(['\"])(.*)\1\s*\)")
 _CHECK = re.compile(r"check(?:\s+([A-Za-z_]\w*))?\s*(?:\(\s*(\w+)\s*\))?\s*$", re.IGNORECASE)
-_KEY = re.compile(r"[A-Za-z_]+")
+_KEY = re.compile(r"[A-Za-z_]+|renamed?[ -]fr?(?:om|mo)|renamed?[ -]form")
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ def parse_header(text: str, whole: str = "", begin: int = 0, *, strict: bool = T
         place += stripped.index(content) if content else 0
         key, colon, value = content.partition(":")
         start = place + len(key) + 1 + len(value) - len(value.lstrip())
-        name = key.strip().lower()
+        name = " ".join(key.lower().split())
         if colon and name in KEYS:
             found.lines[name] = HeaderLine(value.strip(), start)
         elif colon and (said := _CHECK.fullmatch(key.strip())):
@@ -101,6 +109,17 @@ def _parse_check(said: re.Match[str], value: str, whole: HeaderLine, start: int)
         hint = "write each check on its own line"
         raise build_error("a line says one check", start, whole.value, hint)
     return HeaderLine(f"{name}: {value} {severity}".strip() if name else f"{value} {severity}".strip(), start)
+
+
+def parse_former_name(line: HeaderLine, name: str, text: str) -> str:
+    """Return the name that a model had before, as the catalog knows it; raises SqlError for none, and for its own."""
+    hint = "write -- renamed from: the name that it had before"
+    if re.fullmatch(NAME, line.value) is None:
+        raise build_error(f'"{line.value}" is no name of a relation', line.start, text, hint)
+    found = parse_name(line.value, "spark")
+    if found == name:
+        raise build_error(f"{name} is its name now", line.start, text, hint)
+    return found
 
 
 def parse_tags(line: HeaderLine, text: str) -> dict[str, str]:

@@ -16,10 +16,12 @@ from sqlglot import TokenType, exp
 
 from dagster_tideline.models.header import (
     DELTA,
+    RENAMED_FROM,
     Header,
     HeaderLine,
     build_error,
     parse_automation,
+    parse_former_name,
     parse_freshness,
     parse_header,
     parse_tags,
@@ -70,11 +72,20 @@ class Model:
     source_text: SourceText | None = None
     copy: Mapping[str, str] = field(default_factory=dict)
     """The options of the Delta table that a materialized view keeps beside it, none without one."""
+    renamed_from: str = ""
+    """The name that it had before: a relation of the store with that name gets this one."""
+    renamed_at: int = 0
+    """The character of the file at which that name is."""
 
     def format_error(self, error: TidelineError) -> str:
         """Return an error of the statement with the file, and the line and column that it has there."""
         found = error if self.source_text is None else self.source_text.locate_error(error, self.sql)
         return f"{self.path}: {found}"
+
+    def build_rename_error(self, message: str, hint: str) -> SqlError:
+        """Return an error of the line by which it has had another name."""
+        text = "" if self.source_text is None else self.source_text.text
+        return build_error(message, self.renamed_at, text, hint)
 
     @property
     def checks(self) -> Mapping[str, str]:
@@ -145,6 +156,7 @@ def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
         statements = split_statements(text, dialect)
     except TidelineError as error:
         return _build_broken_models(path, relative_path, f"{relative_path}: {wrong_dialect or error}", text)
+    shared.lines.pop(RENAMED_FROM, None)  # a name is of one statement
     usual = {**_build_defaults(path, folder, said), **shared.lines}
     models = []
     end = 0
@@ -220,8 +232,12 @@ def _build_model(text: str, path: str, dialect: Dialect, header: Header, whole: 
         text = _add_delta(text, statement, dialect, delta, whole)
     if header.checks or delta is not None:
         statement = parse_statement(text, dialect)
+    former = header.lines.get(RENAMED_FROM)
+    name = str(getattr(statement, "name", ""))
     model = functools.partial(
         Model,
+        renamed_from="" if former is None else parse_former_name(former, name, whole),
+        renamed_at=0 if former is None else former.start,
         sql=_strip_header(statement.sql),
         path=path,
         dialect=dialect,

@@ -16,7 +16,12 @@ from pathlib import Path
 from types import ModuleType
 
 from dagster_tideline.models.frame_sql import render_frame_query
-from dagster_tideline.models.header import HEADER_ARGUMENTS, build_header_lines
+from dagster_tideline.models.header import (
+    HEADER_ARGUMENTS,
+    RENAMED_FROM,
+    build_header_lines,
+    parse_header,
+)
 from engine.errors import SqlError
 from engine.spark_internals import build_offline_frames, get_connect_relation
 from engine.sql.dialect import Dialect
@@ -60,6 +65,7 @@ class Declaration:
                 hint="make it return the query's text, or a Spark frame of its parameters",
             ) from error
         if isinstance(found, str):
+            _refuse_header(found)
             return found
         relation = get_connect_relation(found) if inputs else None
         if relation is None:
@@ -86,6 +92,13 @@ class Declaration:
         return tuple(one.name for one in parameters)
 
 
+def _refuse_header(query: str) -> None:
+    """Raise SqlError for a header line above a query that changes what the store does: the decorator says that."""
+    if RENAMED_FROM in parse_header(query, strict=False).lines:
+        hint = 'write @materialized_view(renamed_from="…")'
+        raise SqlError(f"the text of a query has no header: -- {RENAMED_FROM} is not read there", hint=hint)
+
+
 def materialized_view(
     *,
     dialect: Dialect = "spark",
@@ -98,14 +111,14 @@ def materialized_view(
 
     Parameters of the function are Spark frames of the tables and views that they are called as; it may return a frame of them.
 
-    `said` are `group`, `freshness` and `automation`, as a header says them, and the options of CREATE MATERIALIZED VIEW …
-    WITH (…), such as `partition_by="day"`.
+    `said` are `group`, `freshness`, `automation` and `renamed_from`, as a header says them, and the options of
+    CREATE MATERIALIZED VIEW … WITH (…), such as `partition_by="day"`.
     """
 
     def declare(function: Callable[..., object]) -> Declaration:
         header = {"description": " ".join((function.__doc__ or "").split())}
         header |= build_header_lines(
-            owners, tags or {}, {key: said[key] for key in HEADER_ARGUMENTS if key in said}
+            owners, tags or {}, {key: said[word] for word, key in HEADER_ARGUMENTS.items() if word in said}
         )
         options = {key: value for key, value in said.items() if key not in HEADER_ARGUMENTS}
         all_options = {"checks": "; ".join(checks)} | options if checks else options

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from sqlglot import exp
 
 from dagster_tideline.models.loader import Model
 from engine.changes import alter_sink_query, alter_view, commit_together
-from engine.errors import TidelineError
+from engine.errors import SqlError, TidelineError
 from engine.hummock import Commit
-from engine.meta.catalog.stored_catalog import encode_entries
+from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.mutation import read_control
 from engine.meta.status.sinks import KIND as SINK
 from engine.meta.status.sinks import is_delta_copy, list_copies, read_sink_state
 from engine.runtime.statements.create.replace_view import carry_comments
+from engine.runtime.statements.create.view_change import ViewChange, Work, explain_other_shape
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.incremental.same_plan import is_same_plan
 from engine.sql.statements.options.option_text import render_literal, with_option
 from engine.sql.statements.reader import CreateMaterializedView, parse_statement
 
@@ -29,6 +32,24 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 VIEWS = ("view", "materialized view")
+
+
+@dataclass(frozen=True)
+class RelationChange:
+    """What became of a relation of the store: `before` is None of one that is new.
+
+    `work` is that of a `ViewChange`, or `create`, or `rename` where it got another name and nothing else; `reasons` say why it
+    was made anew: where it is because of what it reads, that is in `through`. The query is the same if it is computed by the
+    same plan.
+    """
+
+    name: str
+    work: Work | Literal["create", "rename"]
+    reasons: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
+    is_same_query: bool = False
+    before: Relation | None = None
+    after: Relation | None = None
 
 
 def get_delta_options(relation: Relation) -> Mapping[str, str]:
@@ -47,6 +68,16 @@ def set_delta_table(session: Session, model: Model) -> None:
     if options:
         name = exp.to_identifier(model.name, quoted=True).sql(dialect=model.dialect)
         session.sql(f"ALTER MATERIALIZED VIEW {name} SET ({options})", build=False)
+
+
+def rename_relation(session: Session, old: str, model: Model) -> None:
+    """Give a relation of the store the name of a model; raises SqlError at the model's line where it cannot have it now."""
+    names = (exp.to_identifier(name, quoted=True).sql(dialect=model.dialect) for name in (old, model.name))
+    with _switch_dialect(session, model.dialect):
+        try:
+            session.sql(f"ALTER {model.kind.upper()} {' RENAME TO '.join(names)}")
+        except SqlError as error:
+            raise model.build_rename_error(error.message, error.hint) from error
 
 
 class ReplacementRefused(Exception):
@@ -71,30 +102,30 @@ def group_changed(catalog: Catalog, changed: Sequence[str]) -> list[tuple[str, .
 
 def replace_relations(
     session: Session, changed: Sequence[str], models: Mapping[str, Model]
-) -> tuple[str, ...]:
-    """Make the store hold these models, which it has with other texts, in one commit; return what was made anew.
+) -> tuple[RelationChange, ...]:
+    """Make the store hold these models, which it has with other texts, in one commit; return what became of each, inputs first.
 
     A view whose rows can stay gets its new query, and what follows it stays as it is. One that has to be made anew takes what
-    reads it with it: this comes back as it was, sinks begin anew. Raises Refused, and nothing has changed then.
+    reads it with it: this comes back as it was, sinks begin anew. Raises ReplacementRefused, and nothing has changed then.
     """
     stored = session.stored
     reach = {name for one in changed for name in (one, *stored.catalog.list_dependents(one))}
     with commit_together(session):
-        making = _Replacer(session, models, stored.catalog)
+        making = _Replacer(session, models, stored)
         for name in stored.catalog.sort_by_dependency():
             if name in reach:
                 making.replace(stored.catalog.get(name), name in changed)
-    return tuple(making.made)
+    return tuple(making.changes)
 
 
 class _Replacer:
     """Takes relations one after the other, inputs first."""
 
-    def __init__(self, session: Session, models: Mapping[str, Model], before: Catalog) -> None:
-        self.session, self.models, self.before = session, models, before
+    def __init__(self, session: Session, models: Mapping[str, Model], stored: StoredCatalog) -> None:
+        self.session, self.models, self.stored, self.before = session, models, stored, stored.catalog
         self.dropped: set[str] = set()
-        self.made: list[str] = []
-        self._paused = _find_paused(session, before)
+        self.changes: list[RelationChange] = []
+        self._paused = _find_paused(session, self.before)
 
     def replace(self, relation: Relation, is_changed: bool) -> None:
         """Change a relation, or make it anew if it, or what it reads, has to be."""
@@ -114,21 +145,62 @@ class _Replacer:
         )
         try:
             with _switch_dialect(self.session, dialect):
+                change = self._change(relation, text, kind, is_changed)
+                if change.keeps_rows:
+                    if model is not None and kind in VIEWS and model.copy != get_delta_options(relation):
+                        set_delta_table(self.session, model)
+                    self._record(relation, change)
+                    return
                 if name not in self.dropped:
-                    if relation.kind == kind and kind in VIEWS and alter_view(self.session, text):
-                        if model is not None and model.copy != get_delta_options(relation):
-                            set_delta_table(self.session, model)
-                        return
-                    if relation.kind == "index" and not is_changed:
-                        return  # what it reads has stayed
-                    if relation.kind == SINK and not is_changed and alter_sink_query(self.session, text):
-                        return  # what it reads has stayed, and its own query has followed
                     self._drop(relation)
                 self.session.sql(text, build=False)
             self._restore(relation)
         except TidelineError as error:
             raise ReplacementRefused(name, error) from error
-        self.made.append(name)
+        self._record(relation, change)
+
+    def _change(self, relation: Relation, text: str, kind: str, is_changed: bool) -> ViewChange:
+        """Give a relation that is there its text; what cannot have it so is to be made anew, and stays as it is until then."""
+        name = relation.name
+        if name in self.dropped:
+            through = ", ".join(self._list_dropped_inputs(relation))
+            return ViewChange("rebuild", (f"{through}, which it reads, is made anew",))
+        if relation.kind != kind:
+            return ViewChange("rebuild", (f"it is a {relation.kind} in the store",))
+        if kind in VIEWS:
+            return alter_view(self.session, text)
+        if not is_changed and relation.kind == "index":
+            return ViewChange("nothing", is_same_query=True)  # what it reads has stayed
+        if not is_changed and relation.kind == SINK:
+            return alter_sink_query(self.session, text)  # what it reads has stayed
+        return ViewChange("rebuild", (f"a {relation.kind} with another statement begins anew",))
+
+    def _record(self, relation: Relation, change: ViewChange) -> None:
+        """Note what became of a relation."""
+        after, is_same = self.session.stored, change.is_same_query
+        now, through = after.catalog.get(relation.name), self._list_dropped_inputs(relation)
+        reasons = change.reasons
+        if through:
+            is_same = now.sql == relation.sql
+            if relation.kind == now.kind == "materialized view":
+                is_same = is_same_plan(after.plans[now.name], self.stored.plans[now.name])
+                reasons = tuple(dict.fromkeys((*reasons, *explain_other_shape(relation, now))))
+        self.changes.append(
+            RelationChange(relation.name, change.work, reasons, through, is_same, relation, now)
+        )
+
+    def _list_dropped_inputs(self, relation: Relation) -> tuple[str, ...]:
+        """Return what a relation read of what is made anew; of an index, and a sink AS SELECT, what they stand for reads."""
+        found = [name for name in (*relation.depends_on, *relation.through) if name in self.dropped]
+        return tuple(
+            dict.fromkeys(
+                one
+                for name in found
+                for one in (
+                    self._list_dropped_inputs(self.before.get(name)) if name.startswith("_") else (name,)
+                )
+            )
+        )
 
     def _drop(self, relation: Relation) -> None:
         quoted = exp.to_identifier(relation.name, quoted=True).sql(dialect=self.session.dialect)

@@ -76,6 +76,8 @@ def run_epoch(
     log: logging.Logger = context.log
     options = options or EpochOptions()
     synced = sync_models(session, models) if options.sync else SyncReport()
+    for name, old in synced.renamed.items():
+        log.info(f"renamed {old} to {name}")
     for name in dict.fromkeys((*synced.changed, *synced.created)):
         log.info(f"{'changed' if name in synced.changed else 'created'} {name}")
     errors = {name: error for name, error in synced.errors.items() if name in selected}

@@ -55,7 +55,7 @@ class Pending:
         if self.idle:
             parts.append(f"{len(self.idle)} tables at rest are passed over: {', '.join(self.idle[:8])}")
         if self.models:
-            parts.append(f"models to create or alter: {', '.join(self.models[:8])}")
+            parts.append(f"models to create, alter or rename: {', '.join(self.models[:8])}")
         return "; ".join(parts) or "every view is at the frontier of its inputs and no file is waiting"
 
 
@@ -98,7 +98,7 @@ def find_pending(
             committed = delivers.tables[find_sink_source(sink)].committed_epoch
             work.update(f"{sink.name}:{at.epoch}<{committed}\n".encode())
     by_name = {model.name: model for model in models}
-    for model in (*plan.create, *plan.alter, *(by_name[name] for name in plan.change)):
+    for model in (*plan.create, *plan.alter, *(by_name[name] for name in (*plan.change, *plan.rename))):
         work.update(f"{model.name}:{model.code_version}\n".encode())
     idle = find_idle_watermarks(store.reader, store.version, stored, now)
     for table, number in sorted(idle.items()):
@@ -113,7 +113,7 @@ def find_pending(
 
 
 def _list_changed_models(plan: SyncPlan) -> tuple[str, ...]:
-    return (*plan.change, *(model.name for model in (*plan.create, *plan.alter)))
+    return (*plan.change, *plan.rename, *(model.name for model in (*plan.create, *plan.alter)))
 
 
 def _format_position(name: str, version: Version, stored: StoredCatalog) -> str:

@@ -74,6 +74,13 @@ def up() -> None:
 
 
 @app.command(cls=PrintingCommand)
+def plan(output: Output = Format.table, wide: Wide = False) -> None:
+    """Show what the working folder's models would change in the store: 0 nothing, 2 changes, 1 a model that cannot be."""
+    arguments = [f"--format={output.value}", *(["--wide"] if wide else [])]
+    os.execv(sys.executable, [sys.executable, "-m", "dagster_tideline.plan", *arguments])
+
+
+@app.command(cls=PrintingCommand)
 def sql(
     text: Annotated[
         str | None,

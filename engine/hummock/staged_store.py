@@ -19,8 +19,8 @@ Holds = dict[str, dict[str, int | None]]
 class StagedStore(Hummock):
     """A store as it will be once what was committed to it has landed; `base` is the same store as everybody sees it.
 
-    It takes definitions: tables that are created and dropped, catalog entries, and who holds what; no rows. What others commit
-    meanwhile it does not see: where that is in the way, nothing lands. Use it in one thread, and `land` once.
+    It takes definitions: tables that are created, altered and dropped, catalog entries, and who holds what; no rows. What others
+    commit meanwhile it does not see: where that is in the way, nothing lands. Use it in one thread, and `land` once.
     """
 
     def __init__(self, base: Hummock) -> None:
@@ -83,7 +83,6 @@ def _check_definitions(commit: Commit) -> None:
         "labels": commit.epochs,
         "compactions": commit.compactions,
         "truncated history": commit.truncate,
-        "altered tables": commit.alter,
         "watermarks": commit.watermarks,
         "a claim": commit.claim,
         "a writer": commit.writer,
@@ -96,30 +95,95 @@ def _check_definitions(commit: Commit) -> None:
 
 def _combine_commits(commits: Sequence[Commit], precondition: Precondition) -> Commit:
     """Return one commit that does what several do one after the other."""
-    created: dict[str, Table] = {}
-    dropped: dict[str, None] = {}
-    catalog: dict[str, str | None] = {}
-    acks: Holds = {}
-    pins: Holds = {}
+    combined = _CombinedCommits()
     for commit in commits:
+        combined.add(commit)
+    return combined.build(precondition)
+
+
+class _CombinedCommits:
+    """What several commits do one after the other. A table that they alter has its first name as the key, and its newest form."""
+
+    def __init__(self) -> None:
+        self.created: dict[str, Table] = {}
+        self.dropped: dict[str, None] = {}
+        self.altered: dict[str, Table] = {}
+        self.catalog: dict[str, str | None] = {}
+        self.acks: Holds = {}
+        self.pins: Holds = {}
+        self._left: dict[str, str] = {}
+        """The first names of dropped tables that had other names by then: as holders they are known by the first."""
+
+    def add(self, commit: Commit) -> None:
+        """Add what one more commit does; its names are those that tables have by then."""
         for name in commit.drop:
-            if created.pop(name, None) is None:
-                dropped[name] = None
-            for merged in (acks, pins):
-                merged.pop(name, None)
-        created |= {table.name: table for table in commit.create}
-        catalog |= commit.catalog
-        gone = dropped.keys() - created.keys()
-        for merged, holds in ((acks, commit.acks), (pins, commit.pins)):
-            _merge_holds(merged, {table: names for table, names in holds.items() if table not in gone})
-    return Commit(
-        create=tuple(created.values()),
-        drop=tuple(dropped),
-        catalog=catalog,
-        acks=acks,
-        pins=pins,
-        precondition=precondition,
-    )
+            self._drop(name)
+        self._create(commit.create)
+        self._alter(commit.alter)
+        self.catalog |= commit.catalog
+        gone = self.dropped.keys() - self.created.keys() - {table.name for table in self.altered.values()}
+        for merged, holds in ((self.acks, commit.acks), (self.pins, commit.pins)):
+            left = {table: self._name_holders(names) for table, names in holds.items() if table not in gone}
+            _merge_holds(merged, left)
+
+    def build(self, precondition: Precondition) -> Commit:
+        """Return the one commit."""
+        return Commit(
+            create=tuple(self.created.values()),
+            drop=tuple(self.dropped),
+            alter=self.altered,
+            catalog=self.catalog,
+            acks=self.acks,
+            pins=self.pins,
+            precondition=precondition,
+        )
+
+    def _drop(self, name: str) -> None:
+        if self.created.pop(name, None) is None:
+            first = self._find_first_name(name)
+            self.altered.pop(first, None)
+            self.dropped[first] = None
+            if first != name:
+                self._left[name] = first
+        for merged in (self.acks, self.pins):
+            merged.pop(name, None)
+            for table, holders in merged.items():
+                merged[table] = self._name_holders(holders)
+
+    def _name_holders(self, holders: Mapping[str, int | None]) -> dict[str, int | None]:
+        """Return who lets go of what by the names that the holds have."""
+        return {
+            self._left.get(name, name) if epoch is None else name: epoch for name, epoch in holders.items()
+        }
+
+    def _create(self, tables: Sequence[Table]) -> None:
+        taken = {first for first, table in self.altered.items() if table.name != first}
+        for table in tables:
+            if table.name in taken:
+                message = f"{table.name} cannot be created in the commit that gives another table's name {table.name} up"
+                raise StorageError(message)
+            self.created[table.name] = table
+
+    def _alter(self, alter: Mapping[str, Table]) -> None:
+        made = {name: table for name, table in alter.items() if name in self.created}
+        there = {self._find_first_name(name): table for name, table in alter.items() if name not in made}
+        for name in made:
+            del self.created[name]
+        self.created |= {table.name: table for table in made.values()}
+        self.altered |= there
+        renames = {name: table.name for name, table in alter.items() if name != table.name}
+        self.acks, self.pins = _rename_holds(self.acks, renames), _rename_holds(self.pins, renames)
+
+    def _find_first_name(self, name: str) -> str:
+        """Return the name that a table has where all of this begins."""
+        return next((first for first, table in self.altered.items() if table.name == name), name)
+
+
+def _rename_holds(holds: Holds, names: Mapping[str, str]) -> Holds:
+    return {
+        names.get(table, table): {names.get(holder, holder): epoch for holder, epoch in holders.items()}
+        for table, holders in holds.items()
+    }
 
 
 def _merge_holds(merged: Holds, holds: Mapping[str, Mapping[str, int | None]]) -> None:

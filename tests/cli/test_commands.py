@@ -183,7 +183,9 @@ def test_every_verb_says_what_it_does_and_what_its_options_are(capsys: pytest.Ca
         assert _run(verb, "--help") == 0
         output = capsys.readouterr().out
         assert f"Usage: tideline {verb}" in output
-        assert ("--store" in output) == (verb != "up")  # a project's store is told by its settings
+        assert ("--store" in output) == (
+            verb not in ("up", "plan")
+        )  # a project's store is told by its settings
 
 
 def test_statements_come_by_a_pipe_over_several_lines(store: str) -> None:

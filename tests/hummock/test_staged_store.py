@@ -47,6 +47,54 @@ def test_a_table_that_is_dropped_and_made_anew_begins_anew(tmp_path: Path) -> No
         assert store.version.tables["a"].table_id != number and not store.version.tables["a"].acks
 
 
+def test_tables_get_other_names_and_what_is_done_with_them_lands_with_that(tmp_path: Path) -> None:
+    with Hummock.open(tmp_path.as_uri()) as store:
+        store.commit(Commit(create=(table("a"), table("b"), table("c")), acks={"a": {"c": 0, "b": 0}}))
+        number = store.version.tables["a"].table_id
+        staged = StagedStore(store)
+        staged.commit(Commit(acks={"a": {"b": None}}))
+        staged.commit(Commit(alter={"a": table("x"), "b": table("y"), "c": table("z")}))
+        staged.commit(Commit(acks={"x": {"z": None, "r": 0}}, catalog={"k": "1"}))
+        staged.commit(Commit(drop=("y",), acks={"x": {"y": None}}))
+        staged.commit(Commit(create=(table("n"),)))
+        staged.commit(Commit(alter={"n": table("m"), "x": table("w")}))
+        assert staged.version.tables.keys() == {"w", "z", "m"} and store.version.tables.keys() == {
+            "a",
+            "b",
+            "c",
+        }
+        before = store.version.number
+        staged.land()
+        assert store.version.number == before + 1 and store.version.tables.keys() == {"w", "z", "m"}
+        assert store.version.tables["w"].table_id == number and store.version.tables["w"].acks == {"r": 0}
+
+
+def test_two_tables_exchange_their_names(tmp_path: Path) -> None:
+    with Hummock.open(tmp_path.as_uri()) as store:
+        store.commit(Commit(create=(table("a"), table("b"))))
+        ids = {name: found.table_id for name, found in store.version.tables.items()}
+        staged = StagedStore(store)
+        staged.commit(Commit(alter={"a": table("b"), "b": table("a")}))
+        staged.commit(Commit(acks={"a": {"r": 0}}))
+        staged.land()
+        assert {name: found.table_id for name, found in store.version.tables.items()} == {
+            "a": ids["b"],
+            "b": ids["a"],
+        }
+        assert store.version.tables["a"].acks == {"r": 0}
+
+
+def test_a_name_that_a_table_gives_up_is_free_in_the_next_commit(tmp_path: Path) -> None:
+    with Hummock.open(tmp_path.as_uri()) as store:
+        store.commit(Commit(create=(table("a"),)))
+        staged = StagedStore(store)
+        staged.commit(Commit(alter={"a": table("b")}))
+        staged.commit(Commit(create=(table("a"),)))
+        with pytest.raises(StorageError, match="gives another table's name a up"):
+            staged.land()
+        assert store.refresh().tables.keys() == {"a"}
+
+
 def test_what_does_not_fit_any_more_lands_nothing(tmp_path: Path) -> None:
     def free(version: Version) -> None:
         if "x" in version.catalog:

@@ -88,6 +88,7 @@ EXPECTED = {
     "sql/statements/options/view_options.py": VALUES,
     "sql/incremental/states/table_columns.py": VALUES,
     "sql/incremental/key_types.py": PLACES,
+    "sql/incremental/same_plan.py": "finds names of columns in other names that were made of them",
     "operators/arrow/texts.py": VALUES,
     "operators/arrow/times.py": VALUES,
     "operators/arrow/time_texts.py": VALUES,

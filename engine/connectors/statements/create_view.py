@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.connectors.delta.sink.view_tables import name_delta_sink, plan_delta_sink
 from engine.connectors.sinks.ddl import create_sink
-from engine.errors import EpochFailed, TidelineError
+from engine.errors import EpochFailed, SqlError, TidelineError
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.domain import BACKGROUND, find_domain_name
@@ -17,8 +17,10 @@ from engine.runtime.domains.wait_for_creation import LOOK_SECONDS
 from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.relations import create_materialized_view
+from engine.runtime.statements.create.view_change import ViewChange
 from engine.runtime.statements.drop import drop_relation
 from engine.runtime.statements.succession.begin import begin_succession, give_up_succession
+from engine.sql.catalog import Relation
 from engine.sql.statements.ddl.sink_statements import CreateSink
 from engine.sql.statements.reader import parse_statement
 from engine.sql.statements.statement_types import CreateMaterializedView, Drop
@@ -61,11 +63,13 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
     if isinstance(made, CreateMaterializedView) and made.copy != statement.copy:
         hint = "leave it as it is here, and ALTER MATERIALIZED VIEW … SET (connector = …) first"
         raise build_name_error(f"{name} would keep another Delta table", name, statement.sql, hint)
-    begun = begin_succession(statement, context)
-    if begun == "same rows":
+    change = begin_succession(statement, context)
+    if change.work == "rebuild":
+        raise _build_refusal(before, change, statement)
+    if change.work != "difference":
         session.notice(f"{name} has the same rows by this query: nothing is computed")
         return
-    if begun == "in place":
+    if name not in list_successions(context.store.version):
         session.notice(f"{name} commits together with others: their next epoch computes it by its new query")
         if context.build:
             session.flush([name]).raise_for_errors()
@@ -81,6 +85,14 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
         raise
     if name in list_successions(context.store.refresh()):
         session.notice(f"the next query of {name} is built; it takes over when {name} is run again")
+
+
+def _build_refusal(before: Relation, change: ViewChange, statement: CreateMaterializedView) -> SqlError:
+    """Return the error for a query with which a view would have to be made anew."""
+    shown = ", ".join(f"{one.name} {one.visible_type}" for one in before.columns if not one.hidden)
+    message = f"{before.name} cannot go on with this query: {'; '.join(change.reasons)}"
+    hint = f"its columns are {shown}; CREATE it under another name, DROP the old one, then ALTER … RENAME TO"
+    return build_name_error(message, before.name, statement.sql, hint)
 
 
 def _wait_for_take_over(view: str, context: StatementContext) -> None:

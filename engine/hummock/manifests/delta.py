@@ -94,14 +94,14 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number
         commit.precondition(base)
     epoch = next_epoch(base.epoch, seconds)
     created = {table.name: table for table in commit.create}
+    new = {*created, *(table.name for table in commit.alter.values())}
     invariants.check_commit(commit, base, epoch)
     moved = (*commit.writes, *commit.watermarks)
     labels = {name: commit.epochs.get(name, epoch) for name in moved} | dict(commit.epochs)
     claimed = {} if commit.claim is None else {commit.claim: base.generations.get(commit.claim, 0) + 1}
     specs = tuple(TableSpec.of(table, base.next_table_id + i) for i, table in enumerate(created.values()))
-    added = created.keys() | {table.name for table in commit.alter.values()}
-    acks = _filter_holds(commit.acks, base, added)
-    pins = _filter_holds(commit.pins, base, added)
+    acks = _filter_holds(commit.acks, base, new)
+    pins = _filter_holds(commit.pins, base, new)
     return Delta(
         number=base.number + 1 if number is None else number,
         epoch=epoch,
@@ -235,12 +235,12 @@ def _merge_holds(before: Mapping[str, int], changes: Mapping[str, int | None] | 
 
 
 def _filter_holds(
-    holds: Mapping[str, Mapping[str, int | None]], base: Version, created: Container[str]
+    holds: Mapping[str, Mapping[str, int | None]], base: Version, new: Container[str]
 ) -> dict[str, dict[str, int | None]]:
     return {
         table: dict(consumers)
         for table, consumers in holds.items()
-        if table in base.tables or table in created or any(epoch is not None for epoch in consumers.values())
+        if table in base.tables or table in new or any(epoch is not None for epoch in consumers.values())
     }
 
 

@@ -56,20 +56,14 @@ def check_tables_exist(commit: Commit, base: Version) -> None:
         if table.name in created or (table.name in base.tables and table.name not in dropped):
             raise TableExists(f"table {table.name} exists already; drop it first, or open it by its name")
         created.add(table.name)
-    renamed = {table.name for table in commit.alter.values()}
+    altered = {table.name for table in commit.alter.values()}  # holds name tables as they are called by then
     holders = {
         name
         for part in (commit.acks, commit.pins)
         for name, who in part.items()
-        if set(who.values()) != {None}
+        if set(who.values()) != {None} and name not in altered
     }
-    for name in {
-        *commit.writes,
-        *commit.epochs,
-        *commit.compactions,
-        *commit.watermarks,
-        *(holders - renamed),
-    }:
+    for name in {*commit.writes, *commit.epochs, *commit.compactions, *commit.watermarks, *holders}:
         if name not in created and (name not in base.tables or name in dropped):
             raise unknown_table_error(name, base.tables)
 

@@ -62,7 +62,7 @@ class ModelVerbs(ViewVerbs):
         relations, plans = planned(StoredCatalog(Catalog(known), left), name, text, before.options)
         self._changing = Changing(name, relations[name].sql, text)
         staged = StagedStore(self.store)
-        kept = keep_rows(staged, relations[name], relations, plans)
+        kept = keep_rows(staged, relations[name], relations, plans).keeps_rows
         self.trace[-1] += f" {name} {text} {'its rows stay' if kept else 'not with its rows'}"
         staged.land()
         self._changed()

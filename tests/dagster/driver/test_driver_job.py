@@ -176,7 +176,7 @@ def test_what_a_driver_with_newer_models_makes_of_them_is_not_undone(served: Pro
     served.land("1.csv", "id,shop,price\n1,a,10\n")
     events.wait_until(lambda: total(served, "a") == 10)
     newer = add_driver(served, {WORKER_TAG: get_worker_name(), MODELS_TAG: "others"})  # it warms up yet
-    assert alter_view(served.session, LARGE.replace("> 10", "> 100"))
+    assert alter_view(served.session, LARGE.replace("> 10", "> 100")).keeps_rows
     served.land("2.csv", "id,shop,price\n2,a,10\n")
     events.wait_until(lambda: total(served, "a") == 20)
     assert "> 100" in served.session.catalog.get("large").sql

@@ -232,3 +232,37 @@ def test_a_wrong_argument_of_a_decorator_is_told_with_its_function(tmp_path: Pat
         "v.py",
     )
     assert "v.py, line 4, v: 1 s is too short a time" in (model.error or "")
+
+
+def test_a_former_name_is_of_one_statement_and_changes_no_code_version(tmp_path: Path) -> None:
+    plain = only(tmp_path, VIEW)
+    found = only(tmp_path, f"-- renamed from: `Old`\n{VIEW}")
+    assert (found.renamed_from, found.error) == ("Old", None) and found.code_version == plain.code_version
+    (tmp_path / "v.sql").write_text(f"-- Renamed  From: old\n{VIEW};\n{VIEW.replace(' v ', ' w ')};")
+    assert {one.name: one.renamed_from for one in load_models(tmp_path)} == {"v": "old", "w": ""}
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "column"),
+    [
+        ("-- renamed from: 9 lives", '"9 lives" is no name of a relation', 18),
+        ("-- renamed from:", '"" is no name of a relation', 17),
+        ("-- renamed from: V", "v is its name now", 18),
+        ("-- renamed_from: w", "there is no renamed_from of a model", 4),
+        ("-- rename from: w", "there is no rename from of a model", 4),
+    ],
+)
+def test_a_former_name_that_is_none_is_told(tmp_path: Path, line: str, message: str, column: int) -> None:
+    model = only(tmp_path, f"{line}\n{VIEW}")
+    assert model.error is not None and message in model.error
+    assert f"line 1, column {column}:" in model.error and "renamed from: " in model.error
+
+
+def test_python_says_a_former_name_in_the_decorator_alone(tmp_path: Path) -> None:
+    body = "def v() -> str:\n    return '{}SELECT a FROM t'\n"
+    model = only(tmp_path, f"{HEAD}@materialized_view(renamed_from='old')\n{body.format('')}", "v.py")
+    assert (model.renamed_from, model.error, model.options) == ("old", None, {})
+    wrong = only(
+        tmp_path, f"{HEAD}@materialized_view()\n{body.format('-- renamed from: old' + chr(92) + 'n')}", "v.py"
+    )
+    assert wrong.error is not None and 'renamed_from="…"' in wrong.error

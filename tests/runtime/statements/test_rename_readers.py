@@ -102,6 +102,17 @@ def test_a_sink_goes_on_between_renamed_tables(shop: Session) -> None:
     assert rows(shop, "SELECT * FROM aim") == [(2, 20), (3, 30)]
 
 
+def test_a_sink_of_a_query_reads_by_the_new_name(shop: Session, tmp_path: Path) -> None:
+    target = f"WITH (connector = 'file', path = '{tmp_path}/out', format = 'jsonl')"
+    shop.sql(f"CREATE SINK k AS SELECT id FROM t {target}")
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.sql(f"CREATE SINK other AS SELECT id FROM u {target.replace('/out', '/other')}")
+    before = shop.catalog.get("other")
+    shop.sql("ALTER TABLE t RENAME TO origin")
+    assert shop.catalog.get("k").sql == f"CREATE SINK k AS SELECT id FROM origin AS t {target}"
+    assert shop.catalog.get("other") == before
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

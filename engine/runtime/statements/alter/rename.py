@@ -182,6 +182,9 @@ def _rename_in_relation(
     carried = tuple(one.rename_tables(names) for one in relation.carried)
     if carried != relation.carried:
         relation = msgspec.structs.replace(relation, carried=carried)
+    if relation.kind == "sink" and relation.options.get("query") == "true":  # its own view reads for it
+        text = _rewrite_reader_text(relation, renames, statement)
+        relation = relation if text == relation.sql else msgspec.structs.replace(relation, sql=text)
     if relation.name not in names and not set(inputs) & set(names):
         return relation
     if relation.name in renames and relation.checks:
@@ -228,7 +231,8 @@ def _rewrite_reader_text(relation: Relation, renames: Mapping[str, str], stateme
     try:
         return rename_relations(relation.sql, relation.dialect, renames)
     except NameNotFound:
-        old = next(name for name in renames if name in (*relation.depends_on, *relation.through))
+        read = (*relation.depends_on, *relation.through)
+        old = next((name for name in renames if name in read), next(iter(renames)))
         hint = "drop it first, and create it again with the new name"
         message = f"{old} is read by {relation.name} in a way that needs its name"
         raise build_name_error(message, old, statement.sql, hint) from None

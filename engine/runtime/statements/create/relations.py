@@ -120,7 +120,8 @@ def create_table(
             )
             relation = build_table_relation(statement, dialect, *build_columns(rows, statement, documents))
             table = _build_table(relation)
-            ssts = write_query_rows(rows, relation, table)
+            if context.session.reaches_out:
+                ssts = write_query_rows(rows, relation, table)
     relation = msgspec.structs.replace(relation, since=max(version.epoch, epoch_at(store.clock() - 1)))
     watermark_relation = [
         one for one in (build_watermark_relation(relation), build_companion(relation)) if one is not None

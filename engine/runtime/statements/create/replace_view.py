@@ -6,21 +6,16 @@ from collections.abc import Mapping
 
 import msgspec
 
+from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog.replaced_queries import mark_replaced
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
-    build_table,
     encode_entries,
     load_catalog,
     require_same_catalog,
 )
-from engine.meta.domains.creation import (
-    CONSUMING_SNAPSHOT,
-    drop_creations,
-    find_computed_table,
-    list_creations,
-)
+from engine.meta.domains.creation import drop_creations
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import forget_failure
 from engine.meta.epochs.time_boundary import forget_boundaries
@@ -36,21 +31,28 @@ from engine.runtime.statements.create.relations import (
 )
 from engine.runtime.statements.create.restrictions import check_join_sides
 from engine.runtime.statements.create.shared_index import build_shared_index
+from engine.runtime.statements.create.view_change import (
+    ViewChange,
+    Work,
+    find_rebuild_reasons,
+    is_in_same_place,
+)
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.sql.batch.ad_hoc import query_tables
+from engine.sql.bind.binder import bind
 from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.expression.nodes import NULL, Cast, Column
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
-from engine.sql.incremental.partitions import is_partitioned
-from engine.sql.incremental.rules import JoinedOnArrival, Linear
-from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
+from engine.sql.incremental.rules import Linear
+from engine.sql.incremental.same_plan import is_same_plan
 from engine.sql.plan import Project, Scan
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
+from engine.sql.statements.view_query import parse_view_query
 
 
-def change_view(statement: CreateMaterializedView, context: StatementContext) -> bool:
-    """Give a materialized view the query and options of a statement, its rows stay; False where it would have to be made anew.
+def change_view(statement: CreateMaterializedView, context: StatementContext) -> ViewChange:
+    """Give a materialized view the query and options of a statement, its rows stay; nothing where it would have to be made anew.
 
     It has to be where its columns or its key are others, where rows only come, where rows leave by a watermark, and where it is
     cut into partitions. Raises SqlError for a statement that cannot be, and nothing has changed then.
@@ -147,31 +149,32 @@ def keep_rows(
     after: Relation,
     relations: Mapping[str, Relation],
     plans: Mapping[str, IncrementalPlan],
-) -> bool:
-    """Let a view be `after`, with these relations and plans for itself and beside it; False, and nothing, if it cannot so."""
+) -> ViewChange:
+    """Let a view be `after`, with these relations and plans for itself and beside it; nothing if it has to be made anew."""
     version = store.refresh()
     stored = load_catalog(version)
     before, view = stored.catalog.get(after.name), after.name
     checks = {n for n in stored.catalog.list_dependents(view) if stored.catalog.get(n).kind == "check"}
     check_views = {n for n, relation in relations.items() if relation.kind == "check"}
-    is_same = plans[view] == stored.plans[view] and checks == check_views
+    is_same_query = is_same_plan(plans[view], stored.plans[view]) and is_in_same_place(before, after)
+    is_same = is_same_query and checks == check_views
     if is_same and all(stored.catalog.get(n) == relations[n] and stored.plans[n] == plans[n] for n in checks):
         if after != before:
             store.commit(
                 Commit(catalog=encode_entries({view: after}, {}), precondition=require_same_catalog(version))
             )
-        return True
-    if can_keep_rows(version, stored, before, after, plans[view]):
-        return False
+        return ViewChange(_name_work(before, after), is_same_query=True)
+    if reasons := find_rebuild_reasons(version, stored, before, after, plans[view]):
+        return ViewChange("rebuild", reasons, is_same_query)
     if checks:
         store.commit(build_removal(version, stored, checks))
         version = store.refresh()
     store.commit(build_plan_change(version, stored, view, encode_entries(relations, plans)))
     drop_unused(store)
-    return True
+    return ViewChange("difference", is_same_query=is_same_query)
 
 
-def change_plain_view(statement: CreateView, context: StatementContext) -> None:
+def change_plain_view(statement: CreateView, context: StatementContext) -> ViewChange:
     """Give a plain view another text, whoever reads it: the readers are to be planned anew, in the same commit."""
     store = context.store
     version = store.refresh()
@@ -182,11 +185,32 @@ def change_plain_view(statement: CreateView, context: StatementContext) -> None:
     relation = msgspec.structs.replace(
         relation, comment=before.comment, columns=carry_comments(relation, before)
     )
-    store.commit(
-        Commit(
-            catalog=encode_entries({before.name: relation}, {}), precondition=require_same_catalog(version)
-        )
-    )
+    is_same_query = _reads_the_same(before, relation, stored.catalog)
+    if relation != before:
+        entries = encode_entries({before.name: relation}, {})
+        store.commit(Commit(catalog=entries, precondition=require_same_catalog(version)))
+    return ViewChange("nothing" if relation == before else "text", is_same_query=is_same_query)
+
+
+def _name_work(before: Relation, after: Relation) -> Work:
+    """Return what another statement with the same plan asks for."""
+    if after == before:
+        return "nothing"
+    return "text" if after.options == before.options else "options"
+
+
+def _reads_the_same(before: Relation, after: Relation, catalog: Catalog) -> bool:
+    """Tell whether two texts of a plain view mean the same query."""
+    if before.columns != after.columns:
+        return False
+    try:
+        bound = [
+            bind(parse_view_query(one), catalog, dialect=one.dialect, sql=one.sql, named=True)
+            for one in (before, after)
+        ]
+    except SqlError:  # what it reads has changed, and the old text does not fit it any more
+        return False
+    return bound[0].columns == bound[1].columns and is_same_plan(bound[0].plan, bound[1].plan)
 
 
 def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn, ...]:
@@ -201,66 +225,18 @@ def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn
 def _check_no_loop(
     stored: StoredCatalog, view: Relation, statement: CreateMaterializedView | CreateView
 ) -> None:
-    read = {
-        *query_tables(statement.query, stored.catalog),
-        *list_inlined_texts(statement.query, stored.catalog),
-    }
+    try:
+        read = {
+            *query_tables(statement.query, stored.catalog),
+            *list_inlined_texts(statement.query, stored.catalog),
+        }
+    except SqlError:  # the plan is refused by what it reads, with the place
+        return
     through = sorted(read & {view.name, *stored.catalog.list_dependents(view.name)})
     if through:
         path = "" if through[0] == view.name else f": {through[0]} is computed from it"
         message, hint = f"{view.name} would read itself{path}", "read what it reads"
         raise build_name_error(message, through[0], statement.sql, hint)
-
-
-def can_keep_rows(
-    version: Version, stored: StoredCatalog, before: Relation, after: Relation, plan: IncrementalPlan
-) -> str:
-    """Return why the rows of a view cannot go on as those of another query; "" where they can, once the difference is there."""
-    table = find_computed_table(version, before.name)
-    domain = find_domain_name(stored, before.name)
-    creation = list_creations(version).get(domain)
-    if table is None or (creation is not None and creation.state == CONSUMING_SNAPSHOT):
-        return "it is still being created"
-    same = msgspec.structs.replace(
-        after,
-        sql=before.sql,
-        dialect=before.dialect,
-        options=before.options,
-        depends_on=before.depends_on,
-        through=before.through,
-        checks=before.checks,
-        renamed=before.renamed,
-    )
-    old_table, new_table = table.table, build_table(plan.fragments[-1])
-    shown = [[c for c in one.columns if not c.hidden] for one in (same, before)]
-    if shown[0] != shown[1]:
-        return f"its columns would be {_list_columns(after)}, and are {_list_columns(before)}"
-    if (new_table.primary_key, new_table.distribution_key) != (
-        old_table.primary_key,
-        old_table.distribution_key,
-    ):
-        return "its rows would have another key"
-    if same != before or new_table.schema != old_table.schema:
-        return "its rows would be stored in another way"
-    if find_domain_name(StoredCatalog(Catalog({before.name: after}), {}), before.name) != domain:
-        return "it would be in another domain"
-    if before.append_only or before.carried:
-        return "its rows only come, or carry a watermark"
-    if is_partitioned(before.options) or is_partitioned(after.options):
-        return "it has partitions"
-    fragments = (*stored.plans[before.name].fragments, *plan.fragments)
-    if any(
-        f.expiry or find_closing_filters(f.plan) or isinstance(f.rule, JoinedOnArrival) for f in fragments
-    ):
-        return "its rows leave by a watermark, or join rows as they arrive"
-    read = {name for f in plan.fragments for name in f.inputs} & stored.catalog.relations.keys()
-    if any(stored.catalog.get(name).is_pass_through for name in read):
-        return "it reads a source that keeps no rows"
-    return ""
-
-
-def _list_columns(relation: Relation) -> str:
-    return ", ".join(f"{one.name} {one.type}" for one in relation.columns if not one.hidden)
 
 
 def build_plan_change(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
-from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.preconditions import require_all
 from engine.meta.catalog.stored_catalog import (
@@ -19,38 +17,37 @@ from engine.meta.catalog.stored_catalog import (
 from engine.meta.catalog.successions import SUCCESSIONS, Succession, list_successions, name_successor
 from engine.meta.domains.domain import BACKGROUND, find_domain_name
 from engine.meta.domains.domain import OPTION as DOMAIN
-from engine.runtime.relations import build_name_error, locate_name, resolve_relation
+from engine.runtime.relations import build_name_error, resolve_relation
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.rename import map_names, rename_tables
 from engine.runtime.statements.create.relations import check_domains
 from engine.runtime.statements.create.replace_view import (
-    can_keep_rows,
     keep_rows,
     leave_out,
     plan_replacement,
 )
 from engine.runtime.statements.create.restrictions import check_join_sides
+from engine.runtime.statements.create.view_change import (
+    ViewChange,
+    find_rebuild_reasons,
+    is_in_same_place,
+)
 from engine.runtime.statements.drop import build_removal
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import IncrementalPlan
+from engine.sql.incremental.same_plan import is_same_plan
 from engine.sql.statements.statement_types import CreateMaterializedView
 
-
-class CannotGoOn(SqlError):
-    """A view would have to be made anew to have another query."""
-
-
-Begun = Literal["building", "same rows", "in place"]
 _OWN = (DOMAIN, BACKGROUND)
 """The options that a successor has for itself."""
 
 
-def begin_succession(statement: CreateMaterializedView, context: StatementContext) -> Begun:
+def begin_succession(statement: CreateMaterializedView, context: StatementContext) -> ViewChange:
     """Begin to build what a view is to be by another statement; a later run lets it take the view's place.
 
     Where the statement means the same rows, the view has its text and options at once. An earlier change that has not taken
-    place yet goes on if it is the same, and is given up else. Raises SqlError where the columns or the key would be others, or
-    the rows cannot be followed so. A view that commits together with others is computed anew in their next epoch instead.
+    place yet goes on if it is the same, and is given up else. A view that commits together with others is computed anew in their
+    next epoch. Nothing is done where it would have to be made anew. Raises SqlError for a statement that cannot be.
     """
     store, name = context.store, statement.name
     version = store.refresh()
@@ -63,32 +60,18 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
         )
     relation, relations, plans = plan_replacement(statement, before, stored, context)
     if pending is not None:
-        hidden, hidden_plans = _rename(name, relations, plans)
-        if all(stored.catalog.relations.get(n) == one for n, one in hidden.items()) and all(
-            stored.plans.get(n) == one for n, one in hidden_plans.items()
-        ):
-            return "building"
+        if _is_begun(stored, *_rename(name, relations, plans)):
+            return ViewChange("difference")
         store.commit(build_removal(version, stored, {pending.successor}))
         version = store.refresh()
         stored = load_catalog(version)
         relation, relations, plans = plan_replacement(statement, before, stored, context)
-    if plans[name] == stored.plans[name]:
-        keep_rows(store, relation, relations, plans)
-        return "same rows"
-    reason = can_keep_rows(version, stored, before, relation, plans[name])
-    if reason:
-        line, column = locate_name(name, statement.sql)
-        raise CannotGoOn(
-            f"{name} cannot go on with this query: {reason}",
-            sql=statement.sql,
-            line=line,
-            column=column,
-            hint="CREATE it under another name, DROP the old one, then ALTER … RENAME TO",
-        )
-    if find_domain_name(stored, name) != name:
+    is_same_query = is_same_plan(plans[name], stored.plans[name]) and is_in_same_place(before, relation)
+    if is_same_query or find_domain_name(stored, name) != name:
         check_domains(leave_out(stored, name), relations, plans)
-        keep_rows(store, relation, relations, plans)
-        return "in place"
+        return keep_rows(store, relation, relations, plans)
+    if reasons := find_rebuild_reasons(version, stored, before, relation, plans[name]):
+        return ViewChange("rebuild", reasons)
     hidden, hidden_plans = _rename(name, relations, plans)
     check_join_sides(check_domains(stored, hidden, hidden_plans), name, statement.sql)
     succession = Succession(name_successor(name), dict(relation.options))
@@ -101,7 +84,16 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
             ),
         )
     )
-    return "building"
+    return ViewChange("difference")
+
+
+def _is_begun(
+    stored: StoredCatalog, hidden: Mapping[str, Relation], plans: Mapping[str, IncrementalPlan]
+) -> bool:
+    """Tell whether a successor like this, with all that comes with it, is there."""
+    return all(stored.catalog.relations.get(name) == one for name, one in hidden.items()) and all(
+        stored.plans.get(name) == one for name, one in plans.items()
+    )
 
 
 def give_up_succession(view: str, store: Hummock) -> bool:
