@@ -17,6 +17,7 @@ from dagster_tideline.sync import SyncReport, sync_models
 from engine.hummock import Version
 from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.successions import list_successions
 from engine.session import Session
 from engine.sql.statements.relation_renaming import rename_relations
 
@@ -296,7 +297,7 @@ def observe(outcome: Outcome, change: PlannedChange) -> str:
     was, now = outcome.before.tables.get(old), outcome.after.tables.get(new)
     if was is not None and (now is None or now.table_id != was.table_id):
         return "rebuild"
-    if new in list_replaced_tables(outcome.after):
+    if new in list_replaced_tables(outcome.after) or new in list_successions(outcome.after):
         return "difference"
     one, other = before.catalog.get(old), after.catalog.get(new)
     names = {old: new for new, old in outcome.report.renamed.items()}
