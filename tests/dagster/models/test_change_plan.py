@@ -77,7 +77,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "other_call": (
         f"{MV} other_call AS SELECT a, min(b) AS n FROM t GROUP BY a",
         f"{MV} other_call AS SELECT a, max(b) AS n FROM t GROUP BY a",
-        "other_call: incompatible, rebuild",
+        "other_call: content, difference",
     ),
     "wider": (
         f"{MV} wider AS SELECT id, a FROM t",
