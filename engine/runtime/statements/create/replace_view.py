@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from engine.errors import SqlError
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Hummock, Table, Version
 from engine.meta.catalog.replaced_queries import mark_replaced
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -16,8 +16,10 @@ from engine.meta.catalog.stored_catalog import (
     require_same_catalog,
 )
 from engine.meta.domains.creation import drop_creations
-from engine.meta.domains.domain import find_domain_name
+from engine.meta.domains.domain import find_domain_name, list_domains
 from engine.meta.domains.failures import forget_failure
+from engine.meta.domains.mutation import read_control
+from engine.meta.domains.placement import find_misplaced_tables
 from engine.meta.epochs.time_boundary import forget_boundaries
 from engine.meta.status.check_results import forget_check_results
 from engine.runtime.relations import build_name_error
@@ -161,7 +163,11 @@ def keep_rows(
     if is_same and all(stored.catalog.get(n) == relations[n] and stored.plans[n] == plans[n] for n in checks):
         if after != before:
             store.commit(
-                Commit(catalog=encode_entries({view: after}, {}), precondition=require_same_catalog(version))
+                Commit(
+                    catalog=encode_entries({view: after}, {}),
+                    alter=_place_tables(version, stored, after),
+                    precondition=require_same_catalog(version),
+                )
             )
         return ViewChange(_name_work(before, after), is_same_query=True)
     if reasons := find_rebuild_reasons(version, stored, before, after, plans[view]):
@@ -172,6 +178,13 @@ def keep_rows(
     store.commit(build_plan_change(version, stored, view, encode_entries(relations, plans)))
     drop_unused(store)
     return ViewChange("difference", is_same_query=is_same_query)
+
+
+def _place_tables(version: Version, stored: StoredCatalog, after: Relation) -> dict[str, Table]:
+    """Return the tables of a view that get other options by what it is to be."""
+    catalog = StoredCatalog(Catalog({**stored.catalog.relations, after.name: after}), stored.plans)
+    domain = list_domains(catalog)[find_domain_name(catalog, after.name)]
+    return find_misplaced_tables(version, catalog, domain, read_control(version, domain.name))
 
 
 def change_plain_view(statement: CreateView, context: StatementContext) -> ViewChange:

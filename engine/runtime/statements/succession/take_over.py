@@ -7,6 +7,7 @@ content changes in between, in one epoch that commits the difference.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -32,7 +33,8 @@ from engine.meta.domains.creation import BACKFILLS, find_computed_table, list_cr
 from engine.meta.domains.domain import OPTION as DOMAIN
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import forget_failure
-from engine.meta.domains.mutation import CONTROLS
+from engine.meta.domains.mutation import CONTROLS, read_control
+from engine.meta.domains.placement import place_table
 from engine.meta.epochs.barrier import close_barrier
 from engine.meta.epochs.content import Content
 from engine.meta.epochs.time_boundary import rename_boundaries
@@ -41,11 +43,13 @@ from engine.runtime.statements.alter.rename import map_names, rename_tables
 from engine.runtime.statements.create.replace_view import build_plan_change, carry_comments
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.runtime.statements.succession.begin import rename_relation
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import list_companions
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import Linear
 from engine.sql.plan import Scan
+
+_LOG = logging.getLogger(__name__)
 
 
 def let_successors_take_over(store: Hummock) -> tuple[str, ...]:
@@ -185,17 +189,25 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
             if old not in twins:
                 plans[new] = rename_tables(stored.plans[old], names)
     taken = rename_relation(next_one, names)
-    relations[view] = msgspec.structs.replace(
+    found = msgspec.structs.replace(
         taken,
         options=succession.options,
         comment=before.comment,
         columns=carry_comments(taken, before),
     )
-    plans[view] = plan
+    relations[view], plans[view] = found, plan
+    moved = {old: new for old, new in names.items() if old not in {successor, *twins}} | {view: view}
+    after, control = StoredCatalog(Catalog({view: found}), {}), read_control(version, domain)
+    own = {view, *(fragment.table for fragment in plan.fragments)}
     altered = {
-        old: dataclasses.replace(version.tables[old].table, name=new)
-        for old, new in names.items()
-        if old in version.tables and old not in {successor, *twins}
+        old: place_table(
+            dataclasses.replace(version.tables[old].table, name=new),
+            view if new in own else new,
+            after,
+            control,
+        )
+        for old, new in moved.items()
+        if old in version.tables
     }
     hidden = find_domain_name(stored, successor)
     notes = SUCCESSIONS.remove(view) | BACKFILLS.remove_existing(version, [hidden])

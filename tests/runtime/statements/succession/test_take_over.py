@@ -227,6 +227,17 @@ def test_views_that_read_each_other_take_over_at_one_epoch(shop: Session) -> Non
     check_nothing_is_left(shop)
 
 
+def test_the_table_gets_the_options_of_the_new_statement(shop: Session) -> None:
+    shop.flush()
+    made = "CREATE OR REPLACE MATERIALIZED VIEW v WITH (retention = '{}') AS {}"
+    for retention, query, seconds in (("2 hours", FIRST, 7200), ("3 hours", LARGEST, 10800)):
+        shop.sql(made.format(retention, query))
+        assert shop.store.version.tables["v"].table.options.retention_seconds == seconds
+        assert shop.catalog.get("v").options == {"retention": retention}
+    shop.sql(ALTER + FIRST)  # which says nothing of options
+    assert shop.store.version.tables["v"].table.options.retention_seconds == 10800
+
+
 def test_a_view_that_commits_with_others_is_computed_in_their_next_epoch(shop: Session) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW a WITH (domain = 'd') AS {FIRST}")
     shop.sql(f"CREATE MATERIALIZED VIEW b WITH (domain = 'd') AS {READER.replace('FROM v', 'FROM a')}")
