@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 from engine.connectors.delta.sink.view_tables import name_delta_sink, plan_delta_sink
 from engine.connectors.sinks.ddl import create_sink
 from engine.errors import EpochFailed, SqlError, TidelineError
+from engine.hummock.transact import commit_with_retry
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.domain import BACKGROUND, find_domain_name
 from engine.meta.domains.mutation import read_control
 from engine.meta.status.sinks import list_copies
 from engine.runtime.domains.wait_for_creation import LOOK_SECONDS
+from engine.runtime.epoch.mutation_run import ASK
 from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.relations import create_materialized_view
@@ -30,10 +33,10 @@ from engine.sql.statements.token_reader import WAIT_SECONDS
 def execute_create_materialized_view(statement: CreateMaterializedView, context: StatementContext) -> None:
     """Create a materialized view; one whose content cannot be computed at once is not there."""
     session, store, name = context.session, context.store, statement.name
+    statement = replace(statement, options={**context.settings.view_options(), **statement.options})
     if statement.replaces and name in load_catalog(store.refresh()).catalog.relations:
         replace_materialized_view(statement, context)
         return
-    statement = replace(statement, options={**context.settings.view_options(), **statement.options})
     build_sink = plan_delta_sink(statement, context) if statement.copy else None
     created = create_materialized_view(statement, context, build_sink)
     if created and build_sink is not None:
@@ -57,7 +60,6 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
     was. Raises SqlError where the view would have to be made anew.
     """
     session, name = context.session, statement.name
-    statement = replace(statement, options={**context.settings.view_options(), **statement.options})
     before = context.stored.catalog.get(name)
     made = parse_statement(before.sql, before.dialect)
     if isinstance(made, CreateMaterializedView) and made.copy != statement.copy:
@@ -74,17 +76,17 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
         if context.build:
             session.flush([name]).raise_for_errors()
         return
-    if not context.build or statement.options.get(BACKGROUND, "").lower() == "true":
-        session.notice(f"the next query of {name} is being built; {name} answers by its last one until then")
-        return
-    try:
-        _wait_for_take_over(name, context)
-    except TidelineError as failure:
-        if give_up_succession(name, context.store):
-            raise EpochFailed(f"{name} keeps its query, as the next one fails: {failure}") from failure
-        raise
-    if name in list_successions(context.store.refresh()):
-        session.notice(f"the next query of {name} is built; it takes over when {name} is run again")
+    if context.build and statement.options.get(BACKGROUND, "").lower() != "true":
+        try:
+            reason = _wait_for_take_over(name, context)
+        except TidelineError as failure:
+            if commit_with_retry(context.store, partial(give_up_succession, name, context.store), ASK):
+                raise EpochFailed(f"{name} keeps its query, as the next one fails: {failure}") from failure
+            raise
+    else:
+        reason = "it is built by later flushes"
+    if reason:
+        session.notice(f"{name} answers by its last query until the next one takes over: {reason}")
 
 
 def _build_refusal(before: Relation, change: ViewChange, statement: CreateMaterializedView) -> SqlError:
@@ -95,16 +97,30 @@ def _build_refusal(before: Relation, change: ViewChange, statement: CreateMateri
     return build_name_error(message, before.name, statement.sql, hint)
 
 
-def _wait_for_take_over(view: str, context: StatementContext) -> None:
-    """Bring a successor and its view on until it has taken over, or somebody has paused the view; raises EpochFailed."""
+def _wait_for_take_over(view: str, context: StatementContext) -> str:
+    """Bring a successor and its view on until it has taken over; return why it has not, where that is for somebody else to mend.
+
+    Raises EpochFailed if the next query fails. That the present one does is no obstacle.
+    """
     store, deadline = context.store, time.monotonic() + WAIT_SECONDS
-    while view in list_successions(store.refresh()) and time.monotonic() < deadline:
+    while pending := list_successions(store.refresh()).get(view):
+        if read_control(store.version, find_domain_name(context.stored, view)).paused:
+            return f"{view} is paused"
+        if time.monotonic() > deadline:
+            return "it is being built"
         before = store.version.number
-        context.session.flush([view]).raise_for_errors()
-        if store.version.number == before:  # another process is at work on it, or the view is paused
-            if read_control(store.version, find_domain_name(context.stored, view)).paused:
-                return
+        waiting = list_successions(store.version)  # those that read each other take over together
+        report = context.session.flush([*waiting, pending.successor])
+        own = {pending.successor, *((view,) if pending.copied else ())}
+        report.of(own).raise_for_errors()
+        others = [one.view for one in report.failed if one.view in {n.successor for n in waiting.values()}]
+        if (
+            store.version.number == before
+        ):  # another process is at work on it, or the next query of another view fails
+            if others:
+                return f"{', '.join(others)} fails, and takes over with it"
             time.sleep(LOOK_SECONDS)
+    return ""
 
 
 def execute_create_sink(statement: CreateSink, context: StatementContext) -> None:

@@ -59,6 +59,12 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
             f"{name} is taking over its last change", name, statement.sql, "run FLUSH first"
         )
     relation, relations, plans = plan_replacement(statement, before, stored, context)
+    is_same_query = is_same_plan(plans[name], stored.plans[name]) and is_in_same_place(before, relation)
+    in_place = is_same_query or find_domain_name(stored, name) != name
+    if in_place:
+        check_domains(leave_out(stored, name), relations, plans)
+    elif reasons := find_rebuild_reasons(version, stored, before, relation, plans[name]):
+        return ViewChange("rebuild", reasons)
     if pending is not None:
         if _is_begun(stored, *_rename(name, relations, plans)):
             return ViewChange("difference")
@@ -66,12 +72,8 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
         version = store.refresh()
         stored = load_catalog(version)
         relation, relations, plans = plan_replacement(statement, before, stored, context)
-    is_same_query = is_same_plan(plans[name], stored.plans[name]) and is_in_same_place(before, relation)
-    if is_same_query or find_domain_name(stored, name) != name:
-        check_domains(leave_out(stored, name), relations, plans)
+    if in_place:
         return keep_rows(store, relation, relations, plans)
-    if reasons := find_rebuild_reasons(version, stored, before, relation, plans[name]):
-        return ViewChange("rebuild", reasons)
     hidden, hidden_plans = _rename(name, relations, plans)
     check_join_sides(check_domains(stored, hidden, hidden_plans), name, statement.sql)
     succession = Succession(name_successor(name), dict(relation.options))

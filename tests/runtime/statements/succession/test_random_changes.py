@@ -48,7 +48,7 @@ def test_all_follow_one_query_after_the_other(tmp_path: Path, spark: SparkSessio
         session.sql("CREATE TABLE target (g BIGINT PRIMARY KEY, total BIGINT, c BIGINT)")
         session.sql("CREATE SINK s INTO target AS SELECT g, total, c FROM v WHERE g IS NOT NULL")
         altered = 0
-        for _ in range(6 if seed == 1 else 20):
+        for _ in range(3 if seed == 1 else 20):
             change(session, rng)
             following = rng.choice(QUERIES)
             try:

@@ -123,7 +123,7 @@ def test_sinks_get_exactly_the_difference(shop: Session, tmp_path: Path) -> None
 def test_the_old_content_answers_and_follows_until_the_new_one_is_computed(shop: Session) -> None:
     shop.flush()
     shop.sql(ALTER + FEWER, build=False)
-    assert "answers by its last one" in shop.notices[-1]
+    assert "answers by its last query" in shop.notices[-1]
     assert list_successions(shop.store.refresh()).keys() == {"v"}
     shop.write("t", pa.table({"id": [900], "g": [1], "n": [7]}))
     shop.epochs.runner.run(["v"], background_seconds=0.0)  # the view alone: its next query has no time
@@ -162,6 +162,55 @@ def test_a_query_that_fails_leaves_the_view_as_it_was(shop: Session) -> None:
     change(shop, random.Random(3))
     shop.flush()
     assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+
+
+def test_a_view_whose_query_fails_is_mended_by_another_one(shop: Session) -> None:
+    failing = "SELECT g, CAST(sum(100 / n) AS BIGINT) AS total, count(*) AS c FROM t WHERE n > 0 GROUP BY g"
+    shop.sql(ALTER + failing)
+    shop.sql(ALTER + failing.replace(" WHERE n > 0", " WHERE n > -5"), build=False)
+    with pytest.raises(EpochFailed, match="DIVIDE_BY_ZERO"):
+        shop.sql("FLUSH")
+    shop.sql(ALTER + failing.replace(" WHERE n > 0", " WHERE n <> 0 OR n IS NULL"))
+    shop.sql("CREATE MATERIALIZED VIEW x AS SELECT id, 10 / n AS q FROM t WHERE id > 0")
+    shop.write("t", pa.table({"id": [7], "g": [1], "n": [0]}), mode="upsert")
+    assert shop.flush()["x"].error is not None
+    shop.sql("ALTER MATERIALIZED VIEW x AS SELECT id, 10 / nullif(n, 0) AS q FROM t WHERE id > 0")
+    assert len(read(shop, "SELECT * FROM x")) == 39
+    check_nothing_is_left(shop)
+
+
+def test_a_change_that_is_refused_leaves_the_one_that_is_being_built(shop: Session) -> None:
+    shop.flush()
+    shop.sql(ALTER + FEWER, build=False)
+    with pytest.raises(SqlError, match="its columns are others"):
+        shop.sql(ALTER + "SELECT g FROM t GROUP BY g")
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+
+
+def test_what_does_not_take_over_at_once_says_why(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
+    shop.flush()
+    shop.sql(
+        "ALTER MATERIALIZED VIEW w AS SELECT c, count(*) AS k, CAST(sum(total / (c - 10)) AS BIGINT) AS s FROM v GROUP BY c",
+        build=False,
+    )
+    shop.sql("SET background_ddl = true")
+    shop.sql(ALTER + FEWER)
+    assert "_next_w fails, and takes over with it" in shop.notices[-1]
+    shop.sql("ALTER MATERIALIZED VIEW w AS " + READER)  # gives that up
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+    assert "background" not in shop.catalog.get("v").options
+    shop.pause("v")
+    shop.flush()
+    shop.sql(ALTER + LARGEST)
+    assert "v is paused" in shop.notices[-1]
+    shop.resume("v")
+    shop.flush()
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, LARGEST)
+    check_nothing_is_left(shop)
 
 
 def test_a_later_change_takes_the_place_of_one_that_is_not_there_yet(shop: Session) -> None:
