@@ -263,6 +263,7 @@ class Session:
         sink_seconds: float = WAIT_SECONDS,
         partitions: Mapping[str, Collection[str]] | None = None,
         wait: bool = True,
+        settle: bool = False,
     ) -> FlushReport:
         """Run all that is pending (for `views`, and what they read); a failing view has its error in its report.
 
@@ -271,7 +272,8 @@ class Session:
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
         are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again. `partitions` are by
         view those to be computed again as a whole. Without `wait`, where there are epochs in flight, what it reports is on its
-        way yet, views that are slow are told of by a later flush, and sinks get what is committed.
+        way yet, views that are slow are told of by a later flush, and sinks get what is committed; with `settle` that is all that
+        this flush has computed.
 
         >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
         >>> [(view.view, view.inserted, view.updated) for view in s.flush(["top"]).views]
@@ -279,6 +281,8 @@ class Session:
         """
         bring = partial(self.epochs.run_pending, views, eager=eager, wait=wait)
         report = bring(background_seconds=background_seconds, partitions=partitions)
+        if settle:
+            self.epochs.settle()
         sources = None if views is None else [*views, *(view.view for view in report.views)]
         deliver = partial(self.sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
         delivered = deliver(self.store.version)

@@ -102,6 +102,7 @@ def run_epoch(
         eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
         sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven and not options.last else SINK_SECONDS,
         wait=not session.epochs.are_driven,
+        settle=options.last,
     )
     _log_views(flushed, log)
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}

@@ -91,6 +91,17 @@ def test_all_assets_are_fresh_after_a_bulk_idle_inputs_and_a_successor(
     assert stale_ones(project, made) == {}
 
 
+def test_a_sink_over_a_view_of_the_last_epoch_is_fresh_once_the_driver_has_ended(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the sink reads is on its way to the store as the driver ends."""
+    monkeypatch.setenv("TIDELINE_RUNS", "driver")
+    project.model("shop/out.sql", MORE["shop/out.sql"])
+    made = _definitions(project)
+    run(project, "driver", made, seconds=0.0)
+    assert stale_ones(project, made) == {}
+
+
 def test_what_is_behind_is_stale(project: Project) -> None:
     project.model(
         "shop/ratio.sql", "CREATE MATERIALIZED VIEW ratio AS SELECT id, 8 / (price - 7) AS r FROM orders"

@@ -68,9 +68,8 @@ class EpochRunner:
         partitions: Mapping[str, Collection[str]] | None = None,
     ) -> FlushReport:
         """Run all that is pending, as `FlushRunner.run`; with `wait` return when it is committed, slow views included."""
-        if wait and self._in_flight is not None:
-            with contextlib.suppress(GroundLost):  # what was refused is computed anew
-                self._in_flight.settle()  # nobody looks for what others have committed while something is on its way
+        if wait:  # nobody looks for what others have committed while something is on its way
+            self.settle()  # what was refused is computed anew
         lanes, reported = self.runner.lanes, self.runner.lanes.reported
         run = partial(self.runner.run, views, eager=eager)
         self._begin_anew()
@@ -119,6 +118,12 @@ class EpochRunner:
         """Wait for what is under way and no run waits for; return whether the next run has something to tell of."""
         self.runner.lanes.wait(seconds)
         return self.has_ended
+
+    def settle(self) -> None:
+        """Wait until what is on its way to the store is committed, or refused, as `commit_in_flight` says."""
+        if self._in_flight is not None:
+            with contextlib.suppress(GroundLost):
+                self._in_flight.settle()
 
     def abort(self) -> None:
         """End what is under way and no run waits for; what is on its way to the store stays so."""
