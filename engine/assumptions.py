@@ -145,6 +145,25 @@ CHECK_UNCHANGED = Assumption(
     "`check_views`, by the tables that the epoch has brought on",
     "asking it again before the epoch is committed, and comparing rows and keys",
 )
+TAKEN_OVER = Assumption(
+    "taken over",
+    "a view that was brought on as a copy of its successor holds the rows that the successor's plan computes, so it goes on with "
+    "that plan and its states, and nothing is computed",
+    "`_has_its_rows`, by the epochs of both",
+    "comparing the rows of both, before the commit by which the view gets the plan",
+)
+UNREAD_COLUMNS = Assumption(
+    "unread columns",
+    "nobody reads the hidden columns of a view that shows the rows of a state, so they are null",
+    "`fit_columns`, for a query whose rules keep other hidden columns",
+    "looking through the plans of all that reads the view, in production as well",
+)
+SAME_PLAN = Assumption(
+    "same plan",
+    "plans that differ by nothing but what their queries call tables compute the same rows, so a view keeps its rows by either",
+    "`is_same_plan`",
+    "its own tests alone, which compare a view's rows with its new query once more has changed",
+)
 KNOWN_SCHEMA = Assumption(
     "known schema",
     "a frame over Spark Connect has the columns that the client says it has, so that the server is not asked",
@@ -181,6 +200,9 @@ ASSUMPTIONS = (
     CLOSED,
     LET_GO,
     CHECK_UNCHANGED,
+    TAKEN_OVER,
+    UNREAD_COLUMNS,
+    SAME_PLAN,
     KNOWN_SCHEMA,
     PREPARED_SESSION,
 )

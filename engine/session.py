@@ -263,7 +263,6 @@ class Session:
         sink_seconds: float = WAIT_SECONDS,
         partitions: Mapping[str, Collection[str]] | None = None,
         wait: bool = True,
-        settle: bool = False,
     ) -> FlushReport:
         """Run all that is pending (for `views`, and what they read); a failing view has its error in its report.
 
@@ -272,8 +271,7 @@ class Session:
         the background get `background_seconds` of work. Sinks come after the views, each in a thread of its own, and
         are not waited for beyond `sink_seconds`; views over tables that sinks have written are run again. `partitions` are by
         view those to be computed again as a whole. Without `wait`, where there are epochs in flight, what it reports is on its
-        way yet, views that are slow are told of by a later flush, and sinks get what is committed; with `settle` that is all that
-        this flush has computed.
+        way yet, views that are slow are told of by a later flush, and sinks get what is committed, the rest by `deliver`.
 
         >>> epoch = s.write("bid", pa.table({"id": [4], "auction": [9], "price": [10]}))
         >>> [(view.view, view.inserted, view.updated) for view in s.flush(["top"]).views]
@@ -281,8 +279,6 @@ class Session:
         """
         bring = partial(self.epochs.run_pending, views, eager=eager, wait=wait)
         report = bring(background_seconds=background_seconds, partitions=partitions)
-        if settle:
-            self.epochs.settle()
         sources = None if views is None else [*views, *(view.view for view in report.views)]
         deliver = partial(self.sinks.run, sources, eager=eager, wait_seconds=sink_seconds)
         delivered = deliver(self.store.version)
@@ -292,6 +288,17 @@ class Session:
             report = report.merge(bring(background_seconds=0))
             delivered = merge_sink_reports(delivered, deliver(self.store.version))
         return replace(report, sinks=delivered)
+
+    def deliver(self, report: FlushReport, seconds: float) -> FlushReport:
+        """Wait until all that flushes have computed is committed, and for the sinks that get it, for so many seconds.
+
+        Returns the report of such a flush with what the sinks have got since.
+        """
+        self.epochs.settle()
+        self.sinks.wait(seconds)
+        return replace(
+            report, sinks=merge_sink_reports(report.sinks, self.sinks.run(eager=False, wait_seconds=seconds))
+        )
 
     def explain_flush(
         self,

@@ -100,10 +100,11 @@ def run_epoch(
     flushed = session.flush(
         None if everything else views,
         eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
-        sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven and not options.last else SINK_SECONDS,
+        sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
         wait=not session.epochs.are_driven,
-        settle=options.last,
     )
+    if options.last:
+        flushed = session.deliver(flushed, SINK_SECONDS)
     _log_views(flushed, log)
     errors |= {report.view: report.error for report in flushed.failed if report.error is not None}
     poison = find_new_failures(before, session.epochs.store.version)

@@ -16,6 +16,7 @@ from engine.hummock.manifests.manifest import decode_manifest, manifest_path, pa
 from engine.hummock.object_store import ObjectStore
 from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import CREATED, find_computed_table, list_creations
 from engine.meta.domains.domain import find_domain_name, list_domains
 from engine.meta.domains.failures import list_failures
@@ -206,7 +207,7 @@ class Checks:
             if view is None or name not in stored.plans:
                 continue
             epoch = view.committed_epoch
-            sources = stored.catalog.get(name).depends_on
+            sources = _list_sources(version, name)
             if find_expiry_epoch(version, name, epoch, sources) is not None:
                 continue  # its inputs at its epoch are history that was let go
             content, wanted = self._content(name, epoch), self._result(version, name, text, epoch)
@@ -238,7 +239,7 @@ class Checks:
 
     def _began_as_its_query(self, version: Version, name: str, text: str) -> None:
         """The first content of a view, which it may have got step by step while its inputs changed, is that of one epoch of them."""
-        table, sources = version.tables[name], load_catalog(version).catalog.get(name).depends_on
+        table, sources = version.tables[name], _list_sources(version, name)
         made = list_creations(version).get(find_domain_name(load_catalog(version), name))
         at = (name, table.table_id)
         if made is None or made.state != CREATED or name not in made.tables:
@@ -252,11 +253,13 @@ class Checks:
             raise Broken(f"{name} differs from its query at epoch {made.epoch}, of its first content: {text}")
 
     def _is_one_state(self, version: Version, domain: str, names: set[str]) -> None:
-        """The views of a named domain commit together: all of them are what their queries give at the newest of their epochs."""
-        stored = load_catalog(version)
-        epoch = max(version.tables[name].committed_epoch for name in names)
+        """The views of a named domain commit together: all of them are what their queries give at the least of their epochs.
+
+        One whose inputs have not changed since may have a later epoch, once the logs of another's inputs were released.
+        """
+        epoch = min(version.tables[name].committed_epoch for name in names)
         for name in names:
-            sources = stored.catalog.get(name).depends_on
+            sources = _list_sources(version, name)
             if read_quarantine(version, name) or find_expiry_epoch(version, name, epoch, sources) is not None:
                 continue
             if self._content(name, version.tables[name].committed_epoch) != self._result(
@@ -300,7 +303,7 @@ class Checks:
         """Return what a view's query gives at an epoch; the past does not change, so what it gave once it gives again."""
         at = (name, version.tables[name].table_id, epoch)
         if at not in self.expected:
-            sources = load_catalog(version).catalog.get(name).depends_on
+            sources = _list_sources(version, name)
             tables = {t: self._table(version, t, epoch) for t in sources}
             self.expected[at] = bag(run(at_moment(text, epoch), tables))
         return self.expected[at]
@@ -351,6 +354,13 @@ class Checks:
         if at not in self.contents:
             self.contents[at] = bag(self._table(version, name, at[2]))
         return self.contents[at]
+
+
+def _list_sources(version: Version, name: str) -> tuple[str, ...]:
+    """Return what a view's query reads; a view that is a copy of its successor has the query of that."""
+    catalog, succession = load_catalog(version).catalog, list_successions(version).get(name)
+    is_copy = succession is not None and succession.copied
+    return catalog.get(succession.successor if succession is not None and is_copy else name).depends_on
 
 
 def _of(batch: pa.RecordBatch, columns: list[str], other: str) -> pa.RecordBatch:

@@ -67,8 +67,8 @@ class Delivery:
         self._stopped = threading.Event()
         self._channels: dict[str, Channel] = {}
         self._attempts = Attempts(RETRIES)
-        self._done = DeliveryResult(0)
-        self._seconds, self._passed = 0.0, 0
+        self._is_reported = True
+        self._forget_result()
         columns = list_log_columns(relation)
         groups = self.options.vnode_groups
         self.readers = [
@@ -99,7 +99,11 @@ class Delivery:
         return at.lag_seconds(self._clock()) > self.options.retention_seconds
 
     def record_idle(self) -> None:
-        """Note that there is nothing to do for the sink in this run."""
+        """Note that there is nothing to do for the sink in this run; what nobody was told of stays to be reported."""
+        if self._is_reported:
+            self._forget_result()
+
+    def _forget_result(self) -> None:
         self._done, self._seconds, self._passed = DeliveryResult(0), 0.0, 0
 
     @property
@@ -124,17 +128,18 @@ class Delivery:
     def run(self) -> None:
         """Deliver what is due, the groups of vnodes one after the other; a failure is kept in `error` and never raised."""
         started = time.perf_counter()
-        self._done = DeliveryResult(0)
+        self.record_idle()
+        self._is_reported = False
         with track_traffic(self._store.counters, f"sink {self.relation.name}") as traffic:
             failures = self._deliver_all()
-        self._passed = traffic.bytes
+        self._passed += traffic.bytes
         self.error = failures[0][1] if failures else None
         attempts = (one for one, _ in failures)
         self._attempts = min(attempts, key=lambda one: one.retry_at, default=Attempts(RETRIES))
         for reader in self.readers:
             self._release_channel(reader)
         self._expire_if_due()
-        self._seconds = time.perf_counter() - started
+        self._seconds += time.perf_counter() - started
 
     def _deliver_all(self) -> list[tuple[Attempts, str]]:
         """Deliver of each group; returns of those that failed how often they were tried, and why."""
@@ -149,8 +154,9 @@ class Delivery:
         return failures
 
     def report(self, version: Version, running: bool) -> SinkReport:
-        """Return what the last run did and how far the sink is."""
+        """Return what has been done since the last report of one that has ended, and how far the sink is."""
         at = compute_progress(version, self.relation)
+        self._is_reported = self._is_reported or not running
         return SinkReport(
             sink=self.relation.name,
             source=find_sink_source(self.relation),

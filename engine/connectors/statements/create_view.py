@@ -9,11 +9,12 @@ from functools import partial
 from engine.connectors.delta.sink.view_tables import name_delta_sink, plan_delta_sink
 from engine.connectors.sinks.ddl import create_sink
 from engine.errors import EpochFailed, SqlError, TidelineError
+from engine.hummock import Version
 from engine.hummock.transact import commit_with_retry
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.catalog.successions import list_successions
-from engine.meta.domains.domain import BACKGROUND, find_domain_name
-from engine.meta.domains.mutation import read_control
+from engine.meta.domains.domain import BACKGROUND, find_domain_name, find_rate_limit, list_domains
+from engine.meta.domains.mutation import RATE_LIMIT, read_control
 from engine.meta.status.sinks import list_copies
 from engine.runtime.domains.wait_for_creation import LOOK_SECONDS
 from engine.runtime.epoch.mutation_run import ASK
@@ -106,6 +107,8 @@ def _wait_for_take_over(view: str, context: StatementContext) -> str:
     while pending := list_successions(store.refresh()).get(view):
         if read_control(store.version, find_domain_name(context.stored, view)).paused:
             return f"{view} is paused"
+        if not pending.copied and _is_build_paused(store.version, pending.successor):
+            return f"its build is paused by {RATE_LIMIT} = 0"
         if time.monotonic() > deadline:
             return "it is being built"
         before = store.version.number
@@ -121,6 +124,13 @@ def _wait_for_take_over(view: str, context: StatementContext) -> str:
                 return f"{', '.join(others)} fails, and takes over with it"
             time.sleep(LOOK_SECONDS)
     return ""
+
+
+def _is_build_paused(version: Version, successor: str) -> bool:
+    """Tell whether no rows are read for a successor, because somebody has set its limit to none."""
+    stored = load_catalog(version)
+    domain = list_domains(stored)[find_domain_name(stored, successor)]
+    return find_rate_limit(domain, stored, read_control(version, domain.name)) == 0
 
 
 def execute_create_sink(statement: CreateSink, context: StatementContext) -> None:

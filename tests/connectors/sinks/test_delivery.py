@@ -131,6 +131,8 @@ def test_a_sink_that_was_slow_and_has_caught_up_is_waited_for_again(db: Session,
     threading.Timer(0.5, free.set).start()
     (report,) = driver.run(wait_seconds=60)
     assert report.phase == "log" and report.lag_rows == 0
+    assert report.rows == 2  # what it had delivered when nobody waited for it any more is reported, too
+    assert driver.run()[0].rows == 0
     driver.close()
 
 

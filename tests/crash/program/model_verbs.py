@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.connectors.sinks.ddl import alter_sink
 from engine.connectors.statements.create_view import execute_create_sink
 from engine.errors import SqlError
 from engine.hummock import Version
 from engine.hummock.staged_store import StagedStore
+from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
-from engine.meta.domains.domain import list_domains
+from engine.meta.catalog.successions import find_succeeded_view, list_successions
+from engine.meta.domains.domain import find_domain_name, list_domains
 from engine.meta.status.sinks import KIND as SINK
 from engine.meta.status.sinks import read_sink_state
-from engine.runtime.statements.create.replace_view import keep_rows
+from engine.runtime.statements.create.replace_view import fit_columns, keep_rows, leave_out
+from engine.runtime.statements.create.view_change import find_rebuild_reasons
 from engine.runtime.statements.drop import drop_relation
+from engine.runtime.statements.succession.begin import commit_successor, give_up_succession
 from engine.sql.catalog import Catalog
 from engine.sql.statements import reader as st
 from tests.contexts import build_context
@@ -45,14 +50,65 @@ class ModelVerbs(ViewVerbs):
 
     _changing: Changing | None = None
 
+    def __init__(self, seed: int, folder: Path, steps: int = 40) -> None:
+        self._next_texts: dict[str, str] = {}
+        """The queries of successors that are being built, by view."""
+        super().__init__(seed, folder, steps)
+
     def _change_view(self) -> None:
         """Give a view that keeps its rows another query: planned over the store, and one commit."""
         stored = load_catalog(self.store.refresh())
-        names = [name for name, text in sorted(self.texts.items()) if text in OTHERS and name in stored.plans]
+        names = [name for name in self._list_changeable(stored) if name not in self._next_texts]
         if not names:
             return
         name = self.random.choice(names)
         self._change_to(name, OTHERS[self.texts[name]])
+
+    def _list_changeable(self, stored: StoredCatalog) -> list[str]:
+        """Return the views that keep their rows with another query."""
+        return [name for name, text in sorted(self.texts.items()) if text in OTHERS and name in stored.plans]
+
+    def _succeed_view(self) -> None:
+        """Let a successor be built beside a view by another query, or give up the one that is being built.
+
+        Where there is no such view one is created.
+        """
+        version = self.store.refresh()
+        stored = load_catalog(version)
+        names = [name for name in self._list_changeable(stored) if find_domain_name(stored, name) == name]
+        if not names:
+            self._create_view(self.random.choice(sorted(OTHERS)))
+            return
+        name = self.random.choice(names)
+        if name in list_successions(version):
+            self.trace[-1] += f" {name} is given up: {give_up_succession(name, self.store)}"
+            return
+        text, before = OTHERS[self.texts[name]], stored.catalog.get(name)
+        relations, plans = planned(leave_out(stored, name), name, text, before.options)
+        relation, plan = fit_columns(before, relations[name], plans[name])
+        reasons = find_rebuild_reasons(version, stored, before, relation, plan)
+        self.trace[-1] += f" {name} {text}{f': refused, {reasons}' if reasons else ''}"
+        if not reasons:
+            self._next_texts[name] = text
+            commit_successor(
+                self.store, version, relation, {**relations, name: relation}, {**plans, name: plan}
+            )
+
+    def check(self) -> None:
+        """Check the invariants; a view whose successor has taken over has its query from then on."""
+        version = self.store.refresh()
+        stored, pending, due = load_catalog(version), list_successions(version), list_replaced_tables(version)
+        for name, text in list(self._next_texts.items()):
+            relation, succession = stored.catalog.relations.get(name), pending.get(name)
+            is_copy = succession is not None and succession.copied and name not in due
+            has_it = relation is not None and relation.sql.endswith(f" AS {text}")
+            if name in self.texts and self.texts[name] != text and (is_copy or has_it):
+                self.texts[name] = text
+                self.since[name] = version.tables[name].committed_epoch
+                self.began.add((name, version.tables[name].table_id))
+            if succession is None:
+                del self._next_texts[name]
+        super().check()
 
     def _change_to(self, name: str, text: str) -> None:
         stored = load_catalog(self.store.refresh())
@@ -69,8 +125,13 @@ class ModelVerbs(ViewVerbs):
 
     def _replace_view(self) -> None:
         """Make a view anew with another query, and with it all that reads it: views by their queries, sinks from their beginning."""
-        stored = load_catalog(self.store.refresh())
-        names = [name for name in sorted(self.texts) if name in stored.plans]
+        version = self.store.refresh()
+        stored, pending = load_catalog(version), list_successions(version)
+        names = [
+            name
+            for name in sorted(self.texts)
+            if name in stored.plans and not (name in pending and pending[name].copied)
+        ]
         if not names:
             return
         name = self.random.choice(names)
@@ -84,7 +145,11 @@ class ModelVerbs(ViewVerbs):
         version = self.store.refresh()
         stored = load_catalog(version)
         reach = {name, *stored.catalog.list_dependents(name)}
-        taken = tuple(one for one in stored.catalog.sort_by_dependency() if one in reach)
+        taken = tuple(
+            one
+            for one in stored.catalog.sort_by_dependency()
+            if one in reach and find_succeeded_view(one) is None
+        )
         self.trace[-1] += f" {name} {text}, with {', '.join(taken[1:]) or 'nothing'}"
         self._changing = self._about_to_be(version, stored, name, text, taken)
         staged = StagedStore(self.store)
@@ -149,6 +214,10 @@ class ModelVerbs(ViewVerbs):
         if not is_there:
             return
         self.texts[change.name] = CLOSED.get(change.text, change.text)
+        for one in self.texts.keys() & {one for one, _, _ in change.anew}:
+            text = stored.catalog.get(one).sql.partition(" AS ")[2]
+            if text in OTHERS:  # of a successor that had taken over half nothing is left
+                self.texts[one] = text
         if change.anew:
             self.forget(change.alone)
         elif change.name in version.tables:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 from engine.connectors.sinks.ddl import alter_sink
 from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.domains.failures import list_failures
 from engine.meta.epochs.query_policy import choose_epochs
 from engine.meta.status.sinks import list_sinks, read_sink_state
 from engine.meta.status.waits import list_quarantine_waits, list_waits
+from engine.runtime.statements.succession.take_over import let_successors_take_over
 from engine.sql.statements import reader as st
 from engine.testing.faulty import Crashed
 from tests.crash.broken import Broken
@@ -39,6 +41,7 @@ class Program(ModelVerbs, IntoVerbs):
             (4, self._drop),
             (6, self._change_view),
             (5, self._replace_view),
+            (16, self._succeed_view),
             (30, self._flush),
             (8, self._compact),
             (6, self._collect),
@@ -107,14 +110,16 @@ class Program(ModelVerbs, IntoVerbs):
         for _ in range(60):
             self.clock.sleep(1.0)
             report = self.flusher.run(background_seconds=1.0)
+            let_successors_take_over(self.store)
             version = self.store.refresh()
             stored = load_catalog(version)
             left = [*list_waits(version, stored, self.clock()), *list_quarantine_waits(version)]
-            if not left:
+            changing = sorted(list_successions(version))
+            if not left and not changing:
                 break
         else:
             stuck = [(w.domain, w.reason) for w in left]
-            raise Broken(f"stuck: {stuck}; {[r.error for r in report.failed]}")
+            raise Broken(f"stuck: {stuck}; {changing}; {[r.error for r in report.failed]}")
         self.check()
         for name in self.texts:
             if find_computed_table(self.store.version, name) is None:

@@ -10,6 +10,7 @@ import msgspec
 
 from engine.errors import SqlError
 from engine.hummock import Commit, Version
+from engine.hummock.manifests.commit_merge import merge_commits
 from engine.hummock.manifests.preconditions import require_all
 from engine.hummock.transact import commit_with_retry
 from engine.meta.catalog.stored_catalog import (
@@ -19,6 +20,7 @@ from engine.meta.catalog.stored_catalog import (
     load_catalog,
     require_same_catalog,
 )
+from engine.meta.catalog.successions import SUCCESSIONS, Succession, list_successions
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, list_creations
 from engine.meta.domains.domain import find_domain_name, list_domains
 from engine.meta.domains.failures import forget_failure
@@ -87,7 +89,10 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
     relation = resolve_relation(stored, statement.kind, statement.name, statement.sql)
-    if not isinstance(statement.action, NoMeaning | Steer):
+    pending = list_successions(version).get(relation.name)
+    throttles = isinstance(statement.action, SetOptions) and statement.action.options.keys() == {RATE_LIMIT}
+    throttles_build = pending is not None and not pending.copied and throttles
+    if not (isinstance(statement.action, NoMeaning | Steer) or throttles_build):
         check_not_succeeded(version, relation.name, statement.sql)
     match statement.action:
         case NoMeaning(why):
@@ -115,6 +120,9 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
             commit = _change_checks(version, stored, relation, options, statement, context)
         case SetOptions(options):
             commit = _set_options(version, stored, relation, options, statement, store.clock())
+            if pending is not None:
+                build = _throttle_build(version, stored, relation.name, pending, statement, store.clock())
+                commit = merge_commits(commit, build)
         case Steer(mutation):
             request_mutation(store, relation.name, mutation, None, store.clock())
             return ""
@@ -190,6 +198,24 @@ def _set_options(
         encode_control(domain, control) if control != before else {}
     )
     return Commit(catalog=entries, alter=tables, precondition=same)
+
+
+def _throttle_build(
+    version: Version,
+    stored: StoredCatalog,
+    view: str,
+    succession: Succession,
+    statement: Alter,
+    now: float,
+) -> Commit:
+    """Return the commit that throttles the build of a view's next query, and gives it the option."""
+    assert isinstance(statement.action, SetOptions)
+    options, successor = statement.action.options, stored.catalog.get(succession.successor)
+    after = msgspec.structs.replace(
+        succession, options=merge_options(succession.options, options, statement.sql)
+    )
+    notes = Commit(catalog=SUCCESSIONS.record(view, after))
+    return merge_commits(_set_options(version, stored, successor, options, statement, now), notes)
 
 
 def _parse_number(text: str) -> int | None:

@@ -24,6 +24,7 @@ from engine.meta.epochs.time_boundary import forget_boundaries
 from engine.meta.status.check_results import forget_check_results
 from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
+from engine.runtime.statements.create.assumption_checks import check_unread
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.relations import (
     build_view_relation,
@@ -76,6 +77,7 @@ def plan_replacement(
     _check_no_loop(stored, before, statement)
     catalog = leave_out(stored, before.name).catalog
     relation, plan = fit_columns(before, *plan_view(statement, catalog, context))
+    check_unread(stored, before.name, _list_null_columns(relation, plan))
     relations: dict[str, Relation] = {}
     plans: dict[str, IncrementalPlan] = {before.name: plan}
     for table, columns in plan.indexes:
@@ -122,6 +124,14 @@ def fit_columns(
         msgspec.structs.replace(relation, columns=before.columns),
         msgspec.structs.replace(plan, fragments=fragments),
     )
+
+
+def _list_null_columns(relation: Relation, plan: IncrementalPlan) -> tuple[str, ...]:
+    """Return the hidden columns of a view to which its plan gives no values."""
+    hidden, last = {c.storage_name for c in relation.columns if c.hidden}, plan.fragments[-1].plan
+    items = last.items if isinstance(last, Project) else ()
+    nulls = (name for name, item in items if isinstance(item, Cast) and item.value == NULL)
+    return tuple(name for name in nulls if name in hidden)
 
 
 def _can_copy(before: Relation, relation: Relation) -> bool:

@@ -74,8 +74,21 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
         relation, relations, plans = plan_replacement(statement, before, stored, context)
     if in_place:
         return keep_rows(store, relation, relations, plans)
+    commit_successor(store, version, relation, relations, plans)
+    return ViewChange("difference")
+
+
+def commit_successor(
+    store: Hummock,
+    version: Version,
+    relation: Relation,
+    relations: Mapping[str, Relation],
+    plans: Mapping[str, IncrementalPlan],
+) -> None:
+    """Let later runs build a view as it is to be: `relation`, with these relations and plans for itself and beside it."""
+    name, stored = relation.name, load_catalog(version)
     hidden, hidden_plans = _rename(name, relations, plans)
-    check_join_sides(check_domains(stored, hidden, hidden_plans), name, statement.sql)
+    check_join_sides(check_domains(stored, hidden, hidden_plans), name, relation.sql)
     succession = Succession(name_successor(name), dict(relation.options))
     store.commit(
         Commit(
@@ -86,7 +99,6 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
             ),
         )
     )
-    return ViewChange("difference")
 
 
 def _is_begun(

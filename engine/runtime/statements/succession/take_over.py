@@ -40,6 +40,7 @@ from engine.meta.epochs.content import Content
 from engine.meta.epochs.time_boundary import rename_boundaries
 from engine.meta.status.check_results import rename_check_results
 from engine.runtime.statements.alter.rename import map_names, rename_tables
+from engine.runtime.statements.create.assumption_checks import check_taken_over
 from engine.runtime.statements.create.replace_view import build_plan_change, carry_comments
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.runtime.statements.succession.begin import rename_relation
@@ -48,6 +49,7 @@ from engine.sql.checks import list_companions
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import Linear
 from engine.sql.plan import Scan
+from engine.verification import should_verify
 
 _LOG = logging.getLogger(__name__)
 
@@ -155,6 +157,8 @@ def _finish(store: Hummock) -> None:
         version = store.version
         stored = load_catalog(version)
         if succession.copied and _has_its_rows(version, view, succession.successor):
+            if should_verify():
+                check_taken_over(store, version, view, succession.successor)
             store.commit(_build_takeover(version, stored, view, succession))
             finished = True
     if finished:

@@ -13,11 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.changes import alter_view, commit_together
-from engine.errors import EpochFailed, SqlError
+from engine.errors import ClaimBroken, EpochFailed, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import list_creations
+from engine.runtime.statements.create.assumption_checks import check_taken_over, check_unread
 from engine.session import Session
 
 ALTER, V = "ALTER MATERIALIZED VIEW v AS ", "CREATE MATERIALIZED VIEW v AS "
@@ -136,7 +137,12 @@ def test_the_old_content_answers_and_follows_until_the_new_one_is_computed(shop:
 
 @pytest.mark.parametrize(
     "query",
-    [V.replace("CREATE", "CREATE OR REPLACE") + FIRST.replace("SELECT", "SELECT /* all */"), ALTER + FIRST],
+    [
+        V.replace("CREATE", "CREATE OR REPLACE") + FIRST.replace("SELECT", "SELECT /* all */"),
+        ALTER + FIRST,
+        ALTER + "SELECT x.g, sum(x.n) AS total, count(*) AS c FROM t AS x GROUP BY x.g",
+    ],
+    ids=["text", "itself", "names"],
 )
 def test_a_query_that_means_the_same_computes_nothing(shop: Session, query: str) -> None:
     shop.flush()
@@ -145,6 +151,9 @@ def test_a_query_that_means_the_same_computes_nothing(shop: Session, query: str)
     assert shop.store.version.tables["v"] == before
     assert "nothing is computed" in shop.notices[-1]
     assert ("/* all */" in shop.catalog.get("v").sql) == ("/* all */" in query)
+    change(shop, random.Random(4))
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
     check_nothing_is_left(shop)
 
 
@@ -237,6 +246,37 @@ def test_checks_of_the_new_statement_are_asked_before_it_takes_over(shop: Sessio
     shop.sql("DELETE FROM t WHERE id = 901")
     assert not shop.flush().failed
     assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+
+
+def test_rows_that_differ_from_the_successors_break_a_claim(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW x AS {FEWER}")
+    shop.flush()
+    version = shop.store.version
+    check_taken_over(shop.store, version, "v", "v")
+    with pytest.raises(ClaimBroken, match="v holds 4 rows, its successor x 2, or other values"):
+        check_taken_over(shop.store, version, "v", "x")
+
+
+def test_who_reads_a_hidden_column_that_is_to_be_null_breaks_a_claim(shop: Session) -> None:
+    stored = shop.stored
+    column = next(c.storage_name for c in stored.catalog.get("t").columns if c.name == "n")
+    check_unread(stored, "t", ["no_such"])
+    with pytest.raises(ClaimBroken, match=r"v reads the hidden columns n of t"):
+        check_unread(stored, "t", [column])
+
+
+def test_the_build_of_the_next_query_is_throttled_as_its_view(shop: Session) -> None:
+    shop.flush()
+    shop.throttle("v", 0)
+    shop.sql(ALTER + FEWER)
+    assert "paused by backfill_rate_limit = 0" in shop.notices[-1]
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    shop.throttle("v", 1000)
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+    assert shop.catalog.get("v").options == {"backfill_rate_limit": "1000"}
+    check_nothing_is_left(shop)
 
 
 def test_what_is_dropped_meanwhile_goes_with_the_next_query(shop: Session) -> None:
