@@ -51,6 +51,7 @@ def test_bags_are_the_same_where_every_row_is_there_as_often() -> None:
     assert not is_same_bag(rows.take([0, 1, 1]), rows)
 
 
+@pytest.mark.long
 def test_views_over_views_equal_the_batch_after_each_hour(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,21 +253,24 @@ class Checks:
             raise Broken(f"{name} differs from its query at epoch {made.epoch}, of its first content: {text}")
 
     def _is_one_state(self, version: Version, domain: str, names: set[str]) -> None:
-        """The views of a named domain commit together: all of them are what their queries give at the least of their epochs.
+        """The views of a named domain commit together: all of them are what their queries give at one of their epochs.
 
-        One whose inputs have not changed since may have a later epoch, once the logs of another's inputs were released.
+        That is the newest one, but where the inputs of some have not changed for long and the logs of others' were released.
         """
-        epoch = min(version.tables[name].committed_epoch for name in names)
-        for name in names:
-            sources = _list_sources(version, name)
-            if read_quarantine(version, name) or find_expiry_epoch(version, name, epoch, sources) is not None:
-                continue
-            if self._content(name, version.tables[name].committed_epoch) != self._result(
-                version, name, self.texts[name], epoch
-            ):
-                raise Broken(
-                    f"domain {domain} is torn: {name} is not at epoch {epoch}, at which another view of it is"
-                )
+        epochs = {version.tables[name].committed_epoch for name in names}
+        if not any(
+            all(self._is_content_at(version, name, epoch) for name in names)
+            for epoch in sorted(epochs, reverse=True)
+        ):
+            raise Broken(f"domain {domain} is torn: {sorted(names)} are together at none of {sorted(epochs)}")
+
+    def _is_content_at(self, version: Version, name: str, epoch: int) -> bool:
+        """Tell whether what a view holds is what its query gives at an epoch, as far as that can be known."""
+        sources = _list_sources(version, name)
+        if read_quarantine(version, name) or find_expiry_epoch(version, name, epoch, sources) is not None:
+            return True
+        held = self._content(name, version.tables[name].committed_epoch)
+        return held == self._result(version, name, self.texts[name], epoch)
 
     def _not_moved(self, name: str, rows: Counter, elsewhere: Counter) -> Counter:
         """Return the rows of a quarantined partition but for those whose key stood in another partition since."""

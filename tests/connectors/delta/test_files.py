@@ -147,12 +147,12 @@ def padded(there: SparkDeltaTable) -> None:
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
-        (legacy, SparkDeltaTable),
+        pytest.param(legacy, SparkDeltaTable, marks=pytest.mark.long),
         (vectors_that_are_off, SparkDeltaTable),
-        (mapped, SparkDeltaTable),
+        pytest.param(mapped, SparkDeltaTable, marks=pytest.mark.long),
         (partitioned, DeltaTable),
         (wider, DeltaTable),
-        (padded, SparkDeltaTable),
+        pytest.param(padded, SparkDeltaTable, marks=pytest.mark.long),
     ],
     ids=lambda one: one.__name__,
 )

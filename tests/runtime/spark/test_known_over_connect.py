@@ -119,6 +119,7 @@ def test_a_frame_whose_tables_are_too_many_to_be_told_to_a_server_is_made_anew(
     assert said(short, address, tmp_path).splitlines()[-1:] == ["fine False True"]
 
 
+@pytest.mark.long
 def test_a_frame_that_has_other_columns_than_the_client_says_breaks_a_claim(
     address: str, tmp_path: Path
 ) -> None:
