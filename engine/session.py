@@ -32,7 +32,7 @@ from engine.meta.status.relation_status import RelationStatus, list_lagging_view
 from engine.meta.status.waits import DomainWait, list_quarantine_waits, list_waits
 from engine.runtime.answers.asked_row import AskedKey
 from engine.runtime.answers.blame import RowHistory, list_row_changes
-from engine.runtime.answers.diff import MOST_ROWS, TableDiff, compare_moments
+from engine.runtime.answers.diff import MOST_ROWS, TableDiff, compare_moments, compare_queries
 from engine.runtime.answers.why import RowOrigin, explain_row
 from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.compaction_tasks import CompactionTasks
@@ -51,6 +51,8 @@ from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.alter import set_option
 from engine.runtime.statements.session.statement_parser import read_statements
 from engine.runtime.statements.statement_errors import locate_errors
+from engine.runtime.statements.succession.begin import discard_change
+from engine.runtime.statements.succession.gate import approve_change
 from engine.runtime.statements.succession.take_over import let_successors_take_over
 from engine.runtime.writes.dml import write_rows
 from engine.sql.catalog import Catalog
@@ -327,6 +329,23 @@ class Session:
         [{'id': 1, 'auction': 7, 'price': 30}, {'id': 2, 'auction': 7, 'price': 50}]
         """
         return explain_row(self.store, self.open_spark, view, key, at)
+
+    def diff_pending(self, view: str, *, limit: int | None = MOST_ROWS) -> TableDiff:
+        """Return by what the rows of a view's next query differ from those that it has, before that takes over.
+
+        Of the changed rows `limit` are held, None holds all. Raises SqlError where none waits to take over, or has content yet.
+        """
+        return compare_queries(self.store, view, limit=limit)
+
+    def approve(self, view: str) -> None:
+        """Let a change that the view's gate holds up take over by the next flush; raises SqlError where none is held up."""
+        name = self.catalog.get(view).name
+        approve_change(self.store, name, f"ALTER MATERIALIZED VIEW {name} APPROVE")
+
+    def discard(self, view: str) -> None:
+        """Drop the next query of a view, which goes on by its present one; raises SqlError where there is none."""
+        name = self.catalog.get(view).name
+        discard_change(self.store, name, f"ALTER MATERIALIZED VIEW {name} DISCARD")
 
     def diff(
         self, view: str, a: int | str, b: int | str | None = None, *, limit: int | None = MOST_ROWS

@@ -205,6 +205,22 @@ def throttle(
 
 
 @app.command()
+def approve(view: ViewName, store: Store = "") -> None:
+    """Let a change that a view's gate holds up take over; `tideline diff VIEW --pending` shows it."""
+    with open_session(store) as running:
+        running.approve(view)
+    typer.echo(f"{view}: the next query is approved; the next run lets it take over")
+
+
+@app.command()
+def discard(view: ViewName, store: Store = "") -> None:
+    """Drop the next query of a view, which goes on by its present one."""
+    with open_session(store) as running:
+        running.discard(view)
+    typer.echo(f"{view}: the next query is dropped")
+
+
+@app.command()
 def wait(
     views: Annotated[list[str] | None, typer.Argument(help="Materialized views; default all.")] = None,
     store: Store = "",
@@ -284,18 +300,28 @@ def why(
 @app.command(cls=PrintingCommand)
 def diff(
     view: Annotated[str, typer.Argument(help="A table or a materialized view.")],
-    a: Annotated[str, typer.Argument(help="An epoch, a time (UTC), or now() - INTERVAL '10' MINUTE.")],
+    a: Annotated[
+        str | None, typer.Argument(help="An epoch, a time (UTC), or now() - INTERVAL '10' MINUTE.")
+    ] = None,
     b: Annotated[str | None, typer.Argument(help="The later moment, in the same forms; none: now.")] = None,
+    pending: Annotated[
+        bool, typer.Option("--pending", help="What the view's next query would change, before it takes over.")
+    ] = False,
     rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many changed rows at most.")] = 20,
     store: Store = "",
     output: Output = Format.table,
 ) -> None:
     """Show what changed in a table or view between two moments: counts, and the rows with what they were before."""
     from engine.cli.row_changes import print_diff
-    from engine.runtime.answers.diff import compare_moments
+    from engine.runtime.answers.diff import compare_moments, compare_queries
 
+    if pending == (a is not None):
+        raise typer.BadParameter("name one moment or two, or ask for what is --pending")
     with open_store(store) as found:
-        print_diff(compare_moments(found, view, (a, b), limit=rows), output)
+        if a is None:
+            print_diff(compare_queries(found, view, limit=rows), output)
+        else:
+            print_diff(compare_moments(found, view, (a, b), limit=rows), output)
 
 
 @app.command(cls=PrintingCommand)

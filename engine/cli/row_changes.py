@@ -44,8 +44,13 @@ def print_diff(diff: TableDiff, output: Format) -> None:
             typer.echo(more, err=True)
         return
     width = find_output_width() or UNKNOWN_WIDTH
-    typer.echo(f"{diff.view} from epoch {format_epoch(diff.from_epoch)}")
-    typer.echo(f"{' ' * len(diff.view)} to epoch   {format_epoch(diff.to_epoch)}\n")
+    if diff.is_pending:
+        typer.echo(
+            f"{diff.view} at epoch {format_epoch(diff.from_epoch)}, by its query and by its next one\n"
+        )
+    else:
+        typer.echo(f"{diff.view} from epoch {format_epoch(diff.from_epoch)}")
+        typer.echo(f"{' ' * len(diff.view)} to epoch   {format_epoch(diff.to_epoch)}\n")
     counts = [TextColumn(name.replace("_", " "), [f"{getattr(diff, name):,}"], right=True) for name in COUNTS]
     for line in render_columns(counts, width):
         typer.echo(line)
@@ -72,6 +77,7 @@ def build_diff_record(diff: TableDiff) -> dict[str, Any]:
         "view": diff.view,
         "from_epoch": diff.from_epoch,
         "to_epoch": diff.to_epoch,
+        "pending": diff.is_pending,
         **{name: getattr(diff, name) for name in COUNTS},
         "changed_columns": dict(diff.changed_columns),
         "rows": as_rows(diff.rows),

@@ -16,6 +16,7 @@ from engine.sql.statements.options.delta_options import CONNECTOR
 from engine.sql.statements.reader import parse_statement
 from engine.sql.statements.statement_types import (
     Alter,
+    ApproveQuery,
     CreateMaterializedView,
     ReplaceQuery,
     Resync,
@@ -34,6 +35,10 @@ def execute_alter(statement: Alter, context: StatementContext) -> None:
                 context.session.sinks.run([statement.name])
         case ReplaceQuery(query):
             _replace_query(statement, query, context)
+        case ApproveQuery():
+            run_alter(statement, context)
+            if context.build:
+                context.session.flush([statement.name]).raise_for_errors()
         case Resync():
             notice(resync(statement, context))
         case _:

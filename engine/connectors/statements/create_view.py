@@ -107,6 +107,8 @@ def _wait_for_take_over(view: str, context: StatementContext) -> str:
     while pending := list_successions(store.refresh()).get(view):
         if read_control(store.version, find_domain_name(context.stored, view)).paused:
             return f"{view} is paused"
+        if pending.held:
+            return f"{pending.held}; {format_gate_remedy(view)}"
         if not pending.copied and _is_build_paused(store.version, pending.successor):
             return f"its build is paused by {RATE_LIMIT} = 0"
         if time.monotonic() > deadline:
@@ -120,10 +122,17 @@ def _wait_for_take_over(view: str, context: StatementContext) -> str:
         if (
             store.version.number == before
         ):  # another process is at work on it, or the next query of another view fails
+            if held := [name for name, one in waiting.items() if one.held]:
+                return f"the gate of {', '.join(held)} holds it up, too: they read each other"
             if others:
                 return f"{', '.join(others)} fails, and takes over with it"
             time.sleep(LOOK_SECONDS)
     return ""
+
+
+def format_gate_remedy(view: str) -> str:
+    """Return how a change that a gate holds up goes on."""
+    return f"ALTER MATERIALIZED VIEW {view} APPROVE lets it take over, DISCARD drops it"
 
 
 def _is_build_paused(version: Version, successor: str) -> bool:

@@ -32,7 +32,7 @@ from engine.hummock.reads.look_ahead import FETCHES, build_loader
 from engine.hummock.reads.lookup import MOST_MATCHES, TooManyMatches, find_in_parts, find_rows, prepare_keys
 from engine.hummock.reads.merge import HashRange, list_newest_first, merge_parts
 from engine.hummock.reads.row_count import count_rows
-from engine.hummock.reads.snapshot_changes import compare_snapshots, is_log_too_long
+from engine.hummock.reads.snapshot_changes import compare_snapshots, compare_tables, is_log_too_long
 from engine.hummock.reads.write_times import WRITTEN_AT, WRITTEN_AT_TYPE, WriteTimes
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
@@ -170,6 +170,15 @@ class Reader:
         if by == "log":
             return read_net_changes(self.files, table, after, upto, names, None)
         return compare_snapshots(self.files, table, after, upto, names)
+
+    def compare_tables(
+        self, one: TableVersion, other: TableVersion, epoch: int, *, columns: Sequence[str]
+    ) -> Iterator[NetChanges]:
+        """Yield by what another table of the same keys differs from one, looked at through `columns`, in (hash, key) order.
+
+        The cost follows both tables. Raises EpochExpired.
+        """
+        return compare_tables(self.files, (one, other), epoch, resolve_columns(one.table, columns))
 
     def count_rows(self, table: TableVersion, epoch: int) -> int:
         """Return how many rows a table has at an epoch, at a cost that follows what was written since its oldest run."""

@@ -25,10 +25,24 @@ def compare_snapshots(
 
     What rows hide by themselves counts. The cost follows the table, memory one part of its hashes. Raises EpochExpired.
     """
-    before, now = (_Parts(files, table, epoch, columns) for epoch in (after, upto))
+    yield from _compare_parts(*(_Parts(files, table, epoch, columns) for epoch in (after, upto)))
+
+
+def compare_tables(
+    files: FileSet, tables: tuple[TableVersion, TableVersion], epoch: int, columns: Sequence[str]
+) -> Iterator[NetChanges]:
+    """Yield by what the second table differs from the first at an epoch, as if its rows came after those of the first.
+
+    Both have these columns, the same primary key and the same distribution key. The cost follows the tables. Raises
+    EpochExpired.
+    """
+    yield from _compare_parts(*(_Parts(files, table, epoch, columns) for table in tables))
+
+
+def _compare_parts(before: _Parts, now: _Parts) -> Iterator[NetChanges]:
     while before.has_rows or now.has_rows:
         bound = min(before.last_hash, now.last_hash)
-        changed = _compare_rows(table, before.take_upto(bound), now.take_upto(bound), columns)
+        changed = _compare_rows(before, before.take_upto(bound), now.take_upto(bound))
         if changed.rows.num_rows:
             yield changed
 
@@ -49,6 +63,7 @@ class _Parts:
     def __init__(self, files: FileSet, table: TableVersion, epoch: int, columns: Sequence[str]) -> None:
         expiry = expiry_at(table, epoch)
         hiding = [] if expiry is None else expiry.columns
+        self.key, self.columns = table.primary_key, columns
         self._names = list(dict.fromkeys([HASH, *table.primary_key, OP, *columns]))
         needed = list(dict.fromkeys([*self._names, *hiding]))
         self._parts = merge_parts(
@@ -87,11 +102,12 @@ class _Parts:
         return None if part is None else part.select(self._names).cast(self._schema)
 
 
-def _compare_rows(table: TableVersion, before: pa.Table, now: pa.Table, columns: Sequence[str]) -> NetChanges:
-    """Return the changes between all rows of some hashes at two epochs."""
-    both = pa.concat_tables([before, now]).combine_chunks()
+def _compare_rows(parts: _Parts, before: pa.Table, now: pa.Table) -> NetChanges:
+    """Return the changes between all rows of some hashes at two epochs, or in two tables; `parts` are those before."""
+    key, columns = parts.key, parts.columns
+    both = pa.concat_tables([before, now.cast(before.schema)]).combine_chunks()
     sources = np.repeat([0, 1], [before.num_rows, now.num_rows])
-    order, first = order_by_key(both.column(HASH).to_numpy(), both.select(list(table.primary_key)), sources)
+    order, first = order_by_key(both.column(HASH).to_numpy(), both.select(list(key)), sources)
     starts = np.flatnonzero(first[: len(order)])
     last = np.append(starts[1:], len(order)) - 1
     oldest, newest = order[starts], order[last]
@@ -101,5 +117,5 @@ def _compare_rows(table: TableVersion, before: pa.Table, now: pa.Table, columns:
     rows = rows.set_column(
         rows.column_names.index(OP), both.schema.field(OP), pa.array(gone.astype(np.uint8), pa.uint8())
     )
-    old = both.select(list(columns) or list(table.primary_key[:1])).take(to_positions(oldest[index]))
+    old = both.select(list(columns) or list(key[:1])).take(to_positions(oldest[index]))
     return drop_no_ops(NetChanges(rows, index, old), columns)

@@ -15,12 +15,15 @@ _SUCCESSOR = "_next_"
 class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
     """What becomes of a view: the rows and the plan of `successor`, with these `options`.
 
-    It is `copied` once the view is planned as a copy of the successor: its next epoch commits the difference.
+    It is `copied` once the view is planned as a copy of the successor: its next epoch commits the difference. `held` says why the
+    view's gate holds it up, until somebody has `approved` it.
     """
 
     successor: str
     options: dict[str, str]
     copied: bool = False
+    held: str = ""
+    approved: bool = False
 
 
 SUCCESSIONS = Record.of_json(Prefix.SUCCESSION, Succession)

@@ -1,4 +1,4 @@
-"""What changed in a table or view between two moments: a summary, and the rows with what they were before."""
+"""What changed in a table or view between two moments, or would change by its next query: counts, and rows with the old ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from engine.arrow import Column, to_positions
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import format_epoch
-from engine.hummock.rows.ordering import equal_values, one_chunk
 from engine.hummock.version import OP
-from engine.log_store.changes import DELETE, INSERT, UPDATE, Changes
+from engine.log_store.change_counts import ChangeCounts
+from engine.log_store.changes import DELETE, Changes
 from engine.runtime.answers.stored_rows import StoredRows
+from engine.runtime.statements.succession.gate import read_difference, read_pending
 from engine.sql.column_names import to_storage_name
 
 MOST_ROWS = 1000
@@ -25,41 +26,26 @@ OLD = "_old_"
 Way = Literal["log", "snapshots"]
 
 
-@dataclass
-class _Count:
-    """What has been counted so far; `columns` by stored name."""
-
-    inserted: int = 0
-    deleted: int = 0
-    updated: int = 0
-    columns: dict[str, int] = field(default_factory=dict)
-
-    def add(self, changes: Changes) -> None:
-        """Count changes."""
-        self.inserted += int((changes.operations == INSERT).sum())
-        self.deleted += int((changes.operations == DELETE).sum())
-        updates = changes.filter(changes.operations == UPDATE)
-        self.updated += len(updates)
-        for name in changes.rows.column_names:
-            pair = one_chunk(updates.rows.column(name)), one_chunk(updates.old.column(name))
-            differ = int((~equal_values(*pair)).sum())
-            self.columns[name] = self.columns.get(name, 0) + differ
-
-
 @dataclass(frozen=True)
 class _Comparison:
-    """A table or view, and the two epochs that are compared."""
+    """A table or view, and the two epochs that are compared; or a view and its `successor`, at one epoch."""
 
     stored: StoredRows
     first: int
     last: int
-    by: Way | None
+    by: Way | None = None
+    successor: str = ""
 
     def read(self) -> Iterator[Changes]:
-        """Yield the net changes between the epochs through the shown columns, in parts of bounded size."""
-        columns = self.stored.shown
-        reader, table = self.stored.store.reader, self.stored.table
-        for change in reader.compare(table, self.first, self.last, columns=columns, by=self.by):
+        """Yield the net changes between the epochs, or to the successor, through the shown columns, in parts of bounded size."""
+        columns, store = self.stored.shown, self.stored.store
+        if self.successor:
+            version, view = self.stored.version, self.stored.relation
+            yield from read_difference(store, version, view, self.successor, self.first)
+            return
+        for change in store.reader.compare(
+            self.stored.table, self.first, self.last, columns=columns, by=self.by
+        ):
             yield Changes.of(change, columns)
 
     def show(self, changes: Changes) -> pa.Table:
@@ -95,9 +81,10 @@ def name_column(name: str) -> str:
 class TableDiff:
     """What changed in a table or view in (`from_epoch`, `to_epoch`], one net change a key, seen through today's columns.
 
-    `key` are the columns of its key, none where that is hidden. `changed_columns` says by column in how many of the `updated`
-    rows it changed. `rows` are the first changed rows in the order of the store: `_op` (insert, update, delete), the columns,
-    of a deletion the key's only, and `_old_<column>`. `iterate` reads all of them, batch by batch.
+    Of a view and its next query (`is_pending`) both epochs are the same one. `key` are the columns of its key, none where that is
+    hidden. `changed_columns` says by column in how many of the `updated` rows it changed. `rows` are the first changed rows in the
+    order of the store: `_op` (insert, update, delete), the columns, of a deletion the key's only, and `_old_<column>`. `iterate`
+    reads all of them, batch by batch.
     """
 
     view: str
@@ -111,6 +98,11 @@ class TableDiff:
     changed_columns: Mapping[str, int]
     rows: pa.Table
     reading: _Comparison = field(repr=False)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether this compares a view with its next query."""
+        return bool(self.reading.successor)
 
     @property
     def rows_after(self) -> int:
@@ -147,17 +139,37 @@ def compare_moments(
     costs less and tells all; `by` names one. Raises SqlError for what is no moment, has no content, or is the wrong way round,
     EpochExpired for what is not kept any more.
     """
-    if limit is not None and limit < 0:
-        raise SqlError(f"{limit} is no number of rows", hint="0 gives the summary alone, None all rows")
+    _check_limit(limit)
     stored = StoredRows.find(store, view)
     first, last = map(stored.find_epoch, moments)
     if first > last:
         raise SqlError(
             f"{format_epoch(first)} is later than {format_epoch(last)}", hint="name the earlier moment first"
         )
-    reading = _Comparison(stored, first, last, by)
-    before = store.reader.count_rows(stored.table, first)
-    count, held, left = _Count(columns=dict.fromkeys(stored.shown, 0)), [reading.show_none()], limit
+    return _summarize(_Comparison(stored, first, last, by), limit)
+
+
+def compare_queries(store: Hummock, view: str, *, limit: int | None = MOST_ROWS) -> TableDiff:
+    """Return by what the rows of a view's next query differ from those that it has, at the newest epoch of both.
+
+    `limit` as of `compare_moments`. Raises SqlError where no next query waits to take over, or has been computed.
+    """
+    _check_limit(limit)
+    version, stored, succession, epoch = read_pending(store, view)
+    rows = StoredRows(store, version, stored, stored.catalog.get(view))
+    return _summarize(_Comparison(rows, epoch, epoch, successor=succession.successor), limit)
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 0:
+        raise SqlError(f"{limit} is no number of rows", hint="0 gives the summary alone, None all rows")
+
+
+def _summarize(reading: _Comparison, limit: int | None) -> TableDiff:
+    """Return what a comparison gives, with so many changed rows at most."""
+    stored = reading.stored
+    before = stored.store.reader.count_rows(stored.table, reading.first)
+    count, held, left = ChangeCounts(columns=dict.fromkeys(stored.shown, 0)), [reading.show_none()], limit
     for changes in reading.read():
         count.add(changes)
         if left is None or left > 0:
@@ -167,8 +179,8 @@ def compare_moments(
     names = {column.storage_name: column.name for column in stored.relation.columns}
     return TableDiff(
         stored.relation.name,
-        first,
-        last,
+        reading.first,
+        reading.last,
         stored.key,
         before,
         count.inserted,

@@ -181,6 +181,16 @@ class ReplaceQuery:
 
 
 @dataclass(frozen=True)
+class ApproveQuery:
+    """ALTER MATERIALIZED VIEW … APPROVE: the next query that a gate holds up takes over."""
+
+
+@dataclass(frozen=True)
+class DiscardQuery:
+    """ALTER MATERIALIZED VIEW … DISCARD: the view goes on by its present query, what is built beside it goes."""
+
+
+@dataclass(frozen=True)
 class Resync:
     """ALTER TABLE … RESYNC: the difference between a table and what its source holds now is written."""
 
@@ -211,6 +221,8 @@ AlterAction = (
     | SetOptions
     | Steer
     | ReplaceQuery
+    | ApproveQuery
+    | DiscardQuery
     | Resync
     | NoMeaning
 )

@@ -42,7 +42,9 @@ from engine.sql.statements.statement_types import (
     Alter,
     AlterAction,
     AlterColumn,
+    ApproveQuery,
     Comment,
+    DiscardQuery,
     DropColumn,
     NoMeaning,
     RenameColumn,
@@ -63,7 +65,7 @@ _RATES = (
 )
 _ALTER = (
     "ALTER TABLE t RENAME TO u, SWAP WITH u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, "
-    "SET SCHEMA s, RESYNC; ALTER MATERIALIZED VIEW v AS SELECT …, SET option = value, PAUSE, RESUME"
+    "SET SCHEMA s, RESYNC; ALTER MATERIALIZED VIEW v AS SELECT …, APPROVE, DISCARD, SET option = value, PAUSE, RESUME"
 )
 _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
@@ -210,6 +212,10 @@ class _TokenReader:
             found = Steer("pause")
         elif kind == "materialized view" and self.accept("RESUME"):
             found = Steer("resume")
+        elif kind == "materialized view" and self.accept("APPROVE"):
+            found = ApproveQuery()
+        elif kind == "materialized view" and self.accept("DISCARD"):
+            found = DiscardQuery()
         else:
             remedy = REMEDIES.get(self.peek(), _ALTER)
             raise self.build_error(f"ALTER {kind.upper()} … {self.peek()} is not offered", remedy)

@@ -50,7 +50,8 @@ from engine.runtime.statements.alter.rename import rename_relation, swap_relatio
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.schema import check_schema
 from engine.runtime.statements.drop import build_removal
-from engine.runtime.statements.succession.begin import check_not_succeeded
+from engine.runtime.statements.succession.begin import check_not_succeeded, discard_change
+from engine.runtime.statements.succession.gate import approve_change
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.checks import list_companions
@@ -60,7 +61,9 @@ from engine.sql.statements.statement_types import (
     AddColumn,
     Alter,
     AlterColumn,
+    ApproveQuery,
     Comment,
+    DiscardQuery,
     DropColumn,
     NoMeaning,
     RenameColumn,
@@ -92,7 +95,7 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
     pending = list_successions(version).get(relation.name)
     throttles = isinstance(statement.action, SetOptions) and statement.action.options.keys() == {RATE_LIMIT}
     throttles_build = pending is not None and not pending.copied and throttles
-    if not (isinstance(statement.action, NoMeaning | Steer) or throttles_build):
+    if not (isinstance(statement.action, NoMeaning | Steer | ApproveQuery | DiscardQuery) or throttles_build):
         check_not_succeeded(version, relation.name, statement.sql)
     match statement.action:
         case NoMeaning(why):
@@ -123,6 +126,12 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
             if pending is not None:
                 build = _throttle_build(version, stored, relation.name, pending, statement, store.clock())
                 commit = merge_commits(commit, build)
+        case ApproveQuery():
+            approve_change(store, relation.name, statement.sql)
+            return ""
+        case DiscardQuery():
+            discard_change(store, relation.name, statement.sql)
+            return ""
         case Steer(mutation):
             request_mutation(store, relation.name, mutation, None, store.clock())
             return ""

@@ -32,6 +32,7 @@ from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.full_view import check_columns, name_columns, plan_full
 from engine.runtime.statements.create.restrictions import (
     check_backfill_order,
+    check_gate,
     check_join_sides,
     check_replaceable,
     check_source_reads,
@@ -311,6 +312,7 @@ def plan_view(
     )
     check_columns(relation, visible, statement)
     check_declared(relation)
+    check_gate(relation, statement.sql)
     check_partitions(relation, plan)
     check_source_reads(plan, catalog, statement.sql)
     return relation, plan

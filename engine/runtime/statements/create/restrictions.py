@@ -31,10 +31,19 @@ from engine.sql.incremental.rules import (
 )
 from engine.sql.incremental.states.table_columns import reads_pass_through
 from engine.sql.plan import Join, Node, list_children, list_scans
+from engine.sql.statements.options.gate_bounds import GATE, parse_gate
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
 
 _FOLLOWED = (Linear, Lookups, StoredPartials, TimedRows, JoinedOnArrival)
 """The rules that read what they compute from by its changes; of joins what is looked up is checked besides."""
+
+
+def check_gate(view: Relation, sql: str) -> None:
+    """Raise SqlError for a gate that bounds a column which the view has not."""
+    names = {column.name.lower() for column in view.columns if not column.hidden}
+    for bound in parse_gate(view.options[GATE], sql) if GATE in view.options else ():
+        if bound.column and bound.column.lower() not in names:
+            raise build_name_error(f"{view.name} has no column {bound.column}", bound.column, sql, bound.text)
 
 
 def check_source_reads(plan: IncrementalPlan, catalog: Catalog, sql: str) -> None:

@@ -36,6 +36,7 @@ from engine.runtime.statements.drop import build_removal
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.same_plan import is_same_plan
+from engine.sql.statements.options.gate_bounds import GATE
 from engine.sql.statements.statement_types import CreateMaterializedView
 
 _OWN = (DOMAIN, BACKGROUND)
@@ -61,9 +62,19 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
     relation, relations, plans = plan_replacement(statement, before, stored, context)
     is_same_query = is_same_plan(plans[name], stored.plans[name]) and is_in_same_place(before, relation)
     in_place = is_same_query or find_domain_name(stored, name) != name
+    if in_place and not is_same_query and GATE in relation.options:
+        hint = "give the view a domain of its own, or leave the gate out"
+        message = f"{name} commits together with others, and the gate of its change cannot be asked"
+        raise build_name_error(message, GATE, statement.sql, hint)
     if in_place:
         check_domains(leave_out(stored, name), relations, plans)
     elif reasons := find_rebuild_reasons(version, stored, before, relation, plans[name]):
+        if GATE in relation.options:
+            hint = "leave the gate out to have it made anew"
+            message = (
+                f"{name} would be made anew, and the gate of its change cannot be asked: {'; '.join(reasons)}"
+            )
+            raise build_name_error(message, GATE, statement.sql, hint)
         return ViewChange("rebuild", reasons)
     if pending is not None:
         if _is_begun(stored, *_rename(name, relations, plans)):
@@ -120,10 +131,17 @@ def give_up_succession(view: str, store: Hummock) -> bool:
     return True
 
 
+def discard_change(store: Hummock, view: str, sql: str) -> None:
+    """Drop what is built beside a view; raises SqlError where there is nothing, or it has taken over already."""
+    if not give_up_succession(view, store):
+        hint = "ALTER MATERIALIZED VIEW … AS gives it another one"
+        raise build_name_error(f"{view} has no next query that waits to take over", view, sql, hint)
+
+
 def check_not_succeeded(version: Version, name: str, sql: str) -> None:
     """Raise SqlError for a view whose next query is being built: what is changed now would be lost when it takes over."""
     if name in list_successions(version):
-        hint = "run FLUSH first, or give it up: ALTER MATERIALIZED VIEW … AS and its present query"
+        hint = "run FLUSH first, or give it up: ALTER MATERIALIZED VIEW … DISCARD"
         raise build_name_error(f"the next query of {name} is being built", name, sql, hint)
 
 

@@ -44,6 +44,7 @@ from engine.runtime.statements.create.assumption_checks import check_taken_over
 from engine.runtime.statements.create.replace_view import build_plan_change, carry_comments
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.runtime.statements.succession.begin import rename_relation
+from engine.runtime.statements.succession.gate import find_gate_reason, record_held
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import list_companions
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
@@ -78,7 +79,18 @@ def _copy(store: Hummock) -> tuple[str, ...]:
     waiting = {view: one for view, one in list_successions(version).items() if not one.copied}
     done: list[str] = []
     for group in _group(stored, waiting):
+        if any(waiting[view].held for view in group):
+            continue
         if all(_is_whole(version, stored, view, waiting[view]) for view in group):
+            reasons = {
+                view: reason
+                for view in group
+                if not waiting[view].approved
+                and (reason := find_gate_reason(store, version, stored, view, waiting[view]))
+            }
+            if reasons:
+                record_held(store, version, reasons)
+                continue
             for view in group:
                 _hide_steps(store, stored, waiting[view])
             staged = StagedStore(store)

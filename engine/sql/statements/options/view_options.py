@@ -11,6 +11,8 @@ from engine.sql.dialect import Dialect
 from engine.sql.parsing.statement_errors import unsupported_error_at
 from engine.sql.statements.options import refresh_schedule
 from engine.sql.statements.options.check_list import FORM, parse_checks
+from engine.sql.statements.options.gate_bounds import FORM as FORM_OF_GATE
+from engine.sql.statements.options.gate_bounds import GATE, parse_gate
 
 RefreshPolicy = Literal["auto", "incremental", "full"]
 OnRowError = Literal["fail", "null"]
@@ -86,6 +88,12 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
         f"checks between semicolons, each {FORM}",
         "what must hold of the view at each epoch, checked before the epoch is committed: an error stops it, `warn` does not",
     ),
+    GATE: ViewOption(
+        r"[\s\S]+",
+        FORM_OF_GATE,
+        "how much its rows may change when it gets another query: beyond that the present one stays until somebody approves",
+        "no bound",
+    ),
     "background": ViewOption(
         r"true|false", "true or false", "CREATE returns at once, later runs build the view in steps", "false"
     ),
@@ -116,7 +124,7 @@ VIEW_OPTIONS: Mapping[str, ViewOption] = {
 }
 """The options by name; `docs/reference.md` is made of this table."""
 CHANGEABLE = (
-    "backfill_rate_limit", "parallelism", "retention", "checkpoint_frequency", "refresh", "checks",
+    "backfill_rate_limit", "parallelism", "retention", "checkpoint_frequency", "refresh", "checks", GATE,
 )  # fmt: skip
 _INTERVAL = "refresh.interval.sec"
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -160,6 +168,8 @@ def check_option(name: str, value: str, start: int, sql: str) -> None:
         raise unsupported_error_at(f"option {name} cannot be '{value}'", sql, start, f"it is {option.form}")
     if name == "checks":
         parse_checks(value, sql)
+    if name == GATE and value.lower() != "default":
+        parse_gate(value, sql)
     if name == "refresh" and (wrong := refresh_schedule.validate_schedule(value)) is not None:
         raise unsupported_error_at(
             f"option refresh cannot be '{value}': {wrong}", sql, start, f"it is {option.form}"

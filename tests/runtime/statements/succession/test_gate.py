@@ -1,0 +1,150 @@
+"""Gates: a next query that changes more rows than it may is held up until somebody approves or discards it."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import duckdb
+import pytest
+
+from engine.changes import alter_view
+from engine.errors import SqlError, UnsupportedSql
+from engine.meta.catalog.successions import list_successions
+from engine.session import Session
+from engine.sql.statements.options.gate_bounds import parse_gate
+from tests.runtime.statements.succession.test_take_over import (
+    ALTER,
+    FEWER,
+    FIRST,
+    JOINED,
+    LARGEST,
+    READER,
+    V,
+    change,
+    check_nothing_is_left,
+    compute,
+    read,
+    shop,
+)
+
+__all__ = ["shop"]
+MADE = "CREATE OR REPLACE MATERIALIZED VIEW v WITH (gate = '{}') AS {}"
+
+
+def test_the_difference_between_both_queries_is_that_of_duckdb(shop: Session) -> None:
+    rng = random.Random(2)
+    shop.flush()
+    for query in (FEWER, JOINED, LARGEST):
+        shop.sql(ALTER + query, build=False)
+        with pytest.raises(SqlError, match="the next query of v is still being computed"):
+            shop.diff_pending("v")
+        change(shop, rng)
+        shop.epochs.runner.run()  # computed, and not taken over
+        found = shop.diff_pending("v", limit=None)
+        old, new = ({row[0]: row for row in compute(shop, one)} for one in (FIRST, query))
+        both = old.keys() & new.keys()
+        assert found.is_pending and found.rows_before == len(old) and found.rows_after == len(new)
+        assert (found.inserted, found.deleted) == (len(new.keys() - old), len(old.keys() - new))
+        assert found.updated == sum(old[g] != new[g] for g in both)
+        assert found.changed_columns == {
+            name: sum(old[g][at] != new[g][at] for g in both) for at, name in enumerate(("g", "total", "c"))
+        }
+        rows = duckdb.arrow(found.rows).filter("_op = 'update'").project("g, _old_total, total").fetchall()
+        assert set(rows) == {(g, old[g][1], new[g][1]) for g in both if old[g] != new[g]}
+        shop.discard("v")
+        check_nothing_is_left(shop)
+    with pytest.raises(SqlError, match="v has no next query"):
+        shop.diff_pending("v")
+    with pytest.raises(SqlError, match="v has no next query"):
+        shop.sql("ALTER MATERIALIZED VIEW v DISCARD")
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason"),
+    [
+        ("rows_changed <= 50%", "the gate is rows_changed <= 50%, and it is 4 of 4 rows, 100 %"),
+        ("rows_changed <= 100%; rows_updated < 2", "the gate is rows_updated < 2, and it is 2 of 4 rows"),
+        ("rows_deleted = 0", "the gate is rows_deleted = 0, and it is 2 of 4 rows"),
+        ("rows_inserted = 0; changed(total) <= 25 %", "changed.total. <= 25 %, and it is 2 of 4 rows, 50 %"),
+        ("rows_changed <= 4; rows_inserted = 0; changed(g) = 0; rows_changed <= 100%", ""),
+    ],
+)
+def test_a_change_beyond_its_bounds_waits(shop: Session, gate: str, reason: str) -> None:
+    evens = FEWER.replace("GROUP BY", "AND n > 2 GROUP BY").replace("sum(n)", "sum(n + 1)")
+    shop.flush()
+    shop.sql(MADE.format(gate, evens))
+    if not reason:
+        assert read(shop, "SELECT * FROM v") == compute(shop, evens)
+        assert not shop.notices
+        return
+    held = list_successions(shop.store.refresh())["v"].held
+    assert held in shop.notices[-1] and "APPROVE lets it take over, DISCARD drops it" in shop.notices[-1]
+    assert re.search(reason, held)
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    assert shop.catalog.get("v").options == {}
+
+
+def test_both_follow_until_somebody_approves(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
+    shop.sql(MADE.format("rows_changed = 0", FEWER))
+    for _ in range(2):
+        change(shop, random.Random(5))
+        shop.flush()
+        assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    shop.sql("ALTER MATERIALIZED VIEW v APPROVE")
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
+    shop.flush()
+    assert read(shop, "SELECT * FROM w") == compute(shop, f"WITH v AS ({FEWER}) {READER}")
+    assert shop.catalog.get("v").options == {"gate": "rows_changed = 0"}
+    check_nothing_is_left(shop)
+    with pytest.raises(SqlError, match="no gate holds up a change of v"):
+        shop.approve("v")
+    shop.sql(MADE.format("rows_changed = 0", FIRST))
+    shop.sql(MADE.format("rows_changed = 0", FEWER))  # gives it up, and is the present query
+    check_nothing_is_left(shop)
+
+
+def test_what_reads_each_other_waits_together(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
+    shop.flush()
+    assert alter_view(shop, MADE.format("rows_deleted = 0; rows_changed <= 1", FEWER))
+    shop.sql(ALTER.replace(" v ", " w ") + READER.replace("sum(total)", "max(total)"))
+    assert "the gate of v holds it up, too" in shop.notices[-1]
+    shop.discard("v")
+    shop.flush()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    check_nothing_is_left(shop)
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason"),
+    [
+        ("rows_lost = 0", "a gate cannot be bounded by rows_lost = 0"),
+        ("rows_changed = 5", "would ask for just so many rows"),
+        ("changed(nothing) <= 1", "v has no column nothing"),
+        (";", "says no bound"),
+    ],
+)
+def test_a_gate_that_says_nothing_is_refused(shop: Session, gate: str, reason: str) -> None:
+    with pytest.raises((SqlError, UnsupportedSql), match=reason):
+        shop.sql(MADE.format(gate, FEWER))
+
+
+def test_where_no_gate_can_be_asked_the_change_is_refused(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW a WITH (domain = 'd') AS {FIRST}")
+    shop.sql(f"CREATE MATERIALIZED VIEW b WITH (domain = 'd') AS {FEWER}")
+    shop.flush()
+    gated = MADE.format("rows_changed <= 1", LARGEST)
+    with pytest.raises(SqlError, match="a commits together with others, and the gate"):
+        shop.sql(gated.replace(" v ", " a ").replace("WITH (", "WITH (domain = 'd', "))
+    with pytest.raises(SqlError, match="v would be made anew, and the gate of its change cannot be asked"):
+        alter_view(shop, V.replace("v AS", "v WITH (gate = 'rows_changed <= 1') AS") + "SELECT g FROM t")
+
+
+def test_bounds_are_read_as_they_are_written() -> None:
+    one, other = parse_gate('rows_changed <= 1.5 %; changed("a; b") < 3', "")
+    assert (one.measure, one.limit, one.is_share, one.is_strict) == ("rows_changed", 0.015, True, False)
+    assert (other.column, other.limit, other.is_strict) == ("a; b", 3, True)
+    assert one.is_kept(15, 1000) and not one.is_kept(16, 1000)
+    assert other.is_kept(2, 0) and not other.is_kept(3, 0)
