@@ -15,14 +15,25 @@ from engine.hummock.epoch import format_epoch_time
 from engine.hummock.upkeep.history import count_log_bytes
 from engine.meta.domains.domain import list_domains
 from engine.meta.status.relation_status import describe_state, list_statuses
-from engine.meta.status.waits import group_waits, list_quarantine_waits, list_waits
+from engine.meta.status.waits import group_waits, list_gate_waits, list_quarantine_waits, list_waits
 
 if TYPE_CHECKING:
     from engine.hummock import Version
     from engine.meta.catalog.stored_catalog import StoredCatalog
 
 ERROR_CHARACTERS = 300
-WORST_FIRST = ("failed", "quarantine", "paused", "waits", "backfill", "behind", "sealed", "rests", "current")
+WORST_FIRST = (
+    "failed",
+    "quarantine",
+    "paused",
+    "held",
+    "waits",
+    "backfill",
+    "behind",
+    "sealed",
+    "rests",
+    "current",
+)
 COLUMNS = (
     "domain",
     "reads",
@@ -40,7 +51,10 @@ def build_overview(
     version: Version, stored: StoredCatalog, now: float, instance: dg.DagsterInstance, naming: Naming
 ) -> dict[str, Metadata]:
     """Return where everything stands: numbers to plot, and the domains as a table, upstream ones first."""
-    waiting = group_waits((*list_waits(version, stored, now), *list_quarantine_waits(version)), stored)
+    waiting = group_waits(
+        (*list_waits(version, stored, now), *list_quarantine_waits(version), *list_gate_waits(version)),
+        stored,
+    )
     statuses = {one.name: one for one in list_statuses(version, stored, {}, now)}
     views = [one for one in statuses.values() if one.kind == "materialized view"]
     last = fetch_last_metrics(instance, [view.name for view in views], naming)

@@ -16,6 +16,7 @@ from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.domain import BACKGROUND, find_domain_name, find_rate_limit, list_domains
 from engine.meta.domains.mutation import RATE_LIMIT, read_control
 from engine.meta.status.sinks import list_copies
+from engine.meta.status.waits import format_gate_remedy
 from engine.runtime.domains.wait_for_creation import LOOK_SECONDS
 from engine.runtime.epoch.mutation_run import ASK
 from engine.runtime.relations import build_name_error
@@ -128,11 +129,6 @@ def _wait_for_take_over(view: str, context: StatementContext) -> str:
                 return f"{', '.join(others)} fails, and takes over with it"
             time.sleep(LOOK_SECONDS)
     return ""
-
-
-def format_gate_remedy(view: str) -> str:
-    """Return how a change that a gate holds up goes on."""
-    return f"ALTER MATERIALIZED VIEW {view} APPROVE lets it take over, DISCARD drops it"
 
 
 def _is_build_paused(version: Version, successor: str) -> bool:

@@ -26,6 +26,7 @@ STATES = {
     "refresh": "rests",
     "upstream": "waits",
     "quarantined": "quarantine",
+    "gate": "held",
 }
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.checkpoint_frequency import find_sealed_barriers
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
 from engine.meta.domains.domain import Domain, find_domain_name, find_rate_limit, list_domains
@@ -22,7 +23,7 @@ from engine.meta.epochs.frontier import Frontier, compute_frontiers, find_expiry
 from engine.meta.epochs.retention import find_release_time
 from engine.meta.epochs.target_epoch import find_reach
 
-Kind = Literal["due", "backfill", "barrier", "failed", "paused", "refresh", "upstream", "quarantined"]
+Kind = Literal["due", "backfill", "barrier", "failed", "paused", "refresh", "upstream", "quarantined", "gate"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class DomainWait:
     comes at `until` at the latest, by FLUSH at once), `failed` (it is tried again by the first run after `until`),
     `paused` (until somebody resumes it; at `until` it lets go of the changes that it lacks), `refresh` (it rests by its option
     until `until`; where only its name brings it on it lets go of changes then), `upstream` (what it reads cannot go on),
-    `quarantined` (a partition of a view, tried again when its inputs change, at `until` or later).
+    `quarantined` (a partition of a view, tried again when its inputs change, at `until` or later), `gate` (the next query of a
+    view changes more than it may, until somebody approves or discards it).
     """
 
     domain: str
@@ -172,6 +174,22 @@ def list_quarantine_waits(version: Version) -> tuple[DomainWait, ...]:
             reason = f"partition {key} {one.text} (tried again when what it reads changes)"
             found.append(DomainWait(view, "quarantined", reason, one.since, one.tries.retry_at))
     return tuple(found)
+
+
+def list_gate_waits(version: Version) -> tuple[DomainWait, ...]:
+    """Return the wait of every next query that a gate holds up; its view goes on by the present one meanwhile."""
+    return tuple(
+        DomainWait(
+            one.successor, "gate", f"{one.held}; {format_gate_remedy(view)}", None, None, by_choice=True
+        )
+        for view, one in list_successions(version).items()
+        if one.held
+    )
+
+
+def format_gate_remedy(view: str) -> str:
+    """Return how a change that a gate holds up goes on."""
+    return f"ALTER MATERIALIZED VIEW {view} APPROVE lets it take over, DISCARD drops it"
 
 
 def group_waits(found: Iterable[DomainWait], stored: StoredCatalog) -> Mapping[str, DomainWait]:

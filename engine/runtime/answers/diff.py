@@ -82,7 +82,7 @@ class TableDiff:
     """What changed in a table or view in (`from_epoch`, `to_epoch`], one net change a key, seen through today's columns.
 
     Of a view and its next query (`is_pending`) both epochs are the same one. `key` are the columns of its key, none where that is
-    hidden. `changed_columns` says by column in how many of the `updated` rows it changed. `rows` are the first changed rows in the
+    hidden. `changed_columns` says by column in how many `updated` rows it changed. `rows` are the first changed rows in the
     order of the store: `_op` (insert, update, delete), the columns, of a deletion the key's only, and `_old_<column>`. `iterate`
     reads all of them, batch by batch.
     """

@@ -83,6 +83,8 @@ def test_a_change_beyond_its_bounds_waits(shop: Session, gate: str, reason: str)
     assert re.search(reason, held)
     assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
     assert shop.catalog.get("v").options == {}
+    (wait,) = shop.waits()
+    assert wait.kind == "gate" and wait.by_choice and wait.reason == shop.notices[-1].partition(": ")[2]
 
 
 def test_both_follow_until_somebody_approves(shop: Session) -> None:
