@@ -79,12 +79,13 @@ def test_a_change_beyond_its_bounds_waits(shop: Session, gate: str, reason: str)
         assert not shop.notices
         return
     held = list_successions(shop.store.refresh())["v"].held
-    assert held in shop.notices[-1] and "APPROVE lets it take over, DISCARD drops it" in shop.notices[-1]
+    notice = shop.notices[-1]
+    assert held in notice and "APPROVE lets it take over, DISCARD drops it" in notice
     assert re.search(reason, held)
     assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
     assert shop.catalog.get("v").options == {}
     (wait,) = shop.waits()
-    assert wait.kind == "gate" and wait.by_choice and wait.reason == shop.notices[-1].partition(": ")[2]
+    assert wait.kind == "gate" and wait.by_choice and wait.reason == notice.partition(": ")[2]
 
 
 def test_both_follow_until_somebody_approves(shop: Session) -> None:
