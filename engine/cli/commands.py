@@ -300,10 +300,13 @@ def why(
 @app.command(cls=PrintingCommand)
 def diff(
     view: Annotated[str, typer.Argument(help="A table or a materialized view.")],
-    a: Annotated[
-        str | None, typer.Argument(help="An epoch, a time (UTC), or now() - INTERVAL '10' MINUTE.")
+    moments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="A [B]",
+            help="An epoch, a time (UTC), or now() - INTERVAL '10' MINUTE; and the later one, none: now.",
+        ),
     ] = None,
-    b: Annotated[str | None, typer.Argument(help="The later moment, in the same forms; none: now.")] = None,
     pending: Annotated[
         bool, typer.Option("--pending", help="What the view's next query would change, before it takes over.")
     ] = False,
@@ -315,13 +318,16 @@ def diff(
     from engine.cli.row_changes import print_diff
     from engine.runtime.answers.diff import compare_moments, compare_queries
 
-    if pending == (a is not None):
+    named = moments or []
+    if pending is bool(named) or len(named) > 2:
         raise typer.BadParameter("name one moment or two, or ask for what is --pending")
     with open_store(store) as found:
-        if a is None:
+        if pending:
             print_diff(compare_queries(found, view, limit=rows), output)
         else:
-            print_diff(compare_moments(found, view, (a, b), limit=rows), output)
+            first, last = [*named, None][:2]
+            assert first is not None
+            print_diff(compare_moments(found, view, (first, last), limit=rows), output)
 
 
 @app.command(cls=PrintingCommand)

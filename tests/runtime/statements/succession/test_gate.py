@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 
@@ -9,6 +10,7 @@ import duckdb
 import pytest
 
 from engine.changes import alter_view
+from engine.cli.commands import main
 from engine.errors import SqlError, UnsupportedSql
 from engine.meta.catalog.successions import list_successions
 from engine.session import Session
@@ -105,6 +107,27 @@ def test_both_follow_until_somebody_approves(shop: Session) -> None:
         shop.approve("v")
     shop.sql(MADE.format("rows_changed = 0", FIRST))
     shop.sql(MADE.format("rows_changed = 0", FEWER))  # gives it up, and is the present query
+    check_nothing_is_left(shop)
+
+
+def test_commands_show_a_change_and_decide_it(shop: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> str:
+        with pytest.raises(SystemExit):
+            main([*words, "--store", shop.url])
+        return "".join(capsys.readouterr())
+
+    shop.flush()
+    assert "v has no next query" in run("diff", "v", "--pending")
+    assert "name one moment or two" in run("diff", "v") and "or ask" in run("diff", "v", "1", "--pending")
+    for word, query in (("discard", FIRST), ("approve", FEWER)):
+        shop.sql(MADE.format("rows_changed = 0", FEWER))
+        printed = run("diff", "v", "--pending")
+        assert "by its query and by its next one" in printed and "380 -> " not in printed
+        assert json.loads(run("diff", "v", "--pending", "--json"))["deleted"] == 2
+        assert "held" in run("status") and "the gate is rows_changed = 0" in run("status", "--waits")
+        assert f"v: the next query is {'approved' if word == 'approve' else 'dropped'}" in run(word, "v")
+        shop.flush()
+        assert read(shop, "SELECT * FROM v") == compute(shop, query)
     check_nothing_is_left(shop)
 
 
