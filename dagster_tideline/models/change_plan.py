@@ -26,6 +26,7 @@ from engine.runtime.statements.create.view_change import (
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
 from engine.sql.statements.options.delta_options import COPY_OPTIONS
+from engine.sql.statements.options.gate_bounds import GATE
 from engine.sql.statements.options.option_text import strip_options
 
 if TYPE_CHECKING:
@@ -225,7 +226,8 @@ def has_same_text(model: Model, relation: Relation) -> bool:
     if model.kind != "materialized view" or model.dialect != relation.dialect:
         return False
     one, other = (
-        strip_options(text, model.dialect, (CHECKS, *COPY_OPTIONS)) for text in (model.sql, relation.sql)
+        strip_options(text, model.dialect, (CHECKS, GATE, *COPY_OPTIONS))
+        for text in (model.sql, relation.sql)
     )
     return one == other
 

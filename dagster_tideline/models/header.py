@@ -14,10 +14,22 @@ import dagster as dg
 from dagster_tideline.dagster_internals import is_valid_cron_string
 from engine.errors import SqlError
 from engine.sql.parsing.names import NAME, parse_name
+from engine.sql.statements.options.gate_bounds import GATE
 
 DELTA = "delta"
 RENAMED_FROM = "renamed from"
-KEYS = ("group", "owners", "description", "dialect", "tags", "freshness", "automation", DELTA, RENAMED_FROM)
+KEYS = (
+    "group",
+    "owners",
+    "description",
+    "dialect",
+    "tags",
+    "freshness",
+    "automation",
+    DELTA,
+    GATE,
+    RENAMED_FROM,
+)
 """What a line `-- key: value` may say; `-- check name (warn): …` says a check."""
 HEADER_ARGUMENTS = {
     "group": "group",

@@ -35,6 +35,7 @@ from engine.sql.checks import PANDERA
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.incremental.partitions import is_partitioned
 from engine.sql.statements.options.check_list import parse_checks
+from engine.sql.statements.options.gate_bounds import GATE, parse_gate
 from engine.sql.statements.options.option_text import with_option
 from engine.sql.statements.reader import (
     CreateMaterializedView,
@@ -224,13 +225,20 @@ def _build_model(text: str, path: str, dialect: Dialect, header: Header, whole: 
     own = _strip_header(statement.sql)
     at = whole.find(own, begin) if whole else -1
     delta = header.lines.get(DELTA)
-    places = (header.checks[0].start if header.checks else at, delta.start if delta else None)
-    source = SourceText(whole, at, own, *places) if at >= 0 else None
+    gate = header.lines.get(GATE)
+    places: dict[str, int] = {}
     if header.checks:
-        text = _add_checks(text, statement, dialect, header.checks, whole)
+        text, places[CHECKS] = (
+            _add_checks(text, statement, dialect, header.checks, whole),
+            header.checks[0].start,
+        )
+    if gate is not None:
+        text, places[GATE] = _add_gate(text, statement, dialect, gate, whole), gate.start
     if delta is not None:
         text = _add_delta(text, statement, dialect, delta, whole)
-    if header.checks or delta is not None:
+        places |= dict.fromkeys(("path", "url", "connector"), delta.start)
+    source = SourceText(whole, at, own, places) if at >= 0 else None
+    if places:
         statement = parse_statement(text, dialect)
     former = header.lines.get(RENAMED_FROM)
     name = str(getattr(statement, "name", ""))
@@ -314,6 +322,22 @@ def _add_checks(
     check_text = ";\n".join(check.value for check in checks)
     _check_syntax(check_text, first, whole)
     return with_option(text, dialect, CHECKS, check_text)
+
+
+def _add_gate(text: str, statement: Statement, dialect: Dialect, line: HeaderLine, whole: str) -> str:
+    """Return a statement with the gate of its header as the option that it is; raises SqlError at its line."""
+    if not isinstance(statement, CreateMaterializedView):
+        hint = "take the line out: only a materialized view has rows that another query changes"
+        raise build_error("a gate is of a materialized view", line.start, whole, hint)
+    if GATE in statement.options:
+        raise build_error(
+            "a gate is in the header and in WITH", line.start, whole, "leave one of the two out"
+        )
+    try:
+        parse_gate(line.value, "")
+    except SqlError as error:
+        raise build_error(error.message, line.start, whole, error.hint) from error
+    return with_option(text, dialect, GATE, line.value)
 
 
 def _add_delta(text: str, statement: Statement, dialect: Dialect, line: HeaderLine, whole: str) -> str:

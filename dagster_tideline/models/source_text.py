@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dagster_tideline.models.header import build_error
@@ -20,14 +21,13 @@ _CREATE = re.compile(
 class SourceText:
     """A statement in the text of its file, where it begins at a character.
 
-    `checks` is where those of its header begin, and `delta` where its header names a Delta table, if it does.
+    `options` are those that its header adds to it, and where the lines begin that say them.
     """
 
     text: str
     begin: int
     statement: str
-    checks: int
-    delta: int | None = None
+    options: Mapping[str, int]
 
     def locate_error(self, error: TidelineError, sql: str) -> TidelineError:
         """Return an error of `sql`, the statement with what its header says in it, at its place in the file."""
@@ -39,8 +39,9 @@ class SourceText:
             len(sql),
         )
         if longer and added <= at < added + longer:
-            is_check = self.delta is None or 0 < sql.find("checks = ", added) <= at
-            place = self.checks if self.delta is None or is_check else self.delta
+            said = {sql.find(f"{option} = ", added): place for option, place in self.options.items()}
+            before = max((begin for begin in said if 0 <= begin <= at), default=None)
+            place = next(iter(self.options.values())) if before is None else said[before]
             return build_error(error.message, place, self.text, error.hint)
         return build_error(
             error.message, self.begin + (at if at < added else at - longer), self.text, error.hint

@@ -12,7 +12,9 @@ from dagster_tideline.component import TidelineModelsComponent
 from dagster_tideline.definitions import VALIDATING, build_definitions
 from dagster_tideline.models.asset_spec import build_asset_spec
 from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.models.source_text import SourceText
 from dagster_tideline.settings import Settings
+from engine.errors import SqlError
 
 VIEW = "CREATE MATERIALIZED VIEW v AS\nSELECT a, n FROM t"
 HEAD = "from dagster_tideline import materialized_view\n"
@@ -56,6 +58,23 @@ def test_checks_join_the_options_that_a_view_has_and_change_its_code_version(tmp
     after = only(tmp_path, f"-- check: n > 0\n{text}")
     assert after.error is None and after.options == {"checks": "n > 0", "parallelism": "2"}
     assert before.code_version != after.code_version
+    gated = only(tmp_path, f"-- gate: rows_changed <= 1%; changed(n) = 0\n-- check: n > 0\n{text}")
+    assert gated.error is None
+    assert gated.options == {
+        "gate": "rows_changed <= 1%; changed(n) = 0",
+        "checks": "n > 0",
+        "parallelism": "2",
+    }
+
+
+def test_an_error_of_what_a_header_adds_is_at_its_line() -> None:
+    places = {"checks": 3, "gate": 30, "connector": 60}
+    text, own = "\n" * 99, "CREATE MATERIALIZED VIEW v AS SELECT 1"
+    sql = own.replace(" AS ", " WITH (connector = 'delta', gate = 'g', checks = 'c') AS ")
+    source = SourceText(text, 20, own, places)
+    for value, place in (("'c'", 3), ("'g'", 30), ("'delta'", 60), ("SELECT", 20 + own.index("SELECT"))):
+        found = source.locate_error(SqlError("wrong", sql=sql, line=1, column=sql.index(value) + 1), sql)
+        assert isinstance(found, SqlError) and found.line == place + 1
 
 
 @pytest.mark.parametrize("dialect", ["spark", "postgres"])
@@ -145,6 +164,19 @@ WRONG = [
         "checks are in the header and in WITH",
         1,
         11,
+    ),
+    ("-- gate: rows_lost = 0\n" + VIEW, "a gate cannot be bounded by rows_lost = 0", 1, 10),
+    (
+        "-- gate: rows_changed = 0\nCREATE TABLE v (n INT PRIMARY KEY)",
+        "a gate is of a materialized view",
+        1,
+        10,
+    ),
+    (
+        "-- gate: rows_changed = 0\nCREATE MATERIALIZED VIEW v WITH (gate = 'rows_changed = 0') AS SELECT 1 AS n",
+        "a gate is in the header and in WITH",
+        1,
+        10,
     ),
     ("-- Told.\n\nCREATE MATERIALIZED VIEW v AS\nSELECT a FROM (t", "parse", 4, 16),
 ]
