@@ -33,8 +33,10 @@ from dagster_tideline.runs.partitioned_assets import (
 from dagster_tideline.sync import SyncReport, sync_models
 from engine.connectors.contract.connector import SourceReport
 from engine.connectors.sources import poll_all
+from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.quarantine import find_new_failures, read_quarantine
 from engine.meta.status.sinks import list_copies
+from engine.meta.status.waits import format_gate_remedy
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -249,6 +251,7 @@ def _report_views(
     version = session.epochs.store.version
     relations = session.catalog.relations
     waiting = set(session.lagging()) if errors else set()
+    held = {view: one.held for view, one in list_successions(version).items() if one.held}
     for report in flushed.views:
         name = report.view
         if (
@@ -269,9 +272,9 @@ def _report_views(
                 ui_link = dg.MetadataValue.url(session.spark_ui)
                 event = event._replace(metadata={**(event.metadata or {}), "spark_ui": ui_link})
             if event is not None:
-                yield event._replace(
-                    metadata={**(event.metadata or {}), **_collect_delta_metrics(session, flushed, name)}
-                )
+                gate = {"gate": f"{held[name]}; {format_gate_remedy(name)}"} if name in held else {}
+                metrics = _collect_delta_metrics(session, flushed, name)
+                yield event._replace(metadata={**(event.metadata or {}), **metrics, **gate})
 
 
 def _collect_delta_metrics(session: Session, flushed: FlushReport, view: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from engine.errors import SqlError
+from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.preconditions import require_all
 from engine.log_store.change_counts import ChangeCounts
@@ -44,12 +44,14 @@ def find_gate_reason(
 ) -> str:
     """Return why the gate of a change holds it up, "" where it does not; both tables are read for it.
 
-    Raises Conflict where they meet at no epoch any more.
+    Raises Conflict where they have content at no epoch together, as after one of them has moved meanwhile.
     """
-    bounds = parse_gate(succession.options.get(GATE, ""), "") if GATE in succession.options else ()
-    epoch = find_meeting_epoch(version, stored, view, succession.successor) if bounds else None
-    if epoch is None:
+    if GATE not in succession.options:
         return ""
+    bounds = parse_gate(succession.options[GATE], "")
+    epoch = find_meeting_epoch(version, stored, view, succession.successor)
+    if epoch is None:
+        raise Conflict(f"{view} and {succession.successor} have content at no epoch together")
     relation = stored.catalog.get(view)
     counts = ChangeCounts(columns=dict.fromkeys(list_shown_columns(relation), 0))
     for changes in read_difference(store, version, relation, succession.successor, epoch):

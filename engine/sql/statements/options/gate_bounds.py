@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from engine.sql.parsing.statement_errors import unsupported_error_at
 
@@ -25,20 +26,20 @@ _PARTS = re.compile(r'(?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|[^;"`])+')
 class GateBound:
     """One bound: how many of the `measure` there may be, of `changed` in the updated rows in which `column` changes.
 
-    A share is one of the rows that the view has, between 0 and 1, or of those that it gets where it has none.
+    A share is a limit in per cent of the rows that the view has, or of those that it gets where it has none.
     """
 
     text: str
     measure: str
-    limit: float
+    limit: Decimal
     is_share: bool
     is_strict: bool
     column: str = ""
 
     def is_kept(self, count: int, rows: int) -> bool:
         """Tell whether so many rows, of a view with so many, are within the bound."""
-        value = count / max(rows, 1) if self.is_share else count
-        return value < self.limit or (not self.is_strict and value == self.limit)
+        value, limit = (100 * count, self.limit * max(rows, 1)) if self.is_share else (count, self.limit)
+        return value < limit or (not self.is_strict and value == limit)
 
 
 def parse_gate(text: str, sql: str) -> tuple[GateBound, ...]:
@@ -53,16 +54,14 @@ def _parse_bound(text: str, sql: str) -> GateBound:
     match = _BOUND.fullmatch(text)
     if match is None:
         raise _build_error(f"a gate cannot be bounded by {text}", text, sql)
-    limit, is_share = float(match["limit"]), bool(match["share"])
+    limit, is_share = Decimal(match["limit"]), bool(match["share"])
     if match["sign"] == "=" and limit:
         raise _build_error(f"{text} would ask for just so many rows", text, sql)
     column = match["column"] or ""
     if column[:1] in ('"', "`"):
         column = column[1:-1].replace(column[0] * 2, column[0])
     measure = "changed" if column else match[1].lower()
-    return GateBound(
-        text, measure, limit / 100 if is_share else limit, is_share, match["sign"] == "<", column
-    )
+    return GateBound(text, measure, limit, is_share, match["sign"] == "<", column)
 
 
 def _build_error(message: str, text: str, sql: str) -> Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from decimal import Decimal
 
 import duckdb
 import pytest
@@ -170,7 +171,14 @@ def test_where_no_gate_can_be_asked_the_change_is_refused(shop: Session) -> None
 
 def test_bounds_are_read_as_they_are_written() -> None:
     one, other = parse_gate('rows_changed <= 1.5 %; changed("a; b") < 3', "")
-    assert (one.measure, one.limit, one.is_share, one.is_strict) == ("rows_changed", 0.015, True, False)
+    assert (one.measure, one.limit, one.is_share, one.is_strict) == (
+        "rows_changed",
+        Decimal("1.5"),
+        True,
+        False,
+    )
     assert (other.column, other.limit, other.is_strict) == ("a; b", 3, True)
     assert one.is_kept(15, 1000) and not one.is_kept(16, 1000)
     assert other.is_kept(2, 0) and not other.is_kept(3, 0)
+    (exact,) = parse_gate("rows_deleted <= 0.7%", "")
+    assert exact.is_kept(7, 1000) and not exact.is_kept(71, 10_000)
