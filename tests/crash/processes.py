@@ -17,10 +17,12 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
 from engine.hummock.epoch import system_clock
 from engine.hummock.object_store import open_object_store
+from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.domains.domain import list_domains
 from engine.meta.domains.failures import list_failures
@@ -159,9 +161,12 @@ class StoreChecks(Checks):
         given: dict[str, list[str]] = {}
         for entry in (entry for journal in journals for entry in journal if "view" in entry):
             given.setdefault(entry["view"], []).append(entry["text"])
-        stored = load_catalog(self.store.refresh())
+        version = self.store.refresh()
+        stored = load_catalog(version)
         self.texts = {
-            name: self._query(stored, name, texts) for name, texts in given.items() if name in stored.plans
+            name: self._query(version, stored, name, texts)
+            for name, texts in given.items()
+            if name in stored.plans
         }
         self._forget_made_anew(stored)
         for name in self.texts:
@@ -173,9 +178,11 @@ class StoreChecks(Checks):
             self._rows_of_a_life(int(path.name.rpartition("-")[2]), journal, present)
 
     @staticmethod
-    def _query(stored: StoredCatalog, name: str, texts: list[str]) -> str:
-        """Return which of the queries that it was given a view has."""
-        sql = stored.catalog.get(name).sql
+    def _query(version: Version, stored: StoredCatalog, name: str, texts: list[str]) -> str:
+        """Return which of the queries that it was given a view has; a copy of its successor has the successor's."""
+        succession = list_successions(version).get(name)
+        is_copy = succession is not None and succession.copied and name not in list_replaced_tables(version)
+        sql = stored.catalog.get(succession.successor if succession and is_copy else name).sql
         found = [text for text in texts if sql.endswith(f" AS {text}")]
         if not found:
             raise Broken(f"nobody gave {name} the query that it has: {sql}")

@@ -85,6 +85,7 @@ def a_view_that_is_shown_before_it_is_whole(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "find_computed_table", lambda version, name: version.tables.get(name))
     # A step's label lies below the epoch of the snapshot, which hides it a second time.
     patch.setattr(content, "list_creations", lambda version: {})
+    patch.setattr(content, "list_incomplete_tables", lambda version: frozenset())
 
 
 def a_backfill_that_skips_a_piece_after_a_restart(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import Conflict, Fenced, SqlError, TidelineError
+from engine.meta.catalog.successions import find_succeeded_view
 from engine.meta.status.sinks import list_sinks
 from engine.session import Session
 from tests.crash.program.view_verbs import AT_THE_ENDS, ON_TOP, OTHERS, SEVERAL_ORDERS, SHAPES
@@ -58,6 +59,11 @@ class Worker:
         """Add a line to the journal; it outlives the process."""
         self.journal.write(json.dumps(entry) + "\n")
         self.journal.flush()
+
+    def list_views(self) -> list[str]:
+        """Return the views that somebody has created; a successor that is built beside one of them has no name for users."""
+        relations = self.session.catalog.relations.items()
+        return [n for n, r in relations if r.kind == "materialized view" and find_succeeded_view(n) is None]
 
     def run(self, steps: int) -> None:
         """Do random steps; what loses a race to another life is left."""
@@ -110,7 +116,7 @@ class Worker:
     def create_view(self) -> None:
         """Create a view over tables or over another view, at once or by later flushes."""
         catalog = self.session.catalog
-        views = [n for n, relation in catalog.relations.items() if relation.kind == "materialized view"]
+        views = self.list_views()
         if len(views) >= 5:
             return
         self.made += 1
@@ -129,7 +135,7 @@ class Worker:
 
     def drop_view(self) -> None:
         """Drop a view and what reads it."""
-        views = [n for n, r in self.session.catalog.relations.items() if r.kind == "materialized view"]
+        views = self.list_views()
         if views:
             name = self.random.choice(sorted(views))
             self.session.sql(f"DROP MATERIALIZED VIEW IF EXISTS {name} CASCADE")
@@ -140,7 +146,7 @@ class Worker:
         from dagster_tideline.models.replacement import ReplacementRefused, replace_relations
 
         catalog = self.session.catalog
-        views = [n for n, relation in catalog.relations.items() if relation.kind == "materialized view"]
+        views = self.list_views()
         if not views:
             return
         name = self.random.choice(sorted(views))
@@ -190,7 +196,10 @@ class Worker:
         shown = []
         for name, relation in catalog.relations.items():
             columns = {column.name for column in relation.columns if not column.hidden}
-            if relation.kind in ("table", "materialized view") and set(relation.primary_key) <= columns:
+            named = relation.kind == "table" or (
+                relation.kind == "materialized view" and not find_succeeded_view(name)
+            )
+            if named and set(relation.primary_key) <= columns:
                 shown.append(name)
         self.made += 1
         source, name = self.random.choice(sorted(shown)), f"s{self.life}_{self.made}"
@@ -214,7 +223,7 @@ class Worker:
 
     def steer(self) -> None:
         """Ask for a mutation: pause, resume, throttle, or update of the parallelism."""
-        views = [n for n, r in self.session.catalog.relations.items() if r.kind == "materialized view"]
+        views = self.list_views()
         if views:
             words = (
                 "PAUSE",
@@ -229,10 +238,9 @@ class Worker:
 
     def settle(self) -> None:
         """Let everything go on and catch up; raises where something cannot."""
-        for name, relation in self.session.catalog.relations.items():
-            if relation.kind == "materialized view":
-                self.session.sql(f"ALTER MATERIALIZED VIEW {name} RESUME")
-                self.session.sql(f"ALTER MATERIALIZED VIEW {name} {LIFTED}")
+        for name in self.list_views():
+            self.session.sql(f"ALTER MATERIALIZED VIEW {name} RESUME")
+            self.session.sql(f"ALTER MATERIALIZED VIEW {name} {LIFTED}")
         for _ in range(30):
             report = self.session.flush(background_seconds=5.0, sink_seconds=20.0)
             behind = [sink.sink for sink in report.sinks if sink.lag_rows or sink.error]

@@ -45,6 +45,8 @@ from engine.sql.catalog import Relation
 
 RANGES_PER_COMMIT = 64
 RACE = RetryPolicy(20)
+_NOTHING = (DeliveryResult(0), 0.0, 0)
+"""What a run has delivered, its seconds, and the bytes that passed through this process, before it has done anything."""
 
 
 class Delivery:
@@ -104,7 +106,7 @@ class Delivery:
             self._forget_result()
 
     def _forget_result(self) -> None:
-        self._done, self._seconds, self._passed = DeliveryResult(0), 0.0, 0
+        self._done, self._seconds, self._passed = _NOTHING
 
     @property
     def fan_out_key(self) -> tuple[object, ...] | None:
@@ -154,23 +156,24 @@ class Delivery:
         return failures
 
     def report(self, version: Version, running: bool) -> SinkReport:
-        """Return what has been done since the last report of one that has ended, and how far the sink is."""
+        """Return how far the sink is, and what has been delivered since the last report, by runs that have ended."""
         at = compute_progress(version, self.relation)
         self._is_reported = self._is_reported or not running
+        done, seconds, passed = _NOTHING if running else (self._done, self._seconds, self._passed)
         return SinkReport(
             sink=self.relation.name,
             source=find_sink_source(self.relation),
             phase="delivering" if running else at.phase,
             into=self.options.into,
             epoch=at.epoch,
-            rows=self._done.rows,
-            files=self._done.files,
-            bytes=self._done.bytes,
+            rows=done.rows,
+            files=done.files,
+            bytes=done.bytes,
             lag_rows=at.rows,
             lag_bytes=at.bytes,
             lag_seconds=at.lag_seconds(self._clock()),
-            seconds=self._seconds,
-            driver_bytes=self._passed,
+            seconds=seconds,
+            driver_bytes=passed,
             error=self.error,
             attempts=max(reader.attempts.count for reader in self.readers),
             retry_at=self._attempts.retry_at or None,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as hs
 
+from engine.connectors.sinks import delivery
 from engine.connectors.sinks.contract import DeliveryResult
 from engine.connectors.sinks.driver import SinkDriver
 from engine.connectors.statements.create_view import execute_create_sink
@@ -133,6 +134,40 @@ def test_a_sink_that_was_slow_and_has_caught_up_is_waited_for_again(db: Session,
     assert report.phase == "log" and report.lag_rows == 0
     assert report.rows == 2  # what it had delivered when nobody waited for it any more is reported, too
     assert driver.run()[0].rows == 0
+    driver.close()
+
+
+def test_the_reports_of_a_slow_sink_add_up_to_what_it_has_delivered(
+    db: Session, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report in the middle of a delivery of several commits is silent of those that were made; the next one says them all."""
+    monkeypatch.setattr(delivery, "RANGES_PER_COMMIT", 1)
+    free, reached = threading.Event(), threading.Event()
+
+    class SlowFromTheThirdOn(Target):
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if len(self.rows()) >= 2:
+                reached.set()
+                assert free.wait(60)
+            return super().put_if_absent(path, data)
+
+    target = SlowFromTheThirdOn()
+    create(db, FILE_SINK)
+    driver = SinkDriver(db.store, open_target=lambda url: target, clock=clock, wait_seconds=0.0)
+    put(db, {0: "begin"})
+    reports = [driver.run()[0]]
+    driver.wait(60)
+    for n in range(1, 5):
+        put(db, {n: "a"})
+    reports.append(driver.run()[0])
+    assert reached.wait(60)
+    reports.append(driver.run()[0])
+    assert (reports[-1].phase, reports[-1].rows) == ("delivering", 0)
+    free.set()
+    driver.wait(60)
+    reports += [driver.run()[0], driver.run()[0]]
+    assert sum(report.rows for report in reports) == len(target.rows()) == 5
+    assert sum(report.files for report in reports) == 5
     driver.close()
 
 
