@@ -34,6 +34,7 @@ from engine.runtime.answers.asked_row import AskedKey
 from engine.runtime.answers.blame import RowHistory, list_row_changes
 from engine.runtime.answers.diff import MOST_ROWS, TableDiff, compare_moments, compare_queries
 from engine.runtime.answers.why import RowOrigin, explain_row
+from engine.runtime.answers.why_not import RowAbsence, explain_absence
 from engine.runtime.backfill.eligibility import BACKFILL_ROWS
 from engine.runtime.compaction_tasks import CompactionTasks
 from engine.runtime.domains.epochs import EpochRunner
@@ -329,6 +330,16 @@ class Session:
         [{'id': 1, 'auction': 7, 'price': 30}, {'id': 2, 'auction': 7, 'price': 50}]
         """
         return explain_row(self.store, self.open_spark, view, key, at)
+
+    def why_not(self, view: str, key: AskedKey, at: int | str | None = None) -> RowAbsence:
+        """Return which operator keeps a row out of a view, by which values, and the steps from the view down to it.
+
+        `key` and `at` as in `why`. Raises SqlError if there is such a row, or it cannot be traced.
+
+        >>> s.why_not("top", 5).loss.reason
+        'bid has no row with auction = 5'
+        """
+        return explain_absence(self.store, self.open_spark, view, key, at)
 
     def diff_pending(self, view: str, *, limit: int | None = MOST_ROWS) -> TableDiff:
         """Return by what the rows of a view's next query differ from those that it has, before that takes over.

@@ -42,6 +42,8 @@ VERBS = [
     "write",
     "flush",
     "explain_flush",
+    "why",
+    "why_not",
     "diff",
     "blame",
     "materialize",

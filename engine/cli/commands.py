@@ -21,7 +21,7 @@ from engine.cli.connections import (
     open_store,
     report_progress,
 )
-from engine.cli.options import Output, Spark, Store, Wide
+from engine.cli.options import At, Key, Output, Spark, Store, Wide
 from engine.cli.printing import (
     Format,
     PrintingCommand,
@@ -279,11 +279,8 @@ def materialize(
 @app.command(cls=PrintingCommand)
 def why(
     view: Annotated[str, typer.Argument(help="A materialized view.")],
-    key: Annotated[
-        list[str] | None,
-        typer.Argument(help="The values of its key in their order, or column=value; NULL is null."),
-    ] = None,
-    at: Annotated[str, typer.Option("--at", help="An epoch, or a time (UTC); default the newest.")] = "",
+    key: Key = None,
+    at: At = "",
     store: Store = "",
     output: Output = Format.table,
     spark: Spark = "",
@@ -295,6 +292,24 @@ def why(
         relation = running.catalog.get(view)
         origin = running.why(relation.name, parse_key(relation, key or ()), at or None)
     print_origin(origin, output)
+
+
+@app.command(cls=PrintingCommand)
+def why_not(
+    view: Annotated[str, typer.Argument(help="A materialized view.")],
+    key: Key = None,
+    at: At = "",
+    store: Store = "",
+    output: Output = Format.table,
+    spark: Spark = "",
+) -> None:
+    """Show why a row of a view is not there: the condition or the missing partner that keeps it out, and by what values."""
+    from engine.cli.row_origin import parse_key, print_absence
+
+    with open_session(store, spark) as running:
+        relation = running.catalog.get(view)
+        absence = running.why_not(relation.name, parse_key(relation, key or ()), at or None)
+    print_absence(absence, output)
 
 
 @app.command(cls=PrintingCommand)
@@ -333,10 +348,7 @@ def diff(
 @app.command(cls=PrintingCommand)
 def blame(
     view: Annotated[str, typer.Argument(help="A table or a materialized view.")],
-    key: Annotated[
-        list[str] | None,
-        typer.Argument(help="The values of its key in their order, or column=value; NULL is null."),
-    ] = None,
+    key: Key = None,
     rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many changes at most.")] = 20,
     store: Store = "",
     output: Output = Format.table,

@@ -8,6 +8,11 @@ import typer
 
 from engine.cli.printing import Format
 
+Key = Annotated[
+    list[str] | None,
+    typer.Argument(help="The values of its key in their order, or column=value; NULL is null."),
+]
+At = Annotated[str, typer.Option("--at", help="An epoch, or a time (UTC); default the newest.")]
 Store = Annotated[
     str,
     typer.Option(

@@ -78,6 +78,12 @@ def format_listing(listing: Listing, width: int | None) -> list[str]:
     return [*render_columns(columns, width, listing.notes), *footer]
 
 
+def refuse_csv(output: Format) -> None:
+    """Raise BadParameter where an answer of several tables is to be printed as one of CSV."""
+    if output is Format.csv:
+        raise typer.BadParameter("csv has room for one table, and this is several: take --json")
+
+
 def print_table(result: pa.Table, output: Format) -> None:
     """Print a result to standard output."""
     from engine.arrow import as_rows, as_values

@@ -17,6 +17,7 @@ from engine.cli.printing import (
     format_cell,
     format_json,
     print_table,
+    refuse_csv,
 )
 from engine.hummock.epoch import format_epoch, format_epoch_time
 from engine.hummock.rows.ordering import equal_values, one_chunk
@@ -131,8 +132,7 @@ def print_history(
     if output is Format.json:
         typer.echo(format_json(build_history_record(history)))
         return
-    if output is Format.csv:
-        raise typer.BadParameter("csv has no room for rows of several forms: take --json")
+    refuse_csv(output)
     width = find_output_width() or UNKNOWN_WIDTH
     named = ", ".join(f"{name} = {format_cell(value)}" for name, value in history.key.items())
     typer.echo(f"{history.view} at epoch {format_epoch(history.epoch)}{': ' if named else ''}{named}")

@@ -1,4 +1,4 @@
-"""What `tideline why` prints, and how it reads a key."""
+"""What `tideline why` and `why-not` print, and how they read a key."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from engine.cli.printing import Format
-from engine.cli.row_origin import parse_key, print_origin
+from engine.cli.row_origin import parse_key, print_absence, print_origin
+from engine.runtime.answers.row_loss import RowLoss
 from engine.runtime.answers.trace import TraceStep
 from engine.runtime.answers.why import RowOrigin
+from engine.runtime.answers.why_not import RowAbsence
 from engine.sql.catalog import Relation, RelationColumn
 
 ORIGIN = RowOrigin(
@@ -49,6 +51,43 @@ def test_programs_get_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["steps"][0]["operator"] == "aggregate" and found["epoch"] == ORIGIN.epoch
     with pytest.raises(click.BadParameter, match="csv has room for one table"):
         print_origin(ORIGIN, Format.csv)
+
+
+ABSENCE = RowAbsence(
+    "top",
+    pa.table({"auction": [7], "best": pa.array([None], pa.int64())}),
+    11693245941874688,
+    (
+        RowLoss(
+            "top",
+            "filter",
+            "bid.price > 40",
+            "bid.price > 40 is not true of 30 rows",
+            pa.table({"bid.id": range(30)}),
+        ),
+        RowLoss("top", "scan", "seller", "seller has no row with id = 7", pa.table({})),
+    ),
+    (TraceStep("top", "view", "CREATE …", 0), TraceStep("top", "filter", "bid.price > 40", 30)),
+)
+
+
+def test_what_keeps_a_row_out_is_printed_with_the_rows_that_decide(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_absence(ABSENCE, Format.table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "has no row with auction = 7, best = NULL"
+    assert lines[2:4] == [
+        "filter in top: bid.price > 40 is not true of 30 rows",
+        "scan in top: seller has no row with id = 7",
+    ]
+    assert lines[-1].strip() == "19" and "filter in top: 30 rows, 20 of them" in lines
+    print_absence(ABSENCE, Format.json)
+    found = json.loads(capsys.readouterr().out)
+    assert found["asked"] == {"auction": 7, "best": None} and len(found["losses"][0]["rows"]) == 20
+    assert found["losses"][1]["reason"] == "seller has no row with id = 7" and found["steps"][1]["rows"] == 30
+    with pytest.raises(click.BadParameter, match="csv has room for one table"):
+        print_absence(ABSENCE, Format.csv)
 
 
 def test_a_key_is_values_in_their_order_or_by_column() -> None:

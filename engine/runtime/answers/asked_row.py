@@ -14,7 +14,7 @@ from engine.hummock.epoch import format_epoch
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.hummock.rows.ordering import one_chunk
 from engine.meta.epochs.content import Content
-from engine.runtime.answers.tables_read import StoreTables
+from engine.runtime.answers.tables_read import StoreTables, Wanted
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.plan import Scan
 from engine.sql.typing.column_conversion import convert_to_type
@@ -34,12 +34,8 @@ def find_row(
     says how a row that is not there may be asked for.
     """
     asked = resolve_key(relation, key)
-    wanted = {column.storage_name: convert_value(relation, column, value) for column, value in asked.items()}
-    items = tuple((column.storage_name, column.storage_name) for column in relation.columns)
-    scan = Scan(relation.name, items, relation.primary_key, relation.distribution_key)
-    found = tables.read(scan, wanted)
-    rows = found if isinstance(found, pa.Table) else found.toArrow()
-    told = ", ".join(f"{column.name} = {value}" for column, value in asked.items())
+    rows = read_rows(tables, relation, convert_values(relation, asked))
+    told = describe_asked(asked)
     epoch = tables.epochs[relation.name]
     if not rows.num_rows:
         named = f" with {told}" if told else ""
@@ -59,6 +55,24 @@ def find_row(
             hint=f"name more columns, as column=value: {', '.join(others)}",
         )
     return rows.slice(0, 1)
+
+
+def read_rows(tables: StoreTables, relation: Relation, wanted: Wanted) -> pa.Table:
+    """Return the rows of a view whose stored columns have wanted values, with all its columns under their stored names."""
+    items = tuple((column.storage_name, column.storage_name) for column in relation.columns)
+    scan = Scan(relation.name, items, relation.primary_key, relation.distribution_key)
+    found = tables.read(scan, wanted)
+    return found if isinstance(found, pa.Table) else found.toArrow()
+
+
+def describe_asked(asked: Mapping[RelationColumn, Any]) -> str:
+    """Return values by column as a condition."""
+    return ", ".join(f"{column.name} = {value}" for column, value in asked.items())
+
+
+def convert_values(relation: Relation, asked: Mapping[RelationColumn, Any]) -> dict[str, pa.Array[Any]]:
+    """Return values by stored column, each as one of its column's type; raises SqlError for one that is none."""
+    return {column.storage_name: convert_value(relation, column, value) for column, value in asked.items()}
 
 
 def resolve_key(relation: Relation, key: AskedKey) -> dict[RelationColumn, Any]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from engine.sql.column_names import RESERVED
+from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import render_spark_sql
 from engine.sql.plan import (
     Aggregate,
@@ -22,6 +25,8 @@ from engine.sql.window_calls import SortKey
 
 _QUOTED = re.compile(r"`([\w:#]+)`")
 _COLUMN = re.compile(r"\b([a-z_]\w*):(\w+)(?:#\d+)?")
+_SUBQUERY = "out"
+"""What the columns of a query are named after that is read by another."""
 _JOINS = {
     "inner": "join",
     "left": "left join",
@@ -33,18 +38,42 @@ _JOINS = {
 def describe_operator(node: Node) -> tuple[str, str]:
     """Return the name and the condition of an operator that passes rows on, "" for one that decides nothing."""
     name, text = _describe_operator(node)
-    return name, _show_columns(text)
+    return name, show_columns(text)
 
 
 def describe_part(node: Node) -> tuple[str, str]:
     """Return the name and the key, order or query of an operator that makes rows of others."""
     name, text = _describe_part(node)
-    return name, text if isinstance(node, Recompute) else _show_columns(text)
+    return name, text if isinstance(node, Recompute) else show_columns(text)
 
 
-def _show_columns(text: str) -> str:
-    """Return an expression with the columns of a plan as people name them: t.a, and not `t:a#2`."""
-    return _COLUMN.sub(lambda found: f"{found[1]}.{found[2]}", _QUOTED.sub(r"\1", text))
+def describe_node(node: Node) -> tuple[str, str]:
+    """Return the name of any operator, and what it goes by."""
+    name, text = describe_operator(node)
+    return (name, text) if name else describe_part(node)
+
+
+def name_computed(node: Node) -> dict[str, str]:
+    """Return by column of a node what is computed in it: the calls of groups and windows, and the keys of groups."""
+    found: dict[str, Expr] = {}
+    match node:
+        case Aggregate():
+            found = dict(node.keys) | {call.name: call.expression for call in node.calls}
+        case Over():
+            found = {call.name: call.call for call in node.calls}
+    return {name: show_columns(render_spark_sql(expr)) for name, expr in found.items()}
+
+
+def show_columns(text: str, names: Mapping[str, str] | None = None) -> str:
+    """Return an expression with the columns of a plan as people name them: t.a, and not `t:a#2`; of a subquery just a.
+
+    `names` says what else some columns are called.
+    """
+    known = names or {}
+    if text in known:
+        return known[text]
+    said = _QUOTED.sub(lambda found: known.get(found[1], found[1]), text).replace(RESERVED, "_")
+    return _COLUMN.sub(lambda found: found[2] if found[1] == _SUBQUERY else f"{found[1]}.{found[2]}", said)
 
 
 def _describe_operator(node: Node) -> tuple[str, str]:

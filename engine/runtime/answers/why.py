@@ -5,28 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from engine.arrow import as_rows
 from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.rows.key_numbers import deduplicate
-from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
-from engine.meta.epochs.query_policy import POLICIES, choose_epochs
-from engine.operators.context import EpochContext
 from engine.runtime.answers.asked_row import AskedKey, find_row
+from engine.runtime.answers.question import Question
 from engine.runtime.answers.replay import Replay, add_deciding_rows
 from engine.runtime.answers.tables_read import StoreTables, make_frame
-from engine.runtime.answers.trace import Define, Tracer, TraceStep, join_equal
-from engine.runtime.answers.view_definitions import build_definition
+from engine.runtime.answers.trace import Tracer, TraceStep, join_equal
 from engine.runtime.rows import to_visible_names
-from engine.runtime.spark.errors import build_analysis_error, build_row_error
-from engine.runtime.spark.session import EngineSpark
 from engine.sql.catalog import Relation
 from engine.sql.expression.spark_sql import quote
 
@@ -60,70 +53,38 @@ def explain_row(
     Raises SqlError for what has no such row, or cannot be traced, EpochFailed for an epoch at which there is no content, and
     EpochExpired for one that was let go.
     """
-    version = store.refresh()
-    stored = load_catalog(version)
-    relation = _resolve_view(stored, view)
-    below = _list_below(stored, relation.name)
-    if str(at).lower() in POLICIES:  # of which some read each table at an epoch of its own
-        raise SqlError(
-            f"{at} is no epoch", hint="give its number, or a time such as 2026-01-31 12:00:00 (UTC)"
-        )
-    epochs = choose_epochs(version, stored, below, "consistent" if at is None else str(at))
-    tables = StoreTables(store, version, stored, epochs, open_spark)
-    row = find_row(tables, relation, key)
-    try:
-        return _Question(tables, relation, row).answer()
-    except AnalysisException as error:
-        raise build_analysis_error(error, relation.sql) from error
-    except PySparkException as error:
-        raise build_row_error(error, relation.sql) from error
-
-
-def _resolve_view(stored: StoredCatalog, name: str) -> Relation:
-    """Return the materialized view of a name; raises SqlError if there is none."""
-    relation = stored.catalog.get(name)
-    if relation.kind == "materialized view":
-        return relation
-    if relation.kind in ("table", "source"):
-        raise SqlError(f"{relation.name} is a {relation.kind}: its rows are there because they were written")
-    raise SqlError(
-        f"{relation.name} is a {relation.kind}, and keeps no rows of its own",
-        hint="ask for a row of a materialized view",
-    )
-
-
-def _list_below(stored: StoredCatalog, name: str) -> tuple[str, ...]:
-    """Return a view and all tables and views that its rows follow from, the view first."""
-    found: dict[str, None] = {}
-    queue = [name]
-    while queue:
-        one = queue.pop(0)
-        if one not in found:
-            found[one] = None
-            if stored.catalog.get(one).kind == "materialized view":
-                queue += stored.catalog.get(one).depends_on
-    return tuple(found)
+    question = Question.open(store, open_spark, view, at)
+    row = find_row(question.tables, question.relation, key)
+    with question.name_errors():
+        return _RowQuestion(question, row).answer()
 
 
 @dataclass(frozen=True)
-class _Question:
+class _RowQuestion:
     """A row of a view, and what it is traced over."""
 
-    tables: StoreTables
-    relation: Relation
+    question: Question
     row: pa.Table
+
+    @property
+    def tables(self) -> StoreTables:
+        """What is read."""
+        return self.question.tables
+
+    @property
+    def relation(self) -> Relation:
+        """The view."""
+        return self.question.relation
 
     def answer(self) -> RowOrigin:
         """Return why the row is there; raises SqlError if no rows are found that make it again by themselves."""
-        tables, name = self.tables, self.relation.name
-        size = sum(
-            version.row_count for one, version in tables.version.tables.items() if one in tables.epochs
-        )
-        tracer = Tracer(tables, self._configure(size), self._define)
+        tables, name, question = self.tables, self.relation.name, self.question
+        tracer = Tracer(tables, question.configure(question.count_rows()), question.define)
         tracer.trace_view(name, self.row)
         for again in range(MOST_ROUNDS):
             rows = {one: self._load_rows(one, tracer.found.get(one, [])) for one in self._list_tables()}
-            replay = Replay(rows, self._configure(sum(one.num_rows for one in rows.values())), self._define)
+            size = sum(one.num_rows for one in rows.values())
+            replay = Replay(rows, question.configure(size), question.define)
             if self._is_made_by(replay):
                 break
             if again + 1 < MOST_ROUNDS:
@@ -139,30 +100,6 @@ class _Question:
         row = to_visible_names(self.relation, self.row.select(shown))
         sources = {one: self._show(one, found) for one, found in rows.items()}
         return RowOrigin(name, row, tables.epochs[name], tuple(tracer.steps), sources)
-
-    @cached_property
-    def _define(self) -> Define:
-        """What gives the definition of a view, at the epoch of the question."""
-        stored, epoch = self.tables.stored, self.tables.epochs[self.relation.name]
-        return cache(lambda view: build_definition(stored.catalog.get(view), stored, epoch))
-
-    def _configure(self, rows: int) -> EpochContext:
-        """Return the context in which plans over so many rows are computed."""
-        tables = self.tables
-        context = EpochContext(
-            tables.spark,
-            tables.store.url,
-            tables.store.options,
-            tables.version.tables,
-            None,
-            tables.epochs[self.relation.name],
-            tables.cores,
-            rows,
-        )
-        spark = EngineSpark.of(tables.spark)
-        spark.configure("spark.sql.shuffle.partitions", str(context.partitions))
-        spark.configure("spark.sql.adaptive.enabled", "false" if context.is_small else "true")
-        return context
 
     def _list_tables(self) -> list[str]:
         relations = self.tables.stored.catalog.relations

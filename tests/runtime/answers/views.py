@@ -60,6 +60,11 @@ VIEWS = {
     "either": "SELECT auction FROM bid EXCEPT SELECT id FROM auction",
     "shared": "SELECT auction FROM bid INTERSECT SELECT id FROM auction",
     "cubes": "SELECT auction, price DIV 50 AS step, count(*) AS n FROM bid GROUP BY ROLLUP (auction, price DIV 50)",
+    "strict": (
+        "SELECT b.id, a.seller FROM bid b JOIN (SELECT * FROM auction WHERE reserve >= 0) a "
+        "ON a.id = b.auction AND coalesce(b.price, 100) >= a.reserve WHERE coalesce(b.rate, 0) < 100"
+    ),
+    "repeated": "SELECT auction, count(*) AS n FROM bid GROUP BY auction HAVING count(*) > 1 AND max(id) < 1000",
     "wholly": "SELECT id, ntile(3) OVER (ORDER BY price, id) AS third FROM bid",
 }
 """By name their queries; those that are read by others come before these."""

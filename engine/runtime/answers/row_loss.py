@@ -1,0 +1,478 @@
+"""The operators that keep a row out of a view: on the way from the tables the first ones behind which no such row is left.
+
+The method is that of "Why Not?" (Chapman and Jagadish, SIGMOD 2009), from the top down: the wanted values go down through columns
+that operators pass on. Where rows with them come into an operator and none comes out of it, it loses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from engine.arrow import as_rows, as_values, build_arrow_table, to_positions
+from engine.hummock.epoch import micros_of
+from engine.hummock.rows.key_numbers import deduplicate
+from engine.operators.context import EpochContext
+from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_wanted
+from engine.runtime.answers.operator_texts import describe_node, name_computed, show_columns
+from engine.runtime.answers.tables_read import StoreTables, make_frame
+from engine.runtime.answers.trace import Define, TraceStep, join_equal, keep_equal, to_stored
+from engine.runtime.rows import to_visible_names
+from engine.sql.column_names import is_internal
+from engine.sql.expression.nodes import And, Expr
+from engine.sql.expression.null_on_error import guard_expression
+from engine.sql.expression.spark_sql import render_spark_sql
+from engine.sql.expression.template import as_columns
+from engine.sql.plan import (
+    Aggregate,
+    Bound,
+    DynamicFilter,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Recompute,
+    Scan,
+    TopN,
+    UnionAll,
+    Unnest,
+    Values,
+    list_nodes,
+    list_scans,
+)
+
+MOST_CANDIDATES = 10_000
+"""So many rows that come into an operator are looked at."""
+_MOST_NAMED = 3
+_TEST, _GROUP = "why:test:", "why:group:"
+
+
+@dataclass(frozen=True, eq=False)
+class RowLoss:
+    """An operator that loses a row: what it does by its `text`, the `reason` in words, and the `rows` that it decides by.
+
+    These are the rows that come into it; of NOT EXISTS and NOT IN the partners that were found; of first rows those that are
+    first; of a computed value the rows with the values that are computed instead.
+    """
+
+    relation: str
+    operator: str
+    text: str
+    reason: str
+    rows: pa.Table
+
+
+@dataclass
+class LossFinder:
+    """Looks for what keeps rows out of views; `steps` are the operators on the way, with how many rows came into each."""
+
+    tables: StoreTables
+    context: EpochContext
+    define: Define
+    steps: list[TraceStep] = field(default_factory=list)
+    _view: str = ""
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def explain_view(self, view: str, wanted: pa.Table) -> list[RowLoss]:
+        """Return what keeps rows with the wanted values, by stored column, out of a view: a loss for each way in."""
+        node, query = self.define(view), self.tables.stored.catalog.get(view).sql
+        wanted = _select(wanted, node.columns)
+        found = self._read(node, wanted)
+        self.steps.append(TraceStep(view, "view", query, found.num_rows))
+        if found.num_rows:
+            reason = f"its query gives such a row from its inputs at this epoch, and {view} has not taken it"
+            return [RowLoss(view, "view", query, reason, self._show_rows(found))]
+        before = self._view, self._names
+        self._view = view
+        self._names = {name: text for part in list_nodes(node) for name, text in name_computed(part).items()}
+        try:
+            losses = self._explain(node, wanted)
+        finally:
+            self._view, self._names = before
+        different = {
+            (loss.relation, loss.operator, loss.text, loss.reason): loss for loss in reversed(losses)
+        }
+        return sorted(reversed(different.values()), key=lambda loss: not loss.rows.num_rows)
+
+    def _explain(self, node: Node, wanted: pa.Table) -> list[RowLoss]:
+        """Return what keeps rows with wanted values out of the rows of a node, of which there are none."""
+        match node:
+            case Scan():
+                return self._explain_scan(node, wanted)
+            case Join():
+                return self._explain_join(node, wanted)
+            case UnionAll():
+                self._note(node, 0)
+                branches = enumerate(node.inputs)
+                return [
+                    loss
+                    for at, branch in branches
+                    for loss in self._explain(branch, _pass_to_branch(node, at, wanted))
+                ]
+            case Aggregate():
+                return self._explain_aggregate(node, wanted)
+            case Recompute():
+                reason = "it is computed as a whole, by a query that gives no such row"
+                return [self._lose(node, reason, _NO_ROWS)]
+            case Values():
+                return [self._lose(node, "VALUES has no such row", _NO_ROWS)]
+        return self._explain_one_input(node, node.input, wanted)
+
+    def _explain_one_input(self, node: Node, below: Node, wanted: pa.Table) -> list[RowLoss]:
+        passed = _pass_down(node, below, wanted)
+        coming = self._read(below, passed)
+        if not isinstance(node, Project):
+            self._note(node, coming.num_rows)
+        if not coming.num_rows:
+            return self._explain(below, passed)
+        match node:
+            case Filter():
+                return [self._lose_by_condition(node, node.predicate, wanted)]
+            case TopN():
+                return [self._lose_behind_others(node, coming)]
+            case DynamicFilter():
+                stands = [_describe_values(coming, [node.at]), *map(self._describe_bound, node.bounds)]
+                reason = f"{self._describe(node)[1]} is not true of {_count(coming)}: {', '.join(stands)}"
+                return [self._lose(node, reason, coming)]
+        kept = [name for name in wanted.column_names if name not in _find_computed(node, below, wanted)]
+        others = self._read(node, wanted.select(kept))
+        return [self._lose_by_value(node, others, wanted)]
+
+    def _explain_scan(self, node: Scan, wanted: pa.Table) -> list[RowLoss]:
+        """Say that a table has no such row; a view has none for what keeps it out of that."""
+        stored, relation = to_stored(node, wanted), self.tables.stored.catalog.get(node.table)
+        if relation.kind == "materialized view":
+            self._note(node, 0)
+            return self.explain_view(node.table, stored)
+        reason = f"{node.table} has no row{_describe_wanted(to_visible_names(relation, stored))}"
+        key = [name for name, column in node.items if column in node.primary_key]
+        others = set(wanted.column_names) - set(key)
+        if others and set(key) <= set(wanted.column_names):
+            found = self._read(node, wanted.select(key))
+            if found.num_rows:
+                reason = f"{reason}: {_describe_mismatch(found, wanted, sorted(others))}"
+                return [self._lose(node, reason, found)]
+        return [self._lose(node, reason, _NO_ROWS)]
+
+    def _explain_aggregate(self, node: Aggregate, wanted: pa.Table) -> list[RowLoss]:
+        """Go on where there is no such group; else the group is there, with other values."""
+        keys = [name for name, _ in node.keys if name in wanted.column_names]
+        if node.keys:
+            items: tuple[tuple[str, Expr], ...] = tuple((_GROUP + name, expr) for name, expr in node.keys)
+            grouped = Project(node.input, items)
+            passed = wanted.select(keys).rename_columns([_GROUP + name for name in keys])
+            coming = self._read(grouped, passed)
+            self._note(node, coming.num_rows)
+            if not coming.num_rows:
+                return self._explain(grouped, passed)
+        others = self._read(node, wanted.select(keys))
+        if not node.keys:
+            self._note(node, others.num_rows)
+        return [self._lose_by_value(node, others, wanted)]
+
+    def _explain_join(self, node: Join, wanted: pa.Table) -> list[RowLoss]:
+        """Go on below where one side has no such row, or no partner; else the pairs do not fulfil the condition."""
+        first, second, on = node.left, node.right, node.on
+        if node.kind == "inner" and node.nearest is None and not _select(wanted, first.columns).num_columns:
+            first, second, on = second, first, tuple((b, a) for a, b in on)
+        mine = _select(wanted, first.columns)
+        theirs = _select(wanted, second.columns) if node.kind in ("inner", "left") else _NO_COLUMNS
+        coming = self._read(first, mine)
+        self._note(node, coming.num_rows)
+        if not coming.num_rows:
+            return self._explain(first, mine)
+        if node.kind == "anti":
+            return [self._lose_by_partner(node, wanted)]
+        met = _select_met(coming, on, node.null_safe)
+        if coming.num_rows == MOST_CANDIDATES:  # there may be others, so their partners are not all known
+            met = theirs if node.kind == "inner" else _NO_COLUMNS
+        if not met.num_rows:
+            names = " and ".join(show_columns(a) for a, _ in on)
+            return [self._lose(node, f"{names} is null in {_count(coming)}, and null equals nothing", coming)]
+        partners = self._read(second, met)
+        if not partners.num_rows:
+            losses = self._explain(second, met)
+            return [
+                self._lose(node, loss.reason, coming) if loss.operator == "scan" else loss for loss in losses
+            ]
+        if node.kind == "inner" and theirs.num_columns and not self._read(second, theirs).num_rows:
+            return self._explain(second, _multiply(met, theirs))
+        pairs = msgspec.structs.replace(node, kind="inner", residual=None, nearest=None)
+        if not self._read(pairs, wanted if node.kind == "inner" else mine).num_rows:
+            sides = zip(
+                (_describe_values(coming, [a]) for a, _ in on),
+                (_describe_values(partners, [b]) for _, b in on),
+                strict=True,
+            )
+            reason = "no two rows meet: " + "; ".join(f"{a}, {b}" for a, b in sides)
+            return [self._lose(node, reason, coming)]
+        if node.kind == "left":
+            return [self._lose_by_value(node, self._read(node, mine), wanted)]
+        if node.residual is not None:
+            given = wanted if node.kind == "inner" else mine
+            loss = self._lose_by_condition(Filter(pairs, node.residual), node.residual, given)
+            operator, text = describe_node(node)
+            return [replace(loss, operator=operator, text=text)]
+        return [self._lose(node, f"no partner is near enough to {_count(coming)}", coming)]
+
+    def _lose_by_condition(self, node: Filter, condition: Expr, wanted: pa.Table) -> RowLoss:
+        """Say which parts of a condition are not true of the rows that come."""
+        parts = condition.parts if isinstance(condition, And) else (condition,)
+        tests = tuple((f"{_TEST}{n}", guard_expression(part)) for n, part in enumerate(parts))
+        tested = self._read(Project(node.input, (*as_columns(node.input.columns), *tests)), wanted)
+        failing = []
+        for (name, _), part in zip(tests, parts, strict=True):
+            values = as_values(tested.column(name))
+            missed = sum(value is not True for value in values)
+            if missed:
+                empty = " (null, so neither true nor false)" if None in values else ""
+                failing.append((part, missed, empty))
+        every = [one for one in failing if one[1] == tested.num_rows]
+        reason = " and ".join(
+            f"{self._show(part)} is not true of {_count(tested, missed)}{empty}{self._describe_read(tested, part)}"
+            for part, missed, empty in every[:1] or failing
+        )
+        loss = self._lose(node, reason, tested.select(list(node.input.columns)))
+        return replace(loss, text=" AND ".join(self._show(part) for part, _, _ in failing))
+
+    def _describe_read(self, rows: pa.Table, part: Expr) -> str:
+        """Return the values that a condition reads in the rows that come to it."""
+        known = [column for column in part.columns if column in rows.column_names]
+        return f": {_describe_values(rows, known, self._names)}" if known else ""
+
+    def _lose_behind_others(self, node: TopN, coming: pa.Table) -> RowLoss:
+        """Say which rows are the first ones instead."""
+        own = deduplicate(_select(coming, node.partition))
+        first = self._read(node, own)
+        of = f" of those{_describe_wanted(own)}" if node.partition else ""
+        if not first.num_rows:
+            return self._lose(
+                node, f"{_count(coming)} is among the {node.offset:,} rows{of} that OFFSET leaves out", coming
+            )
+        behind = f" after the first {node.offset:,}" if node.offset else ""
+        reason = f"it is not among the {first.num_rows:,} first rows{of}{behind}"
+        columns = [key.column for key in node.order]
+        if columns:
+            mine, theirs = (_describe_values(rows, columns, self._names) for rows in (coming, first))
+            reason += f": {mine}, and they have {theirs}"
+        return self._lose(node, reason, first)
+
+    def _lose_by_value(self, node: Node, others: pa.Table, wanted: pa.Table) -> RowLoss:
+        """Say which values are computed instead of the wanted ones."""
+        names = _name_values(node, self._names)
+        others, wanted = (_rename(rows, names) for rows in (others, wanted))
+        asked = [name for name in wanted.column_names if name in others.column_names]
+        return self._lose(node, _describe_mismatch(others, wanted, asked), others)
+
+    def _lose_by_partner(self, node: Join, wanted: pa.Table) -> RowLoss:
+        """Say which rows are found that must not be there."""
+        pairs = self._read(msgspec.structs.replace(node, kind="inner"), wanted)
+        found = deduplicate(pairs.select(list(node.right.columns)))
+        by = _describe_values(pairs, [b for _, b in node.on], self._names)
+        if not node.on:  # one that stands for all of which a condition is true
+            source = next(n for n in list_nodes(node.right) if not isinstance(n, Project | TopN | Aggregate))
+            found = self._read(source, _NO_COLUMNS)
+            by = self._show(source.predicate) if isinstance(source, Filter) else ""
+        tables = " and ".join(dict.fromkeys(scan.table for scan in list_scans(node.right)))
+        count = "a row" if found.num_rows == 1 else f"{found.num_rows:,} rows"
+        verb = "is" if found.num_rows == 1 else "are"
+        return self._lose(node, f"{count} of {tables} {verb} found{f' with {by}' if by else ''}", found)
+
+    def _describe_bound(self, bound: Bound) -> str:
+        """Return where the number stands that a filter compares with."""
+        table = self.context.tables[bound.scan.table]
+        batches = self.tables.store.reader.scan(table, self.context.new, columns=[bound.column])
+        values = [value for batch in batches for value in as_values(batch.column(0))]
+        return f"{bound.scan.table} = {', '.join(map(_format, values)) or 'not known yet'}"
+
+    def _lose(self, node: Node, reason: str, rows: pa.Table) -> RowLoss:
+        operator, text = self._describe(node)
+        if isinstance(node, Scan | Project | Recompute | Values):
+            self._note(node, rows.num_rows)
+        return RowLoss(self._view, operator, text, reason, self._show_rows(rows))
+
+    def _note(self, node: Node, coming: int) -> None:
+        step = TraceStep(self._view, *self._describe(node), coming)
+        if step not in self.steps:
+            self.steps.append(step)
+
+    def _describe(self, node: Node) -> tuple[str, str]:
+        """Return the name of an operator, and what it goes by."""
+        match node:
+            case Filter():
+                return "filter", self._show(node.predicate)
+            case Project():
+                items = ((name, expr) for name, expr in node.items if expr.column is None)
+                return "projection", ", ".join(
+                    f"{self._show(expr)} AS {show_columns(name)}" for name, expr in items
+                )
+            case Values():
+                return "values", ", ".join(map(show_columns, node.names))
+        return describe_node(node)
+
+    def _show(self, expr: Expr) -> str:
+        """Return an expression as people write it."""
+        moment = f"CAST({micros_of(self.context.new)} AS BIGINT)"
+        return show_columns(render_spark_sql(expr), self._names).replace(moment, "unix_micros(now())")
+
+    def _show_rows(self, rows: pa.Table) -> pa.Table:
+        """Return rows of a plan under the names that people know its columns by; what only the plan needs is left out."""
+        names: dict[str, str] = {}
+        for column in rows.column_names:
+            shown = show_columns(column, self._names)
+            if not is_internal(column.rpartition(":")[2]) and not column.startswith("why:"):
+                names[column] = column if shown in names.values() else shown
+        return rows.select(list(names)).rename_columns(list(names.values()))
+
+    def _read(self, node: Node, wanted: pa.Table) -> pa.Table:
+        """Return rows of a node that have the values of some wanted rows, MOST_CANDIDATES at most."""
+        found = NarrowEvaluation(self.tables, self.context).evaluate(node, list_wanted(wanted))
+        if found.rows is not None and _have_same_types(found.rows, wanted):
+            return keep_equal(found.rows, wanted).slice(0, MOST_CANDIDATES)
+        frame = found.frame
+        if wanted.num_columns:
+            frame = join_equal(frame, make_frame(self.context.spark, wanted))
+        frame = frame.limit(MOST_CANDIDATES)
+        return frame.toArrow() if frame.columns else pa.table({"_": pa.nulls(frame.count())}).select([])
+
+
+_NO_COLUMNS = pa.table({"_": pa.nulls(1)}).select([])
+_NO_ROWS = pa.table({})
+
+
+def _name_values(node: Node, names: Mapping[str, str]) -> dict[str, str]:
+    """Return by column of an operator what it computes in it, in words."""
+    match node:
+        case Project():
+            return {
+                name: show_columns(render_spark_sql(expr), names)
+                for name, expr in node.items
+                if name.startswith(_GROUP)
+            }
+        case Unnest():
+            return {node.item: f"an element of {show_columns(render_spark_sql(node.array))}"}
+    return dict(names)
+
+
+def _rename(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """Return rows with other names for some columns, as far as these are new ones."""
+    found: list[str] = []
+    for column in rows.column_names:
+        name = names.get(column, column)
+        found.append(column if name in found or name in rows.column_names else name)
+    return rows.rename_columns(found)
+
+
+def _select(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return rows through those of some columns that they have, each once."""
+    found = rows.select([name for name in rows.column_names if name in set(columns)])
+    return deduplicate(found) if found.num_columns else _NO_COLUMNS
+
+
+def _pass_down(node: Node, below: Node, wanted: pa.Table) -> pa.Table:
+    """Return wanted rows by the columns of an operator's input, as far as it passes columns on."""
+    names = _find_passed(node, below)
+    kept = [name for name in wanted.column_names if name in names]
+    if not kept:
+        return _NO_COLUMNS
+    columns = {names[name]: wanted.column(name) for name in kept}
+    return deduplicate(build_arrow_table(columns))
+
+
+def _find_passed(node: Node, below: Node) -> Mapping[str, str]:
+    """Return by column of an operator the column of its input that it passes on."""
+    if isinstance(node, Project):
+        return {name: expr.column for name, expr in node.items if expr.column is not None}
+    return {name: name for name in below.columns}
+
+
+def _find_computed(node: Node, below: Node, wanted: pa.Table) -> set[str]:
+    """Return the wanted columns that an operator computes."""
+    return set(wanted.column_names) - set(_find_passed(node, below))
+
+
+def _pass_to_branch(node: UnionAll, at: int, wanted: pa.Table) -> pa.Table:
+    """Return wanted rows by the columns of a branch of a union."""
+    found = dict(zip(node.names, node.inputs[at].columns, strict=False))
+    kept = [name for name in wanted.column_names if name in found]
+    if not kept:
+        return _NO_COLUMNS
+    return deduplicate(build_arrow_table({found[name]: wanted.column(name) for name in kept}))
+
+
+def _select_met(rows: pa.Table, on: Sequence[tuple[str, str]], null_safe: bool) -> pa.Table:
+    """Return what partners of rows are found by, under the names of the other side."""
+    if not on:
+        return _NO_COLUMNS
+    found = deduplicate(build_arrow_table({b: rows.column(a) for a, b in on}))
+    return found if null_safe else found.drop_null()
+
+
+def _multiply(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """Return each of some rows with each of others, through the columns of both; of a column that both have the first one's."""
+    more = [name for name in others.column_names if name not in rows.column_names]
+    if not rows.num_columns or not more:
+        return others if more else rows
+    mine = np.repeat(np.arange(rows.num_rows), others.num_rows)
+    theirs = np.tile(np.arange(others.num_rows), rows.num_rows)
+    columns = {name: rows.column(name).take(to_positions(mine)) for name in rows.column_names}
+    columns |= {name: others.column(name).take(to_positions(theirs)) for name in more}
+    return build_arrow_table(columns)
+
+
+def _have_same_types(rows: pa.Table, wanted: pa.Table) -> bool:
+    return all(rows.schema.field(name).type == wanted.schema.field(name).type for name in wanted.column_names)
+
+
+def _count(rows: pa.Table, number: int | None = None) -> str:
+    """Return how many of rows, all where nothing is said, in words."""
+    count = rows.num_rows
+    if number is not None and number != count:
+        return f"{number:,} of {count:,} rows"
+    if count == MOST_CANDIDATES:
+        return f"{count:,} rows or more"
+    return "the row" if count == 1 else f"{count:,} rows"
+
+
+def _describe_wanted(rows: pa.Table) -> str:
+    """Return by which values rows are looked for."""
+    if not rows.num_columns:
+        return ""
+    return " with " + _describe_values(rows, rows.column_names)
+
+
+def _describe_values(rows: pa.Table, columns: Sequence[str], names: Mapping[str, str] | None = None) -> str:
+    """Return the values of some columns in rows, the first few that are there."""
+    if not columns:
+        return ""
+    some = deduplicate(rows.select(list(dict.fromkeys(columns))))
+    said = [
+        ", ".join(f"{show_columns(name, names)} = {_format(value)}" for name, value in row.items())
+        for row in as_rows(some.slice(0, _MOST_NAMED))
+    ]
+    more = f" or {some.num_rows - _MOST_NAMED:,} others" if some.num_rows > _MOST_NAMED else ""
+    return " or ".join(said) + more
+
+
+def _describe_mismatch(found: pa.Table, wanted: pa.Table, columns: Sequence[str]) -> str:
+    """Return which values rows have instead of wanted ones."""
+    said = []
+    for name in columns:
+        here, asked = (
+            list(dict.fromkeys(map(_format, as_values(rows.column(name))))) for rows in (found, wanted)
+        )
+        if set(asked) <= set(here):
+            continue
+        some = " or ".join(here[:_MOST_NAMED]) + (" or another" if len(here) > _MOST_NAMED else "")
+        said.append(f"{show_columns(name)} is {some}, not {' or '.join(asked[:_MOST_NAMED])}")
+    if said:
+        return " and ".join(said)
+    return f"no row has {_describe_values(wanted, wanted.column_names)} at once"
+
+
+def _format(value: object) -> str:
+    return "null" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
