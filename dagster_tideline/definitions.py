@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_tideline.answers import build_answers_asset, build_answers_job
 from dagster_tideline.driver.driver_job import build_driver_job
 from dagster_tideline.driver.sensors import build_driver_sensor, build_sensor
 from dagster_tideline.io.hummock_resource import HummockResource
@@ -64,16 +65,18 @@ def build_definitions(
     built = build_assets(models, stored, external, naming)
     keys = naming.get_keys(sorted(list_epoch_models(models) - external))
     jobs = build_jobs(naming)
+    asking = build_answers_job(naming)
     schedules = build_schedules(settings.max_lag_seconds, jobs, naming)
     upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [
         build_backfill_asset(naming),
         *build_maintenance_assets(naming),
         build_delta_asset(naming),
         *build_freshness_assets(naming),
+        build_answers_asset(naming),
     ]
     if not keys:
         return dg.Definitions(
-            assets=[*assets, *upkeep], jobs=[*jobs.values()], schedules=schedules, resources=resources
+            assets=[*assets, *upkeep], jobs=[*jobs.values(), asking], schedules=schedules, resources=resources
         )
     job = build_epoch_job(keys, naming.format_name(EPOCH_RUN))
     driver = build_driver_job(models, external, naming)
@@ -85,7 +88,7 @@ def build_definitions(
     )
     return dg.Definitions(
         assets=[*built, *assets, *upkeep],
-        jobs=[job, *([driver] if by_driver else []), *jobs.values()],
+        jobs=[job, *([driver] if by_driver else []), *jobs.values(), asking],
         sensors=[sensor],
         schedules=schedules,
         resources=resources,

@@ -29,7 +29,7 @@ from engine.meta.epochs.flush_plan import FlushPlan
 from engine.meta.epochs.query_policy import check_policy, choose_epochs
 from engine.meta.epochs.time_boundary import load_present
 from engine.meta.status.relation_status import RelationStatus, list_lagging_views, list_statuses
-from engine.meta.status.waits import DomainWait, list_gate_waits, list_quarantine_waits, list_waits
+from engine.meta.status.waits import DomainWait, list_all_waits
 from engine.runtime.answers.asked_row import AskedKey
 from engine.runtime.answers.blame import RowHistory, list_row_changes
 from engine.runtime.answers.diff import MOST_ROWS, TableDiff, compare_moments, compare_queries
@@ -456,7 +456,7 @@ class Session:
         """
         now = self.store.clock()
         version, stored = load_present(self.store, now)
-        return (*list_waits(version, stored, now), *list_quarantine_waits(version), *list_gate_waits(version))
+        return list_all_waits(version, stored, now)
 
     def common_epoch(self, *tables: str) -> int:
         """Return the newest epoch at which all of some tables have content: what `consistent` reads them at, for other readers.

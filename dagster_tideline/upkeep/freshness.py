@@ -16,7 +16,7 @@ from dagster_tideline.upkeep.maintenance import GROUP, build_one_op_job, render_
 from dagster_tideline.upkeep.overview import build_overview
 from engine.meta.epochs.time_boundary import load_present
 from engine.meta.status.relation_status import list_statuses
-from engine.meta.status.waits import count_stuck_seconds, group_waits, list_quarantine_waits, list_waits
+from engine.meta.status.waits import count_stuck_seconds, group_waits, list_all_waits
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -60,7 +60,7 @@ class Lag:
 
 def find_lags(version: "Version", stored: "StoredCatalog", now: float) -> tuple[Lag, ...]:
     """Return the views that lag or wait, the one that lags most first."""
-    waiting = group_waits((*list_waits(version, stored, now), *list_quarantine_waits(version)), stored)
+    waiting = group_waits(list_all_waits(version, stored, now), stored)
     found = []
     for one in list_statuses(version, stored, {}, now):
         wait = waiting.get(one.name)

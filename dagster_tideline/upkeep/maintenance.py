@@ -52,13 +52,16 @@ class CollectionConfig(dg.Config):
     dry_run: bool = False
 
 
-def render_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dg.MarkdownMetadataValue:
-    """Return rows as a table to look at; of very many the first."""
+def render_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], count: int | None = None
+) -> dg.MarkdownMetadataValue:
+    """Return rows as a table to look at; of very many the first. `count` says how many there are if not all are given."""
+    known = len(rows) if count is None else count
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     for row in rows[:SHOWN_ROWS]:
         lines.append(f"| {' | '.join(_format_cell(value) for value in row)} |")
-    if len(rows) > SHOWN_ROWS:
-        lines.append(f"\nand {len(rows) - SHOWN_ROWS} more")
+    if known > SHOWN_ROWS:
+        lines.append(f"\nand {known - SHOWN_ROWS} more")
     return dg.MetadataValue.md("\n".join(lines))
 
 

@@ -15,7 +15,7 @@ from engine.hummock.epoch import format_epoch_time
 from engine.hummock.upkeep.history import count_log_bytes
 from engine.meta.domains.domain import list_domains
 from engine.meta.status.relation_status import describe_state, list_statuses
-from engine.meta.status.waits import group_waits, list_gate_waits, list_quarantine_waits, list_waits
+from engine.meta.status.waits import group_waits, list_all_waits
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -52,7 +52,7 @@ def build_overview(
 ) -> dict[str, Metadata]:
     """Return where everything stands: numbers to plot, and the domains as a table, upstream ones first."""
     waiting = group_waits(
-        (*list_waits(version, stored, now), *list_quarantine_waits(version), *list_gate_waits(version)),
+        list_all_waits(version, stored, now),
         stored,
     )
     statuses = {one.name: one for one in list_statuses(version, stored, {}, now)}

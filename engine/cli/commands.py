@@ -286,7 +286,8 @@ def why(
     spark: Spark = "",
 ) -> None:
     """Show why a row of a view is there: the rows of tables that make it, through all operators and views between."""
-    from engine.cli.row_origin import parse_key, print_origin
+    from engine.cli.row_origin import print_origin
+    from engine.runtime.answers.asked_row import parse_key
 
     with open_session(store, spark) as running:
         relation = running.catalog.get(view)
@@ -304,7 +305,8 @@ def why_not(
     spark: Spark = "",
 ) -> None:
     """Show why a row of a view is not there: the condition or the missing partner that keeps it out, and by what values."""
-    from engine.cli.row_origin import parse_key, print_absence
+    from engine.cli.row_origin import print_absence
+    from engine.runtime.answers.asked_row import parse_key
 
     with open_session(store, spark) as running:
         relation = running.catalog.get(view)
@@ -356,8 +358,8 @@ def blame(
 ) -> None:
     """Show in which epochs a row changed, newest first, from what to what, and who committed them."""
     from engine.cli.row_changes import print_history
-    from engine.cli.row_origin import parse_key
     from engine.meta.catalog.stored_catalog import load_catalog
+    from engine.runtime.answers.asked_row import parse_key
     from engine.runtime.answers.blame import list_row_changes
 
     with open_store(store) as found:

@@ -152,19 +152,19 @@ def print_history(
         TextColumn("epoch (UTC)", [format_epoch_time(change.epoch) for change in changes]),
         TextColumn("number", [str(change.epoch) for change in changes], rank=WIDE_ONLY),
         TextColumn("what", [change.operation for change in changes]),
-        TextColumn("by", [_name_author(change) for change in changes]),
+        TextColumn("by", [describe_author(change) for change in changes]),
         TextColumn("committed (UTC)", [_format_commit_time(change.commit) for change in changes], rank=2),
     ]
     shown = columns if wide else [column for column in columns if column.rank < WIDE_ONLY]
     typer.echo("")
-    notes = [_describe_change(change) for change in changes]
+    notes = [describe_change(change) for change in changes]
     for line in render_columns(shown, None if wide else width, notes) if changes else ():
         typer.echo(line)
     if left_out:
         typer.echo(f"\n{more}" if changes else more)
 
 
-def _describe_change(change: RowChange) -> str:
+def describe_change(change: RowChange) -> str:
     """Return the cells of a change: those that are others, or all of a row that came or went."""
     if change.old is not None and change.new is not None:
         cells = (
@@ -177,7 +177,7 @@ def _describe_change(change: RowChange) -> str:
     return ", ".join(cells)
 
 
-def _name_author(change: RowChange) -> str:
+def describe_author(change: RowChange) -> str:
     """Return who made a change, as far as manifests tell."""
     if change.cause != "write":
         return f"its {change.cause}"

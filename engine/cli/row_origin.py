@@ -21,31 +21,16 @@ from engine.cli.printing import (
 from engine.hummock.epoch import format_epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
     from engine.runtime.answers.trace import TraceStep
     from engine.runtime.answers.why import RowOrigin
     from engine.runtime.answers.why_not import RowAbsence
-    from engine.sql.catalog import Relation
 
 MOST_SHOWN = 20
 """So many of the rows are shown that an operator decides by."""
-
-
-def parse_key(relation: Relation, words: Sequence[str]) -> Mapping[str, Any] | Sequence[Any]:
-    """Return what the words of a call say of a row: values by column where all are column=value, else those of the key."""
-    columns = {column.name for column in relation.columns if not column.hidden}
-    pairs = [word.partition("=") for word in words]
-    if words and all(equal and name in columns for name, equal, _ in pairs):
-        return {name: parse_value(value) for name, _, value in pairs}
-    return [parse_value(word) for word in words]
-
-
-def parse_value(word: str) -> str | None:
-    """Return a value as it was written, null for the word NULL."""
-    return None if word == "NULL" else word
 
 
 def print_origin(origin: RowOrigin, output: Format) -> None:

@@ -14,7 +14,7 @@ from engine.meta.domains.creation import CREATED, Creation
 from engine.meta.epochs.query_policy import find_global_epoch
 from engine.meta.epochs.time_boundary import advance_version
 from engine.meta.status.relation_status import describe_state, list_statuses
-from engine.meta.status.waits import group_waits, list_gate_waits, list_quarantine_waits, list_waits
+from engine.meta.status.waits import group_waits, list_all_waits
 
 if TYPE_CHECKING:
     from engine.hummock import Reader, Version
@@ -41,7 +41,7 @@ def build_status_listing(version: Version, reader: Reader, now: float, *, waits:
     """Return where everything of a version stands, or with `waits` what lags, why, and until when."""
     stored = load_catalog(version)
     version = advance_version(version, stored, now)
-    waiting = (*list_waits(version, stored, now), *list_quarantine_waits(version), *list_gate_waits(version))
+    waiting = list_all_waits(version, stored, now)
     if waits:
         return build_waits_listing(waiting, now)
     footer = format_common_epoch(version, stored, now)

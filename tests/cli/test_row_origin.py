@@ -1,4 +1,4 @@
-"""What `tideline why` and `why-not` print, and how they read a key."""
+"""What `tideline why` and `why-not` print."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 from engine.cli.printing import Format
-from engine.cli.row_origin import parse_key, print_absence, print_origin
+from engine.cli.row_origin import print_absence, print_origin
 from engine.runtime.answers.row_loss import RowLoss
 from engine.runtime.answers.trace import TraceStep
 from engine.runtime.answers.why import RowOrigin
 from engine.runtime.answers.why_not import RowAbsence
-from engine.sql.catalog import Relation, RelationColumn
 
 ORIGIN = RowOrigin(
     "top",
@@ -88,11 +87,3 @@ def test_what_keeps_a_row_out_is_printed_with_the_rows_that_decide(
     assert found["losses"][1]["reason"] == "seller has no row with id = 7" and found["steps"][1]["rows"] == 30
     with pytest.raises(click.BadParameter, match="csv has room for one table"):
         print_absence(ABSENCE, Format.csv)
-
-
-def test_a_key_is_values_in_their_order_or_by_column() -> None:
-    columns = (RelationColumn("auction", "bigint"), RelationColumn("who", "string"))
-    view = Relation(name="top", kind="materialized view", columns=columns)
-    assert parse_key(view, ["7", "NULL"]) == ["7", None]
-    assert parse_key(view, ["who=a=b", "auction=NULL"]) == {"who": "a=b", "auction": None}
-    assert parse_key(view, ["7", "what=x"]) == ["7", "what=x"]

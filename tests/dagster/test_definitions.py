@@ -58,7 +58,7 @@ def test_jobs_sensor_and_schedules_are_there(
     project: Project, definitions: Callable[[], dg.Definitions]
 ) -> None:
     repository = definitions().get_repository_def()
-    assert {"epoch_run", *JOBS} <= {job.name for job in repository.get_all_jobs()}
+    assert {"epoch_run", "answers", *JOBS} <= {job.name for job in repository.get_all_jobs()}
     (sensor,) = repository.sensor_defs
     assert (sensor.name, sensor.default_status) == ("frontier_sensor", dg.DefaultSensorStatus.RUNNING)
     schedules = {schedule.name: schedule for schedule in repository.schedule_defs}
@@ -74,6 +74,7 @@ def test_what_maintenance_tells_of_are_assets_that_no_epoch_run_takes(
     graph = found.resolve_asset_graph()
     names = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).group_name == GROUP}
     assert names == {
+        "tideline_answers",
         "tideline_backfills",
         "tideline_compaction",
         "tideline_delta_upkeep",

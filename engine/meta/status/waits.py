@@ -48,6 +48,11 @@ class DomainWait:
     by_choice: bool = False
 
 
+def list_all_waits(version: Version, stored: StoredCatalog, now: float) -> tuple[DomainWait, ...]:
+    """Return the waits of domains, of partitions in quarantine, and of next queries that a gate holds up."""
+    return (*list_waits(version, stored, now), *list_quarantine_waits(version), *list_gate_waits(version))
+
+
 def list_waits(version: Version, stored: StoredCatalog, now: float) -> tuple[DomainWait, ...]:
     """Return the wait of every domain that lags, upstream domains first."""
     known = compute_frontiers(version, stored.order, stored.inputs)

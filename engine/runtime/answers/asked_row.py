@@ -57,6 +57,20 @@ def find_row(
     return rows.slice(0, 1)
 
 
+def parse_key(relation: Relation, words: Sequence[str]) -> Mapping[str, Any] | Sequence[Any]:
+    """Return what the words of a call say of a row: values by column where all are column=value, else those of the key."""
+    columns = {column.name for column in relation.columns if not column.hidden}
+    pairs = [word.partition("=") for word in words]
+    if words and all(equal and name in columns for name, equal, _ in pairs):
+        return {name: _parse_value(value) for name, _, value in pairs}
+    return [_parse_value(word) for word in words]
+
+
+def _parse_value(word: str) -> str | None:
+    """Return a value as it was written, null for the word NULL."""
+    return None if word == "NULL" else word
+
+
 def read_rows(tables: StoreTables, relation: Relation, wanted: Wanted) -> pa.Table:
     """Return the rows of a view whose stored columns have wanted values, with all its columns under their stored names."""
     items = tuple((column.storage_name, column.storage_name) for column in relation.columns)

@@ -11,13 +11,13 @@ from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.creation import list_creations
 from engine.meta.domains.domain import Domain, list_domains
 from engine.meta.epochs.frontier import compute_frontiers
-from engine.meta.status.waits import Kind, list_quarantine_waits, list_waits
+from engine.meta.status.waits import Kind, list_all_waits
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 CONSUMED = "snapshot_backfill_consume_row_count"
-_WAITING = "Domains that wait, and partitions in quarantine, by kind"
+_WAITING = "Domains that wait, partitions in quarantine, and next queries that a gate holds up, by kind"
 
 
 class ViewCollector:
@@ -49,7 +49,7 @@ class ViewCollector:
                 oldest = known[view].oldest_change if known[view].lagging else None
                 lag.add_metric([view], 0.0 if oldest is None else max(0.0, now - seconds_of(oldest)))
         waiting = GaugeMetricFamily("tideline_waiting_domains", _WAITING, labels=["kind"])
-        kinds = [wait.kind for wait in (*list_waits(version, stored, now), *list_quarantine_waits(version))]
+        kinds = [wait.kind for wait in list_all_waits(version, stored, now)]
         for kind in get_args(Kind):
             waiting.add_metric([kind], kinds.count(kind))
         yield from (consumed, lag, waiting)

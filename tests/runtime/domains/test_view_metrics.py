@@ -11,6 +11,7 @@ import pytest
 from engine.hummock import Commit, Put
 from engine.hummock.monitoring.prometheus import render_metrics
 from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.catalog.successions import SUCCESSIONS, Succession
 from engine.meta.domains.quarantine import QuarantinedPartition, encode_quarantine
 from engine.meta.status.waits import Kind, list_waits
 from engine.runtime.domains.view_metrics import ViewCollector
@@ -45,6 +46,10 @@ def test_rows_are_counted_by_phase_and_lag_by_view(program: Program) -> None:
         program._write()
     program._commit_view("v", BY_G, {"background": "true"})
     assert read_metrics(program)['tideline_waiting_domains{kind="due"}'] == 1
+    held = Succession("_next_v", {}, held="rows_changed is 3")
+    program.store.commit(Commit(catalog=SUCCESSIONS.record("v", held)))
+    assert read_metrics(program)['tideline_waiting_domains{kind="gate"}'] == 1
+    program.store.commit(Commit(catalog=SUCCESSIONS.remove("v")))
     program.flusher.run(background_seconds=5.0)
     rows = len(program.rows["a"])
     found = read_metrics(program)
