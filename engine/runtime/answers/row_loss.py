@@ -19,6 +19,7 @@ from engine.hummock.rows.key_numbers import deduplicate
 from engine.operators.context import EpochContext
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_wanted
 from engine.runtime.answers.operator_texts import describe_node, name_computed, show_columns
+from engine.runtime.answers.pushed_columns import push_column
 from engine.runtime.answers.tables_read import StoreTables, make_frame
 from engine.runtime.answers.trace import Define, TraceStep, join_equal, keep_equal, to_stored
 from engine.runtime.rows import to_visible_names
@@ -48,7 +49,7 @@ from engine.sql.plan import (
 MOST_CANDIDATES = 10_000
 """So many rows that come into an operator are looked at."""
 _MOST_NAMED = 3
-_TEST, _GROUP = "why:test:", "why:group:"
+_TEST, _GROUP, _PUSHED = "why:test:", "why:group:", "why:pushed:"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,7 @@ class LossFinder:
     steps: list[TraceStep] = field(default_factory=list)
     _view: str = ""
     _names: dict[str, str] = field(default_factory=dict)
+    _internal: set[str] = field(default_factory=set)
 
     def explain_view(self, view: str, wanted: pa.Table) -> list[RowLoss]:
         """Return what keeps rows with the wanted values, by stored column, out of a view: a loss for each way in."""
@@ -88,6 +90,8 @@ class LossFinder:
             return [RowLoss(view, "view", query, reason, self._show_rows(found))]
         before = self._view, self._names
         self._view = view
+        items = (item for scan in list_scans(node) for item in scan.items)
+        self._internal |= {name for name, column in items if is_internal(column)}
         self._names = {name: text for part in list_nodes(node) for name, text in name_computed(part).items()}
         try:
             losses = self._explain(node, wanted)
@@ -130,6 +134,10 @@ class LossFinder:
         if not coming.num_rows:
             return self._explain(below, passed)
         match node:
+            case Project():
+                deeper = self._push_wanted(node, wanted)
+                if deeper is not None:
+                    return self._explain(*deeper)
             case Filter():
                 return [self._lose_by_condition(node, node.predicate, wanted)]
             case TopN():
@@ -141,6 +149,26 @@ class LossFinder:
         kept = [name for name in wanted.column_names if name not in _find_computed(node, below, wanted)]
         others = self._read(node, wanted.select(kept))
         return [self._lose_by_value(node, others, wanted)]
+
+    def _push_wanted(self, node: Project, wanted: pa.Table) -> tuple[Node, pa.Table] | None:
+        """Return a projection's input with the wanted values that it computes as columns from far down, None where it has them.
+
+        So an operator below is found that loses the rows of which such a value is computed.
+        """
+        computed = {name: expr for name, expr in node.items if name in wanted.column_names and expr.columns}
+        computed = {name: expr for name, expr in computed.items() if expr.column is None}
+        below, names, is_pushed = node.input, _find_passed(node, node.input), False
+        for name, expr in computed.items():
+            names = {**names, name: f"{_PUSHED}{len(self._names)}"}
+            self._names[names[name]] = self._show(expr) if name.startswith("why:") else show_columns(name)
+            guarded = guard_expression(expr)
+            pushed = push_column(below, names[name], guarded)
+            is_pushed |= pushed is not None
+            below = pushed or Project(below, (*as_columns(below.columns), (names[name], guarded)))
+        kept = [name for name in wanted.column_names if name in names]
+        if not is_pushed:
+            return None
+        return below, build_arrow_table({names[name]: wanted.column(name) for name in kept})
 
     def _explain_scan(self, node: Scan, wanted: pa.Table) -> list[RowLoss]:
         """Say that a table has no such row; a view has none for what keeps it out of that."""
@@ -306,9 +334,11 @@ class LossFinder:
             case Filter():
                 return "filter", self._show(node.predicate)
             case Project():
-                items = ((name, expr) for name, expr in node.items if expr.column is None)
+                items = ((name, self._show(expr)) for name, expr in node.items if expr.column is None)
+                named = ((text, show_columns(name, self._names)) for name, text in items)
                 return "projection", ", ".join(
-                    f"{self._show(expr)} AS {show_columns(name)}" for name, expr in items
+                    text if name in (text, show_columns(f"{_GROUP}{text}")) else f"{text} AS {name}"
+                    for text, name in named
                 )
             case Values():
                 return "values", ", ".join(map(show_columns, node.names))
@@ -324,7 +354,7 @@ class LossFinder:
         names: dict[str, str] = {}
         for column in rows.column_names:
             shown = show_columns(column, self._names)
-            if not is_internal(column.rpartition(":")[2]) and not column.startswith("why:"):
+            if not column.startswith(("_", "why:")) and column not in self._internal:
                 names[column] = column if shown in names.values() else shown
         return rows.select(list(names)).rename_columns(list(names.values()))
 
@@ -352,7 +382,7 @@ def _name_values(node: Node, names: Mapping[str, str]) -> dict[str, str]:
                 name: show_columns(render_spark_sql(expr), names)
                 for name, expr in node.items
                 if name.startswith(_GROUP)
-            }
+            } | {name: text for name, text in names.items() if name.startswith(_PUSHED)}
         case Unnest():
             return {node.item: f"an element of {show_columns(render_spark_sql(node.array))}"}
     return dict(names)

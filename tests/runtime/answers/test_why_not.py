@@ -238,6 +238,29 @@ def test_each_way_into_a_view_has_its_loss(spark: SparkSession, tmp_path: object
         assert nothing.loss.rows.to_pylist() == [{"a.id": 2, "a.k": None}]
 
 
+def test_what_loses_a_row_is_found_below_the_columns_that_are_computed_of_it(
+    spark: SparkSession, tmp_path: object
+) -> None:
+    with Session(f"file://{tmp_path}/store", spark) as session:
+        session.sql("CREATE TABLE a (id BIGINT PRIMARY KEY, k BIGINT, _x STRING)")
+        session.sql("INSERT INTO a VALUES (1, 10, 'p'), (2, 25, 'q'), (3, 31, NULL)")
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT CAST(id AS STRING) AS s, k FROM a WHERE k > 20")
+        session.sql(
+            "CREATE MATERIALIZED VIEW w AS SELECT k DIV 10 AS step, count(*) AS n FROM a WHERE _x <> 'q' GROUP BY k DIV 10"
+        )
+        found = session.why_not("v", {"s": "1"}).loss
+        assert (found.operator, found.reason) == ("filter", "a.k > 20 is not true of the row: a.k = 10")
+        missing = session.why_not("v", {"s": "9"}).loss
+        assert missing.operator == "projection" and missing.reason.startswith(
+            "s is '1' or '2' or '3', not '9'"
+        )
+        found = session.why_not("w", 2).loss
+        assert found.operator == "filter" and found.reason.endswith("a._x = 'q'")
+        assert found.rows.to_pylist() == [{"a.id": 2, "a.k": 25, "a._x": "q"}]
+        found = session.why_not("w", {"step": 1, "n": 5}).loss
+        assert (found.operator, found.reason) == ("aggregate", "count(*) is 1, not 5")
+
+
 @pytest.mark.parametrize(
     ("view", "key", "message"),
     [
