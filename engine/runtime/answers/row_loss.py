@@ -182,7 +182,9 @@ class LossFinder:
         if others and set(key) <= set(wanted.column_names):
             found = self._read(node, wanted.select(key))
             if found.num_rows:
-                reason = f"{reason}: {_describe_mismatch(found, wanted, sorted(others))}"
+                mismatch = _describe_mismatch(found, wanted, sorted(others))
+                several = f"in the {found.num_rows:,} rows of {node.table} that are looked for {mismatch}"
+                reason = f"{reason}: {mismatch}" if found.num_rows == 1 else several
                 return [self._lose(node, reason, found)]
         return [self._lose(node, reason, _NO_ROWS)]
 
@@ -207,6 +209,7 @@ class LossFinder:
         first, second, on = node.left, node.right, node.on
         if node.kind == "inner" and node.nearest is None and not _select(wanted, first.columns).num_columns:
             first, second, on = second, first, tuple((b, a) for a, b in on)
+        wanted = _complete(wanted, node.on)
         mine = _select(wanted, first.columns)
         theirs = _select(wanted, second.columns) if node.kind in ("inner", "left") else _NO_COLUMNS
         coming = self._read(first, mine)
@@ -221,14 +224,13 @@ class LossFinder:
         if not met.num_rows:
             names = " and ".join(show_columns(a) for a, _ in on)
             return [self._lose(node, f"{names} is null in {_count(coming)}, and null equals nothing", coming)]
-        partners = self._read(second, met)
+        given = _multiply(met, theirs) if node.kind == "inner" else met
+        partners = self._read(second, given)
         if not partners.num_rows:
-            losses = self._explain(second, met)
+            losses = self._explain(second, given)
             return [
                 self._lose(node, loss.reason, coming) if loss.operator == "scan" else loss for loss in losses
             ]
-        if node.kind == "inner" and theirs.num_columns and not self._read(second, theirs).num_rows:
-            return self._explain(second, _multiply(met, theirs))
         pairs = msgspec.structs.replace(node, kind="inner", residual=None, nearest=None)
         if not self._read(pairs, wanted if node.kind == "inner" else mine).num_rows:
             sides = zip(
@@ -432,6 +434,15 @@ def _pass_to_branch(node: UnionAll, at: int, wanted: pa.Table) -> pa.Table:
     if not kept:
         return _NO_COLUMNS
     return deduplicate(build_arrow_table({found[name]: wanted.column(name) for name in kept}))
+
+
+def _complete(wanted: pa.Table, on: Sequence[tuple[str, str]]) -> pa.Table:
+    """Return wanted rows of a join with the values of columns that are equal to wanted ones."""
+    for a, b in on:
+        for name, same in ((a, b), (b, a)):
+            if same in wanted.column_names and name not in wanted.column_names:
+                wanted = wanted.append_column(name, wanted.column(same))
+    return wanted
 
 
 def _select_met(rows: pa.Table, on: Sequence[tuple[str, str]], null_safe: bool) -> pa.Table:

@@ -261,6 +261,25 @@ def test_what_loses_a_row_is_found_below_the_columns_that_are_computed_of_it(
         assert (found.operator, found.reason) == ("aggregate", "count(*) is 1, not 5")
 
 
+def test_wanted_values_pass_through_the_equalities_of_joins(spark: SparkSession, tmp_path: object) -> None:
+    with Session(f"file://{tmp_path}/store", spark) as session:
+        session.sql("CREATE TABLE o (k BIGINT PRIMARY KEY, d BIGINT)")
+        session.sql("CREATE TABLE l (n BIGINT PRIMARY KEY, k BIGINT)")
+        session.sql("INSERT INTO o VALUES (2, 5), (3, 6)")
+        session.sql("INSERT INTO l VALUES (10, 1), (30, 3)")
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT l.n, l.k, o.d FROM o JOIN l ON l.k = o.k")
+        for asked in ({"k": 1, "d": 5}, {"d": 5, "k": 1, "n": 10}):
+            loss = session.why_not("v", asked).loss
+            assert (loss.operator, loss.text) == (
+                "scan",
+                "o",
+            ) and "o has no row with d = 5, k = 1" in loss.reason
+        other = session.why_not("v", {"n": 30, "d": 5}).loss
+        assert (other.operator, other.reason) == ("join", "l has no row with k = 2, n = 30: l.k is 3, not 2")
+        missing = session.why_not("v", {"d": 5}).loss
+        assert (missing.operator, missing.reason) == ("join", "l has no row with k = 2")
+
+
 @pytest.mark.parametrize(
     ("view", "key", "message"),
     [
