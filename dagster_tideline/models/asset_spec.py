@@ -116,7 +116,7 @@ def build_column_lineage(model: Model, catalog: Catalog, naming: Naming) -> dg.T
     if model.error is not None or any(name not in relations for name in model.reads):
         return None
     if model.kind == "sink":
-        visible = [column.name for column in relations[model.reads[0]].columns if not column.hidden]
+        visible = [column.name for column in relations[model.reads[0]].visible_columns]
         return _build_lineage({name: ((model.reads[0], name),) for name in visible}, naming)
     if model.kind not in ("view", "materialized view"):
         return None

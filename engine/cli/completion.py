@@ -47,8 +47,7 @@ class NameCompleter(Completer):
             column.name
             for name, relation in relations.items()
             if name.lower() in named
-            for column in relation.columns
-            if not column.hidden
+            for column in relation.visible_columns
         }
         yield from _find_matches(sorted(columns), word)
         if found is None or "." not in found[0]:

@@ -30,7 +30,7 @@ from engine.sql.typing.types import to_arrow
 
 def list_visible_columns(relation: Relation) -> tuple[str, ...]:
     """Return the columns that a user sees."""
-    return tuple(column.name for column in relation.columns if not column.hidden)
+    return tuple(column.name for column in relation.visible_columns)
 
 
 def match_column_names(relation: Relation, rows: pa.Table) -> pa.Table:

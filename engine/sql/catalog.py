@@ -132,6 +132,16 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return None if seconds is None else float(seconds)
 
     @property
+    def visible_columns(self) -> tuple[RelationColumn, ...]:
+        """The columns that users see."""
+        return tuple(column for column in self.columns if not column.hidden)
+
+    @property
+    def visible_storage_names(self) -> list[str]:
+        """The columns that users see, as they are stored."""
+        return [column.storage_name for column in self.visible_columns]
+
+    @property
     def hides_rows(self) -> bool:
         """Whether rows leave the table by themselves, by their age or WITH TTL of its watermark; no change tells of it."""
         return self.row_lifetime is not None or (self.watermark is not None and self.watermark.ttl)
@@ -202,7 +212,7 @@ class Catalog:
     def list_index_columns(self, index: Relation) -> tuple[RelationColumn, ...]:
         """Return the columns that an index of a user's shows: those that it is over, then the included ones, or all others."""
         base = self.relations[index.options["on"]]
-        visible = {column.storage_name: column for column in base.columns if not column.hidden}
+        visible = {column.storage_name: column for column in base.visible_columns}
         first = [column.storage_name for column in index.columns]
         included = index.options.get("include")
         others = [name for name in visible if name not in first] if included is None else included.split(",")

@@ -339,11 +339,7 @@ class Checks:
             raise Broken(f"the change log of {name} in ({after}, {upto}] is not the difference")
 
     def _shown(self, name: str) -> list[str]:
-        return [
-            column.name
-            for column in load_catalog(self.store.version).catalog.get(name).columns
-            if not column.hidden
-        ]
+        return [column.name for column in load_catalog(self.store.version).catalog.get(name).visible_columns]
 
     def _table(self, version: Version, name: str, epoch: int) -> pa.Table:
         table = version.tables[name]

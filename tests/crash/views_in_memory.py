@@ -61,7 +61,7 @@ class ViewsInMemory:
     def rows(self, view: str, epoch: int | None = None) -> list[dict[str, int]]:
         """Return a view's rows in the columns that users see."""
         self.store.refresh()
-        shown = [c.name for c in load_catalog(self.store.version).catalog.get(view).columns if not c.hidden]
+        shown = [c.name for c in load_catalog(self.store.version).catalog.get(view).visible_columns]
         found = [row for batch in self.store.iter(view, epoch=epoch) for row in batch.to_pylist()]
         return sorted(({name: row[name] for name in shown} for row in found), key=str)
 

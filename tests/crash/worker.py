@@ -195,7 +195,7 @@ class Worker:
             return
         shown = []
         for name, relation in catalog.relations.items():
-            columns = {column.name for column in relation.columns if not column.hidden}
+            columns = {column.name for column in relation.visible_columns}
             named = relation.kind == "table" or (
                 relation.kind == "materialized view" and not find_succeeded_view(name)
             )

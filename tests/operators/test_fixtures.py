@@ -58,7 +58,7 @@ def content(session: Session, view: View) -> Rows:
 
 def logged(session: Session, view: View, after: int) -> Rows:
     """Return the net change of a view since `after` as its change log tells it, of its visible columns."""
-    shown = [column.storage_name for column in session.catalog.get(view.name).columns if not column.hidden]
+    shown = session.catalog.get(view.name).visible_storage_names
     version = session.store.refresh().tables[view.name]
     change: Rows = Counter()
     for batch in session.store.reader.read_changes(version, after, version.committed_epoch):

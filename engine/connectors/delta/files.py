@@ -51,7 +51,7 @@ def plan_splits(
         return None
     if not 0 < len(files) <= MOST_FILES:
         return None
-    visible = [(column, columns[column.name]) for column in relation.columns if not column.hidden]
+    visible = [(column, columns[column.name]) for column in relation.visible_columns]
     if len(visible) != len(relation.columns):
         return None
     rows, splits = 0, list[FileSplit]()

@@ -83,7 +83,7 @@ def match_delta_columns(
 ) -> Mapping[str, MatchedColumn]:
     """Return how each column of a table is taken; raises SourceError for one that is missing or can't be taken."""
     there = parse_schema(metadata.schema_string)
-    visible = [column for column in relation.columns if not column.hidden]
+    visible = relation.visible_columns
     places = match_columns(
         [column.name for column in visible], [delta_column.name for delta_column in there]
     ).found
@@ -169,7 +169,7 @@ def read_table_rows(
 def render_columns(relation: Relation, columns: Mapping[str, MatchedColumn]) -> list[str]:
     """Return the columns of a table as Spark SQL over those of its Delta table; a source stops at a value without a place."""
     found = []
-    for column in (one for one in relation.columns if not one.hidden):
+    for column in relation.visible_columns:
         matched = columns[column.name]
         item = matched.item
         if matched.unfit and relation.is_pass_through:

@@ -150,9 +150,7 @@ class LandingSource(Source):
             relation.name,
             parse_landing_place(options["path"]),
             LandingOptions(
-                build_file_options(
-                    options, [column.name for column in relation.columns if not column.hidden]
-                ),
+                build_file_options(options, [column.name for column in relation.visible_columns]),
                 build_row_options(options),
                 required=required,
                 append_only=relation.append_only,

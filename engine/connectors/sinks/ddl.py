@@ -198,8 +198,7 @@ def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: D
         raise _build_error(statement, statement.source, message, hint)
     columns = [
         RelationColumn(c.name, c.type, stored=c.storage_name, sql_type=c.sql_type)
-        for c in source.columns
-        if not c.hidden
+        for c in source.visible_columns
     ]
     columns = _rename_columns(statement, columns)
     key = tuple(c.name for c in columns if c.storage_name in source.primary_key)
@@ -298,7 +297,7 @@ def _check_columns(
     def build_error(message: str, hint: str) -> SqlError:
         return _build_error(statement, statement.into or "", message, hint)
 
-    known = {column.name: column for column in target.columns if not column.hidden}
+    known = {column.name: column for column in target.visible_columns}
     for column in columns:
         mine = known.get(column.name)
         if mine is None:

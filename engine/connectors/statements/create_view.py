@@ -93,7 +93,7 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
 
 def _build_refusal(before: Relation, change: ViewChange, statement: CreateMaterializedView) -> SqlError:
     """Return the error for a query with which a view would have to be made anew."""
-    shown = ", ".join(f"{one.name} {one.visible_type}" for one in before.columns if not one.hidden)
+    shown = ", ".join(f"{one.name} {one.visible_type}" for one in before.visible_columns)
     message = f"{before.name} cannot go on with this query: {'; '.join(change.reasons)}"
     hint = f"its columns are {shown}; CREATE it under another name, DROP the old one, then ALTER … RENAME TO"
     return build_name_error(message, before.name, statement.sql, hint)

@@ -47,7 +47,7 @@ def find_row(
             f"{format_epoch(newest or epoch)}",
             hint=f"SELECT * FROM {relation.name} shows its rows; {other}",
         )
-    shown = [column.storage_name for column in relation.columns if not column.hidden]
+    shown = relation.visible_storage_names
     if deduplicate(rows.select(shown)).num_rows > 1:
         others = [c.name for c in relation.columns if not c.hidden and c not in asked]
         raise SqlError(
@@ -59,7 +59,7 @@ def find_row(
 
 def parse_key(relation: Relation, words: Sequence[str]) -> Mapping[str, Any] | Sequence[Any]:
     """Return what the words of a call say of a row: values by column where all are column=value, else those of the key."""
-    columns = {column.name for column in relation.columns if not column.hidden}
+    columns = {column.name for column in relation.visible_columns}
     pairs = [word.partition("=") for word in words]
     if words and all(equal and name in columns for name, equal, _ in pairs):
         return {name: _parse_value(value) for name, _, value in pairs}
@@ -91,7 +91,7 @@ def convert_values(relation: Relation, asked: Mapping[RelationColumn, Any]) -> d
 
 def resolve_key(relation: Relation, key: AskedKey) -> dict[RelationColumn, Any]:
     """Return the values that are asked for by column; raises SqlError for an unknown column, or too few or many values."""
-    shown = {column.name: column for column in relation.columns if not column.hidden}
+    shown = {column.name: column for column in relation.visible_columns}
     if isinstance(key, Mapping):
         for name in key:
             if name not in shown:

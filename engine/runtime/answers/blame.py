@@ -102,7 +102,7 @@ def _find_key(
 
 def _refuse(relation: Relation) -> NoReturn:
     """Refuse to look for a row of which nothing is said in a table that only Spark would read as a whole."""
-    names = ", ".join(column.name for column in relation.columns if not column.hidden)
+    names = ", ".join(column.name for column in relation.visible_columns)
     raise SqlError(f"no row of {relation.name} is named", hint=f"name columns as column=value: {names}")
 
 
@@ -162,7 +162,7 @@ class _Answer:
     def _list_changed(self, before: int | None, now: int | None) -> tuple[str, ...]:
         """Return the shown columns of which two rows differ; all where there was none, or is none any more."""
         relation, rows = self.stored.relation, self.states.rows
-        shown = [column for column in relation.columns if not column.hidden]
+        shown = relation.visible_columns
         if before is None or now is None:
             return tuple(column.name for column in shown)
         values = {column.name: one_chunk(rows.column(column.storage_name)) for column in shown}

@@ -45,12 +45,12 @@ class StoredRows:
     @property
     def shown(self) -> list[str]:
         """The columns that users see, as they are stored."""
-        return [column.storage_name for column in self.relation.columns if not column.hidden]
+        return self.relation.visible_storage_names
 
     @property
     def key(self) -> tuple[str, ...]:
         """The key's columns as users name them; none where the key, or a part of it, is hidden."""
-        names = {column.storage_name: column.name for column in self.relation.columns if not column.hidden}
+        names = {column.storage_name: column.name for column in self.relation.visible_columns}
         key = self.relation.primary_key
         return tuple(names[name] for name in key) if set(key) <= names.keys() else ()
 

@@ -45,7 +45,7 @@ def build_definition(relation: Relation, stored: StoredCatalog, epoch: int) -> N
     if resolve_on_row_error(relation.options, relation.dialect) == "null":
         bound = replace(bound, plan=guard_plan(bound.plan))
     plan = restrict_to_closed(bound.plan, statement, stored.catalog)
-    shown = [column.storage_name for column in relation.columns if not column.hidden]
+    shown = relation.visible_storage_names
     outputs = tuple((name, internal) for name, (_, internal) in zip(shown, bound.columns, strict=True))
     plan = build_view_plan(plan, outputs)
     _check_traceable(plan, relation)

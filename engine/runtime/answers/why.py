@@ -96,7 +96,7 @@ class _RowQuestion:
                 "again by themselves",
                 hint="trace the rows of what it reads one by one",
             )
-        shown = [column.storage_name for column in self.relation.columns if not column.hidden]
+        shown = self.relation.visible_storage_names
         row = to_visible_names(self.relation, self.row.select(shown))
         sources = {one: self._show(one, found) for one, found in rows.items()}
         return RowOrigin(name, row, tables.epochs[name], tuple(tracer.steps), sources)
@@ -119,12 +119,12 @@ class _RowQuestion:
     def _show(self, name: str, rows: pa.Table) -> pa.Table:
         """Return rows as users see them."""
         relation = self.tables.stored.catalog.get(name)
-        shown = [column.storage_name for column in relation.columns if not column.hidden]
+        shown = relation.visible_storage_names
         return to_visible_names(relation, rows.select(shown))
 
     def _is_made_by(self, replay: Replay) -> bool:
         """Tell whether the view's query over a few rows gives the row again, in all shown columns."""
-        shown = [column.storage_name for column in self.relation.columns if not column.hidden]
+        shown = self.relation.visible_storage_names
         exact = [name for name in shown if _is_exact(self.row.schema.field(name).type)]
         found = replay.compute_view(self.relation.name)
         if exact:

@@ -16,7 +16,7 @@ from engine.hummock.version import OP, PUT
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.check_results import CheckResult, ViewCheckResults
 from engine.runtime.epoch.schema_modules import import_schema_module
-from engine.sql.catalog import Relation, RelationColumn
+from engine.sql.catalog import Relation
 from engine.sql.checks import PANDERA as OPTION
 
 CHECKED_AT_ONCE = 200_000
@@ -60,7 +60,7 @@ def check_declared(relation: Relation) -> None:
         return
     name = relation.options[OPTION]
     schema = import_schema(name)
-    columns = [column.name for column in _list_visible_columns(relation)]
+    columns = [column.name for column in relation.visible_columns]
     unknown = [
         column for column in schema.columns if column not in columns and not schema.columns[column].regex
     ]
@@ -96,7 +96,7 @@ def _read_new_rows(
     store: Hummock, relation: Relation, table: Table, ssts: Sequence[SstInfo]
 ) -> Iterator[pa.Table]:
     """Yield the rows of files that hold no key twice, at most CHECKED_AT_ONCE together; no file is read as a whole."""
-    visible = _list_visible_columns(relation)
+    visible = relation.visible_columns
     sources, names = [column.storage_name for column in visible], [column.name for column in visible]
     some: list[pa.Table] = []
     for rows in _read_puts(store, table, ssts, sources):
@@ -117,10 +117,6 @@ def _read_puts(
                 rows = rows.filter(pc.equal(rows.column(OP), pa.scalar(PUT, pa.uint8())))
             for start in range(0, rows.num_rows, CHECKED_AT_ONCE):
                 yield rows.select(columns).slice(start, CHECKED_AT_ONCE)
-
-
-def _list_visible_columns(relation: Relation) -> list[RelationColumn]:
-    return [column for column in relation.columns if not column.hidden]
 
 
 _FAR = (NotImplementedError, OverflowError)

@@ -28,7 +28,7 @@ def check_partitions(relation: Relation, plan: IncrementalPlan) -> None:
     except NotPartitionable as error:
         option = PARTITION_BY if PARTITION_BY in relation.options else PARTITIONS
         option_value = relation.options[option]
-        visible = [column.name for column in relation.columns if not column.hidden]
+        visible = [column.name for column in relation.visible_columns]
         usable = list_usable_columns(plan, visible)
         if usable:
             hint = f"{relation.name} can be divided by {' or '.join(usable)}: WITH (partition_by = '{usable[0]}')"

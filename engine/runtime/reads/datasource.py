@@ -110,7 +110,7 @@ class TidelineDataSource(DataSource):
         return store, stored, relation
 
     def _list_items(self, relation: Relation, columns: list[str] | None) -> tuple[tuple[str, str], ...]:
-        known = {column.name: column.storage_name for column in relation.columns if not column.hidden}
+        known = {column.name: column.storage_name for column in relation.visible_columns}
         for name in columns or ():
             if name not in known:
                 raise TidelineError(

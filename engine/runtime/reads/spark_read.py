@@ -162,7 +162,7 @@ def _read_visible_source(
         raise SqlError(f"the rows of source {reading.table} have no hidden columns", hint=hint)
     epoch = tables.epochs[reading.table] if reading.moment is None else moments[reading.view]
     found = _read_source(session, tables, reading.table, epoch)
-    visible = [c.name for c in tables.stored.catalog.get(reading.table).columns if not c.hidden]
+    visible = [c.name for c in tables.stored.catalog.get(reading.table).visible_columns]
     return (
         found.select(visible) if isinstance(found, pa.Table) else found.select(*(quote(c) for c in visible))
     )

@@ -64,7 +64,7 @@ def resolve_assignments(
     relation: Relation, assignments: tuple[tuple[str, exp.Expr], ...], sql: str
 ) -> dict[str, exp.Expr]:
     """Return the new values by column; raises SqlError for a column that cannot be set."""
-    columns = {column.name: column for column in relation.columns if not column.hidden}
+    columns = {column.name: column for column in relation.visible_columns}
     for name, value in assignments:
         if name not in columns:
             hint = f"its columns are {', '.join(columns)}"

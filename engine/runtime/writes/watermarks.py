@@ -176,7 +176,7 @@ class ArrivingRows:
     def _build_dead_letters(self, rows: pa.Table) -> pa.Table:
         name, before = self.relation.name, self.before
         assert self._base is not None
-        visible = [column for column in self.relation.columns if not column.hidden]
+        visible = self.relation.visible_columns
         column = next(one.name for one in visible if one.storage_name == self.watermark.column)
         rows = rows.select([one.storage_name for one in visible]).rename_columns(
             [one.name for one in visible]

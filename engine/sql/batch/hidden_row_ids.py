@@ -126,7 +126,7 @@ def _expand_star(select: exp.Select, relation: Relation, sql: str) -> None:
     if select.args.get("joins"):
         what = "* of several tables beside a row id"
         raise unsupported_error(f"{what} is not offered", stars[0], sql, "name the columns")
-    visible = [exp.column(exp.to_identifier(c.name, quoted=True)) for c in relation.columns if not c.hidden]
+    visible = [exp.column(exp.to_identifier(c.name, quoted=True)) for c in relation.visible_columns]
     items = [
         part
         for item in select.expressions

@@ -123,7 +123,7 @@ class IntoVerbs(SinkVerbs):
             columns = f"(id BIGINT, t BIGINT, g BIGINT, WATERMARK FOR t AS t - {DELAY}{behind}) APPEND ONLY"
         else:
             relation = stored.catalog.get(source)
-            shown = ", ".join(f"{c.name} {c.type}" for c in relation.columns if not c.hidden)
+            shown = ", ".join(f"{c.name} {c.type}" for c in relation.visible_columns)
             columns = f"({shown}, PRIMARY KEY ({', '.join(relation.primary_key)}))"
             columns += " ON CONFLICT DO NOTHING" if kind == "first" else ""
             more = "" if relation.append_only else ", force_append_only = true"

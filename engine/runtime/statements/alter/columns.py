@@ -132,7 +132,7 @@ def add_column(
         column = msgspec.structs.replace(column, stored=source)
     field = pa.field(source, to_arrow(column.type))
     field = with_default(field, value) if value.is_valid else field
-    visible = [c for c in relation.columns if not c.hidden]
+    visible = relation.visible_columns
     hidden = [c for c in relation.columns if c.hidden]
     changed = msgspec.structs.replace(relation, columns=(*visible, column, *hidden))
     return _alter_with_indexes(store.version, stored, _rewrite_statement(changed), add=[field])
@@ -233,7 +233,7 @@ def drop_column(
     ):
         if column.storage_name in columns:
             raise build_name_error(message, name, statement.sql, "make a new table and INSERT … SELECT")
-    if len([c for c in relation.columns if not c.hidden]) == 1:
+    if len(relation.visible_columns) == 1:
         raise build_name_error(
             f"{name} is the only column of {relation.name}", name, statement.sql, "DROP the table"
         )
@@ -334,7 +334,7 @@ def find_column(relation: Relation, name: str, sql: str) -> RelationColumn:
     for column in relation.columns:
         if column.name == name and not column.hidden:
             return column
-    known = ", ".join(column.name for column in relation.columns if not column.hidden)
+    known = ", ".join(column.name for column in relation.visible_columns)
     raise build_name_error(f"{relation.name} has no column {name}", name, sql, f"its columns are {known}")
 
 

@@ -136,9 +136,7 @@ class _CheckPlanner:
 
     def _add_row_view(self, number: int, conditions: Sequence[str]) -> tuple[str, str]:
         """Make the view of the rows that break some of the conditions, and which; a condition that is null holds."""
-        visible_names = {
-            column.storage_name: column.name for column in self.relation.columns if not column.hidden
-        }
+        visible_names = {column.storage_name: column.name for column in self.relation.visible_columns}
         keys = [visible_names[name] for name in self.relation.primary_key if name in visible_names]
         if len(keys) < len(self.relation.primary_key):  # rows that are identified by what nobody sees
             keys = list(visible_names.values())[:MOST_COLUMNS]
@@ -290,7 +288,7 @@ class _CheckPlanner:
     # ---- texts and places ------------------------------------------------------------------------------------
     def _resolve_column(self, check: CheckClause, name: str) -> str:
         """Return the name of a column that a check means; raises SqlError if the view has none such."""
-        visible = [column.name for column in self.relation.columns if not column.hidden]
+        visible = [column.name for column in self.relation.visible_columns]
         found = [column for column in visible if column == name] or [c for c in visible if c.lower() == name]
         if not found:
             hint = f"its columns are {', '.join(visible)}"

@@ -239,7 +239,7 @@ def execute_create_index(statement: CreateIndex, context: StatementContext) -> N
         hint = "index a table or a materialized view"
         message = f"{base.name} is a {base.kind} and has no rows of its own"
         raise build_name_error(message, base.name, statement.sql, hint)
-    visible = {column.name: column for column in base.columns if not column.hidden}
+    visible = {column.name: column for column in base.visible_columns}
     for name in (*statement.columns, *(statement.include or ())):
         if name not in visible:
             node = exp.to_identifier(name)

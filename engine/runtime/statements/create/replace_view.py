@@ -136,7 +136,7 @@ def _list_null_columns(relation: Relation, plan: IncrementalPlan) -> tuple[str, 
 
 def _can_copy(before: Relation, relation: Relation) -> bool:
     """Tell whether a view shows the same columns, under the same key, as before."""
-    shown = [[c for c in one.columns if not c.hidden] for one in (before, _carry_comments(relation, before))]
+    shown = [one.visible_columns for one in (before, _carry_comments(relation, before))]
     keys = [(one.primary_key, one.distribution_key, one.append_only) for one in (before, relation)]
     key_columns = [
         {(c.storage_name, c.type) for c in one.columns if c.storage_name in one.primary_key}

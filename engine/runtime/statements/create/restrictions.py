@@ -40,7 +40,7 @@ _FOLLOWED = (Linear, Lookups, StoredPartials, TimedRows, JoinedOnArrival)
 
 def check_gate(view: Relation, sql: str) -> None:
     """Raise SqlError for a gate that bounds a column which the view has not."""
-    names = {column.name.lower() for column in view.columns if not column.hidden}
+    names = {column.name.lower() for column in view.visible_columns}
     for bound in parse_gate(view.options[GATE], sql) if GATE in view.options else ():
         if bound.column and bound.column.lower() not in names:
             raise build_name_error(f"{view.name} has no column {bound.column}", bound.column, sql, bound.text)

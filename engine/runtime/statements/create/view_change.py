@@ -55,8 +55,8 @@ class ColumnChanges:
 
 def compare_columns(before: Relation, after: Relation) -> ColumnChanges:
     """Return which visible columns were added, dropped, or have another type (`a int -> bigint`)."""
-    old = {column.name: column.visible_type for column in before.columns if not column.hidden}
-    new = {column.name: column.visible_type for column in after.columns if not column.hidden}
+    old = {column.name: column.visible_type for column in before.visible_columns}
+    new = {column.name: column.visible_type for column in after.visible_columns}
     return ColumnChanges(
         tuple(f"{name} {kind}".rstrip() for name, kind in new.items() if name not in old),
         tuple(f"{name} {kind}".rstrip() for name, kind in old.items() if name not in new),
@@ -71,7 +71,7 @@ def explain_other_shape(before: Relation, after: Relation) -> tuple[str, ...]:
     reasons = []
     if not compare_columns(before, after).is_empty:
         reasons.append("its columns are others")
-    elif [c for c in before.columns if not c.hidden] != [c for c in after.columns if not c.hidden]:
+    elif before.visible_columns != after.visible_columns:
         reasons.append("the order of its columns, or which of them may be null, is another")
     if before.primary_key != after.primary_key:
         old, new = _format_key(before, before.primary_key), _format_key(after, after.primary_key)
@@ -151,5 +151,5 @@ def _with_text_of(after: Relation, before: Relation) -> Relation:
 
 
 def _format_key(relation: Relation, key: tuple[str, ...]) -> str:
-    visible = {column.storage_name: column.name for column in relation.columns if not column.hidden}
+    visible = {column.storage_name: column.name for column in relation.visible_columns}
     return f"({', '.join(visible.get(name, 'hidden') for name in key)})"

@@ -110,7 +110,7 @@ def execute_describe(statement: Describe, context: StatementContext) -> pa.Table
         macro = decode_macro(relation)
         signature = (*macro.parameters, ("returns", macro.returns))
         return pa.table({"parameter": [n for n, _ in signature], "type": [k for _, k in signature]})
-    visible = [column for column in relation.columns if not column.hidden]
+    visible = relation.visible_columns
     types = [format_column_type(column) for column in visible]
     if relation.kind == "view":
         query = parse_view_query(relation).copy()

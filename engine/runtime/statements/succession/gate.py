@@ -24,16 +24,11 @@ def find_meeting_epoch(version: Version, stored: StoredCatalog, view: str, succe
     return Content(version, stored.inputs).find_common([view, successor], version.epoch)
 
 
-def list_shown_columns(view: Relation) -> list[str]:
-    """Return the columns of a view that users see, as they are stored."""
-    return [column.storage_name for column in view.columns if not column.hidden]
-
-
 def read_difference(
     store: Hummock, version: Version, view: Relation, successor: str, epoch: int
 ) -> Iterator[Changes]:
     """Yield by what the rows of a view's successor differ from the view's at an epoch, through the columns that users see."""
-    columns = list_shown_columns(view)
+    columns = view.visible_storage_names
     tables = version.tables[view.name], version.tables[successor]
     for change in store.reader.compare_tables(*tables, epoch, columns=columns):
         yield Changes.of(change, columns)
@@ -53,7 +48,7 @@ def find_gate_reason(
     if epoch is None:
         raise Conflict(f"{view} and {succession.successor} have content at no epoch together")
     relation = stored.catalog.get(view)
-    counts = ChangeCounts(columns=dict.fromkeys(list_shown_columns(relation), 0))
+    counts = ChangeCounts(columns=dict.fromkeys(relation.visible_storage_names, 0))
     for changes in read_difference(store, version, relation, succession.successor, epoch):
         counts.add(changes)
     rows = store.reader.count_rows(version.tables[view], epoch) or counts.inserted
@@ -63,7 +58,7 @@ def find_gate_reason(
 
 
 def _count(bound: GateBound, view: Relation, counts: ChangeCounts) -> int:
-    names = {column.name.lower(): column.storage_name for column in view.columns if not column.hidden}
+    names = {column.name.lower(): column.storage_name for column in view.visible_columns}
     measured: Mapping[str, int] = {
         "rows_changed": counts.changed,
         "rows_inserted": counts.inserted,

@@ -67,7 +67,7 @@ class _GapFill:
         if len(arguments) < 3:
             raise self._build_error(f"GAP_FILL has {len(arguments)} arguments", self.call)
         self.relation = self._resolve_relation(arguments[0])
-        self.columns = [column for column in self.relation.columns if not column.hidden]
+        self.columns = self.relation.visible_columns
         self.time = self._resolve_time(arguments[1])
         self.step = read_length(arguments[2], "the step of GAP_FILL", self._build_error)
         self.fills: dict[str, str] = {}

@@ -226,7 +226,7 @@ class _TimeWindows:
         if relation.kind not in ("table", "source", "materialized view"):
             return
         name = normalize_identifier(self.time.this)
-        visible = [column for column in relation.columns if not column.hidden]
+        visible = relation.visible_columns
         found = next((column for column in visible if column.name.lower() == name.lower()), None)
         times = ", ".join(column.name for column in visible if column.type in _TIMES)
         hint = (

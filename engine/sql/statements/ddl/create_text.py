@@ -14,7 +14,7 @@ _CONFLICTS = {"overwrite": "OVERWRITE", "ignore": "IGNORE", "update if not null"
 
 def render_create_table(relation: Relation) -> str:
     """Return the statement of the dialect spark that makes a table as the catalog describes it."""
-    visible = [column for column in relation.columns if not column.hidden]
+    visible = relation.visible_columns
     implied = () if relation.null_keys else relation.unique_key  # which columns the key makes NOT NULL
     lines = [_render_column(column, column.storage_name in implied) for column in visible]
     key = [column.name for column in visible if column.storage_name in relation.unique_key]

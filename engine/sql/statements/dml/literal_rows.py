@@ -46,7 +46,7 @@ def read_literal_rows(insert: Insert, relation: Relation, dialect: Dialect) -> l
     """
     if not isinstance(insert.rows, exp.Values):
         return None
-    visible = tuple(column.name for column in relation.columns if not column.hidden)
+    visible = tuple(column.name for column in relation.visible_columns)
     names = insert.columns or visible
     check_known_columns(insert, relation)
     columns = {column.name: column for column in relation.columns}
@@ -107,7 +107,7 @@ def find_misfit(value: Any, column: RelationColumn) -> tuple[str, str] | None:
 
 def check_known_columns(insert: Insert, relation: Relation) -> None:
     """Raise SqlError, with the place, for a column of an INSERT that its table does not have."""
-    visible = tuple(column.name for column in relation.columns if not column.hidden)
+    visible = tuple(column.name for column in relation.visible_columns)
     for name in insert.columns or ():
         if name not in visible:
             node = next(
@@ -126,7 +126,7 @@ def split_default_rows(insert: Insert, relation: Relation, dialect: Dialect) -> 
     """
     if not isinstance(insert.rows, exp.Values):
         return [insert]
-    names = insert.columns or tuple(column.name for column in relation.columns if not column.hidden)
+    names = insert.columns or tuple(column.name for column in relation.visible_columns)
     if all(_is_whole(row, len(names)) for row in insert.rows.expressions):
         return [insert]
     groups: dict[tuple[str, ...], list[exp.Expr]] = {}
