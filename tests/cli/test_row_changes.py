@@ -165,7 +165,7 @@ def test_who_committed_and_from_when_on_is_known_is_told(capsys: pytest.CaptureF
         "inputs_after": epoch - 9,
         "inputs_upto": epoch,
     }
-    with pytest.raises(click.BadParameter, match="csv has no room"):
+    with pytest.raises(click.BadParameter, match="csv has room for one table"):
         print_history(history, Format.csv)
     print_history(RowHistory("top", {"k": None}, epoch, epoch, {"n": 0}, {"n": 0}, ()), Format.table)
     assert capsys.readouterr().out.splitlines()[2] == "no change since then"

@@ -43,7 +43,7 @@ PLANTS = [
         "pairs",
         "id seller",
         "UPDATE auction SET seller = 'zoe' WHERE seller = {seller}",
-        "scan",
+        "join",
         "seller is 'zoe'",
     ),
     Plant(
