@@ -34,7 +34,7 @@ REASONS = {
     "engine/operators/lookups/lines.py:_choose_first": "numbers of lines",
     "engine/operators/skew.py:measure_load": "hashes",
     "engine/runtime/epoch/failing_row.py:_search": "hashes",
-    "engine/runtime/answers/row_loss.py:_describe_mismatch": "values as texts, for a message",
+    "engine/runtime/answers/row_texts.py:describe_mismatch": "values as texts, for a message",
     "engine/connectors/landing/rows.py:_find_deletes": "words",
     "engine/connectors/landing/pending.py:_find_changed": "paths",
     "engine/connectors/landing/tables.py:find_file_records": "paths",

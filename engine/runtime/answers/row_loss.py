@@ -13,13 +13,21 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import as_rows, as_values, build_arrow_table, to_positions
+from engine.arrow import as_values, build_arrow_table, to_positions
 from engine.hummock.epoch import micros_of
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.operators.context import EpochContext
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_wanted
 from engine.runtime.answers.operator_texts import describe_node, name_computed, show_columns
 from engine.runtime.answers.pushed_columns import push_column
+from engine.runtime.answers.row_texts import (
+    MOST_CANDIDATES,
+    count_rows,
+    describe_mismatch,
+    describe_values,
+    describe_wanted,
+    format_value,
+)
 from engine.runtime.answers.tables_read import StoreTables, make_frame
 from engine.runtime.answers.trace import Define, TraceStep, join_equal, keep_equal, to_stored
 from engine.runtime.rows import to_visible_names
@@ -46,9 +54,6 @@ from engine.sql.plan import (
     list_scans,
 )
 
-MOST_CANDIDATES = 10_000
-"""So many rows that come into an operator are looked at."""
-_MOST_NAMED = 3
 _TEST, _GROUP, _PUSHED = "why:test:", "why:group:", "why:pushed:"
 
 
@@ -143,8 +148,8 @@ class LossFinder:
             case TopN():
                 return [self._lose_behind_others(node, coming)]
             case DynamicFilter():
-                stands = [_describe_values(coming, [node.at]), *map(self._describe_bound, node.bounds)]
-                reason = f"{self._describe(node)[1]} is not true of {_count(coming)}: {', '.join(stands)}"
+                stands = [describe_values(coming, [node.at]), *map(self._describe_bound, node.bounds)]
+                reason = f"{self._describe(node)[1]} is not true of {count_rows(coming)}: {', '.join(stands)}"
                 return [self._lose(node, reason, coming)]
         kept = [name for name in wanted.column_names if name not in _find_computed(node, below, wanted)]
         others = self._read(node, wanted.select(kept))
@@ -176,13 +181,13 @@ class LossFinder:
         if relation.kind == "materialized view":
             self._note(node, 0)
             return self.explain_view(node.table, stored)
-        reason = f"{node.table} has no row{_describe_wanted(to_visible_names(relation, stored))}"
+        reason = f"{node.table} has no row{describe_wanted(to_visible_names(relation, stored))}"
         key = [name for name, column in node.items if column in node.primary_key]
         others = set(wanted.column_names) - set(key)
         if others and set(key) <= set(wanted.column_names):
             found = self._read(node, wanted.select(key))
             if found.num_rows:
-                mismatch = _describe_mismatch(found, wanted, sorted(others))
+                mismatch = describe_mismatch(found, wanted, sorted(others))
                 several = f"in the {found.num_rows:,} rows of {node.table} that are looked for {mismatch}"
                 reason = f"{reason}: {mismatch}" if found.num_rows == 1 else several
                 return [self._lose(node, reason, found)]
@@ -223,7 +228,9 @@ class LossFinder:
             met = theirs if node.kind == "inner" else _NO_COLUMNS
         if not met.num_rows:
             names = " and ".join(show_columns(a) for a, _ in on)
-            return [self._lose(node, f"{names} is null in {_count(coming)}, and null equals nothing", coming)]
+            return [
+                self._lose(node, f"{names} is null in {count_rows(coming)}, and null equals nothing", coming)
+            ]
         given = _multiply(met, theirs) if node.kind == "inner" else met
         partners = self._read(second, given)
         if not partners.num_rows:
@@ -234,8 +241,8 @@ class LossFinder:
         pairs = msgspec.structs.replace(node, kind="inner", residual=None, nearest=None)
         if not self._read(pairs, wanted if node.kind == "inner" else mine).num_rows:
             sides = zip(
-                (_describe_values(coming, [a]) for a, _ in on),
-                (_describe_values(partners, [b]) for _, b in on),
+                (describe_values(coming, [a]) for a, _ in on),
+                (describe_values(partners, [b]) for _, b in on),
                 strict=True,
             )
             reason = "no two rows meet: " + "; ".join(f"{a}, {b}" for a, b in sides)
@@ -247,7 +254,7 @@ class LossFinder:
             loss = self._lose_by_condition(Filter(pairs, node.residual), node.residual, given)
             operator, text = describe_node(node)
             return [replace(loss, operator=operator, text=text)]
-        return [self._lose(node, f"no partner is near enough to {_count(coming)}", coming)]
+        return [self._lose(node, f"no partner is near enough to {count_rows(coming)}", coming)]
 
     def _lose_by_condition(self, node: Filter, condition: Expr, wanted: pa.Table) -> RowLoss:
         """Say which parts of a condition are not true of the rows that come."""
@@ -263,7 +270,7 @@ class LossFinder:
                 failing.append((part, missed, empty))
         every = [one for one in failing if one[1] == tested.num_rows]
         reason = " and ".join(
-            f"{self._show(part)} is not true of {_count(tested, missed)}{empty}{self._describe_read(tested, part)}"
+            f"{self._show(part)} is not true of {count_rows(tested, missed)}{empty}{self._describe_read(tested, part)}"
             for part, missed, empty in every[:1] or failing
         )
         loss = self._lose(node, reason, tested.select(list(node.input.columns)))
@@ -272,22 +279,24 @@ class LossFinder:
     def _describe_read(self, rows: pa.Table, part: Expr) -> str:
         """Return the values that a condition reads in the rows that come to it."""
         known = [column for column in part.columns if column in rows.column_names]
-        return f": {_describe_values(rows, known, self._names)}" if known else ""
+        return f": {describe_values(rows, known, self._names)}" if known else ""
 
     def _lose_behind_others(self, node: TopN, coming: pa.Table) -> RowLoss:
         """Say which rows are the first ones instead."""
         own = deduplicate(_select(coming, node.partition))
         first = self._read(node, own)
-        of = f" of those{_describe_wanted(own)}" if node.partition else ""
+        of = f" of those{describe_wanted(own)}" if node.partition else ""
         if not first.num_rows:
             return self._lose(
-                node, f"{_count(coming)} is among the {node.offset:,} rows{of} that OFFSET leaves out", coming
+                node,
+                f"{count_rows(coming)} is among the {node.offset:,} rows{of} that OFFSET leaves out",
+                coming,
             )
         behind = f" after the first {node.offset:,}" if node.offset else ""
         reason = f"it is not among the {first.num_rows:,} first rows{of}{behind}"
         columns = [key.column for key in node.order]
         if columns:
-            mine, theirs = (_describe_values(rows, columns, self._names) for rows in (coming, first))
+            mine, theirs = (describe_values(rows, columns, self._names) for rows in (coming, first))
             reason += f": {mine}, and they have {theirs}"
         return self._lose(node, reason, first)
 
@@ -296,13 +305,13 @@ class LossFinder:
         names = _name_values(node, self._names)
         others, wanted = (_rename(rows, names) for rows in (others, wanted))
         asked = [name for name in wanted.column_names if name in others.column_names]
-        return self._lose(node, _describe_mismatch(others, wanted, asked), others)
+        return self._lose(node, describe_mismatch(others, wanted, asked), others)
 
     def _lose_by_partner(self, node: Join, wanted: pa.Table) -> RowLoss:
         """Say which rows are found that must not be there."""
         pairs = self._read(msgspec.structs.replace(node, kind="inner"), wanted)
         found = deduplicate(pairs.select(list(node.right.columns)))
-        by = _describe_values(pairs, [b for _, b in node.on], self._names)
+        by = describe_values(pairs, [b for _, b in node.on], self._names)
         if not node.on:  # one that stands for all of which a condition is true
             source = next(n for n in list_nodes(node.right) if not isinstance(n, Project | TopN | Aggregate))
             found = self._read(source, _NO_COLUMNS)
@@ -317,7 +326,7 @@ class LossFinder:
         table = self.context.tables[bound.scan.table]
         batches = self.tables.store.reader.scan(table, self.context.new, columns=[bound.column])
         values = [value for batch in batches for value in as_values(batch.column(0))]
-        return f"{bound.scan.table} = {', '.join(map(_format, values)) or 'not known yet'}"
+        return f"{bound.scan.table} = {', '.join(map(format_value, values)) or 'not known yet'}"
 
     def _lose(self, node: Node, reason: str, rows: pa.Table) -> RowLoss:
         operator, text = self._describe(node)
@@ -467,53 +476,3 @@ def _multiply(rows: pa.Table, others: pa.Table) -> pa.Table:
 
 def _have_same_types(rows: pa.Table, wanted: pa.Table) -> bool:
     return all(rows.schema.field(name).type == wanted.schema.field(name).type for name in wanted.column_names)
-
-
-def _count(rows: pa.Table, number: int | None = None) -> str:
-    """Return how many of rows, all where nothing is said, in words."""
-    count = rows.num_rows
-    if number is not None and number != count:
-        return f"{number:,} of {count:,} rows"
-    if count == MOST_CANDIDATES:
-        return f"{count:,} rows or more"
-    return "the row" if count == 1 else f"{count:,} rows"
-
-
-def _describe_wanted(rows: pa.Table) -> str:
-    """Return by which values rows are looked for."""
-    if not rows.num_columns:
-        return ""
-    return " with " + _describe_values(rows, rows.column_names)
-
-
-def _describe_values(rows: pa.Table, columns: Sequence[str], names: Mapping[str, str] | None = None) -> str:
-    """Return the values of some columns in rows, the first few that are there."""
-    if not columns:
-        return ""
-    some = deduplicate(rows.select(list(dict.fromkeys(columns))))
-    said = [
-        ", ".join(f"{show_columns(name, names)} = {_format(value)}" for name, value in row.items())
-        for row in as_rows(some.slice(0, _MOST_NAMED))
-    ]
-    more = f" or {some.num_rows - _MOST_NAMED:,} others" if some.num_rows > _MOST_NAMED else ""
-    return " or ".join(said) + more
-
-
-def _describe_mismatch(found: pa.Table, wanted: pa.Table, columns: Sequence[str]) -> str:
-    """Return which values rows have instead of wanted ones."""
-    said = []
-    for name in columns:
-        here, asked = (
-            list(dict.fromkeys(map(_format, as_values(rows.column(name))))) for rows in (found, wanted)
-        )
-        if set(asked) <= set(here):
-            continue
-        some = " or ".join(here[:_MOST_NAMED]) + (" or another" if len(here) > _MOST_NAMED else "")
-        said.append(f"{show_columns(name)} is {some}, not {' or '.join(asked[:_MOST_NAMED])}")
-    if said:
-        return " and ".join(said)
-    return f"no row has {_describe_values(wanted, wanted.column_names)} at once"
-
-
-def _format(value: object) -> str:
-    return "null" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
