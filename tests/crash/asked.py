@@ -31,6 +31,14 @@ class MutationHistory:
     last: int = 0
 
 
+def _is_transferred(known: QueuedMutation, now: QueuedMutation) -> bool:
+    """Tell whether a mutation is that of a view that has left: a pause is another member's then, the rest has lost its view."""
+    holds_for_all = known.mutation in ("pause", "resume")
+    return (holds_for_all or not now.view) and now == msgspec.structs.replace(
+        known, view=now.view, value=None
+    )
+
+
 class AskedMutations:
     """Looks at every version and remembers the queues."""
 
@@ -44,6 +52,8 @@ class AskedMutations:
         for key in version.catalog:
             if key.startswith((CONTROLS.prefix, "barrier/")) and key.partition("/")[2] not in known:
                 raise Broken(f"{key} outlives its domain")
+        for name in self._histories.keys() - known.keys():  # one that comes again is another one
+            self.forget(name)
         for name, domain in known.items():
             control = read_control(version, name)
             history = self._histories.get(name)
@@ -59,10 +69,10 @@ class AskedMutations:
                 raise Broken(f"the queue of domain {name} has gaps: {control.taken} taken, {numbers} wait")
             for asked in control.asked:
                 known = history.asked.setdefault(asked.number, asked)
-                if known != asked and asked == msgspec.structs.replace(known, view="", value=None):
+                if known != asked and _is_transferred(known, asked):
                     history.asked[asked.number] = asked  # its view was dropped, or made anew
                 elif known != asked:
-                    raise Broken(f"mutation {asked.number} of domain {name} was replaced")
+                    raise Broken(f"mutation {asked.number} of domain {name} was replaced: {known} by {asked}")
             self._in_force(name, history, control, stored)
 
     def forget(self, domain: str) -> None:

@@ -180,7 +180,7 @@ def _finish(store: Hummock) -> None:
 def _has_its_rows(version: Version, view: str, successor: str) -> bool:
     """Tell whether a view that is a copy of its successor has been computed as one, up to the successor's last change."""
     own, other = version.tables[view], version.tables[successor]
-    return view not in list_replaced_tables(version) and own.committed_epoch >= other.committed_epoch
+    return view not in list_replaced_tables(version) and other.find_first_change(own.committed_epoch) is None
 
 
 def _build_takeover(version: Version, stored: StoredCatalog, view: str, succession: Succession) -> Commit:
@@ -225,6 +225,7 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
         for old, new in moved.items()
         if old in version.tables
     }
+    own_table, other = version.tables[view], version.tables[successor]
     hidden = find_domain_name(stored, successor)
     notes = SUCCESSIONS.remove(view) | BACKFILLS.remove_existing(version, [hidden])
     notes |= CONTROLS.remove_existing(version, [hidden]) | forget_failure(version, hidden)
@@ -232,6 +233,7 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
     notes |= rename_boundaries(version, names) | rename_check_results(version, {successor: view})
     return Commit(
         drop=(successor, *sorted(twins & version.tables.keys())),
+        epochs={view: other.committed_epoch} if own_table.committed_epoch < other.committed_epoch else {},
         alter=altered,
         acks=_move_acks(version, names, {successor, *twins}, successor, view),
         catalog=encode_entries(relations, plans) | notes,

@@ -19,6 +19,7 @@ from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import list_creations
 from engine.runtime.statements.create.assumption_checks import check_taken_over, check_unread
+from engine.runtime.statements.succession import take_over
 from engine.session import Session
 
 ALTER, V = "ALTER MATERIALIZED VIEW v AS ", "CREATE MATERIALIZED VIEW v AS "
@@ -231,6 +232,30 @@ def test_a_later_change_takes_the_place_of_one_that_is_not_there_yet(shop: Sessi
     shop.sql(ALTER + LARGEST)  # gives it up
     assert "nothing is computed" in shop.notices[-1]
     check_nothing_is_left(shop)
+
+
+def test_a_successor_that_has_gone_on_without_a_change_takes_over(
+    shop: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view that is a copy of its successor has no run while that has no change, so none at which both would be."""
+    shop.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr(take_over, "_finish", lambda store: None)
+        shop.sql(ALTER + FEWER, build=False)
+        for _ in range(3):
+            shop.flush()
+    version = shop.store.refresh()
+    successor = list_successions(version)["v"].successor
+    assert list_successions(version)["v"].copied and "v" not in list_replaced_tables(version)
+    shop.store.commit(Commit(epochs={successor: version.epoch}))
+    own, other = (shop.store.version.tables[name].committed_epoch for name in ("v", successor))
+    assert own < other
+    shop.flush()
+    assert shop.store.refresh().tables["v"].committed_epoch >= other
+    check_nothing_is_left(shop)
+    change(shop, random.Random(3))
+    shop.flush().raise_for_errors()
+    assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
 
 
 def test_checks_of_the_new_statement_are_asked_before_it_takes_over(shop: Session) -> None:
