@@ -295,7 +295,7 @@ def why(
     print_origin(origin, output)
 
 
-@app.command(cls=PrintingCommand)
+@app.command("why-not", cls=PrintingCommand)
 def why_not(
     view: Annotated[str, typer.Argument(help="A materialized view.")],
     key: Key = None,
