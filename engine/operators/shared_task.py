@@ -95,15 +95,13 @@ class SharedCall:
 
 
 class StagedFragments:
-    """What the fragments of a run have written so far, as `version` holds it; of `unknown` tables that is not known."""
+    """What the fragments of a run have written so far: `version` is what the store would hold if they were committed now.
+
+    Of `unknown` tables that is not known.
+    """
 
     def __init__(self, version: Version, unknown: Collection[str]) -> None:
-        self._checkpoint, self.unknown = StagedCheckpoint(version), set(unknown)
-
-    @property
-    def version(self) -> Version:
-        """What the store would hold if they were committed now."""
-        return self._checkpoint.version
+        self.version, self.unknown = version, set(unknown)
 
     def is_unknown(self, fragment: SharedFragment) -> bool:
         """Tell whether the new content of something that a fragment reads comes from elsewhere."""
@@ -121,8 +119,11 @@ class StagedFragments:
         if ssts is None:
             self.unknown.add(fragment.table)
             return
-        epochs = {fragment.table: fragment.new}
-        self._checkpoint.add(Commit(writes={fragment.table: ssts}, epochs=epochs))
+        version, epochs = self.version, {fragment.table: fragment.new}
+        # its domain commits after others, each of which moves the epoch on
+        reached = StagedCheckpoint(replace(version, epoch=max(version.epoch, fragment.new)))
+        reached.add(Commit(writes={fragment.table: ssts}, epochs=epochs))
+        self.version = replace(reached.version, epoch=version.epoch)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
-from engine.operators.shared_task import MOST_SECONDS, MOST_WAITED, TaskClock, choose_shape
+import pyarrow as pa
+
+from engine.hummock import Hummock
+from engine.operators.shared_task import (
+    MOST_SECONDS,
+    MOST_WAITED,
+    SharedFragment,
+    StagedFragments,
+    TaskClock,
+    choose_shape,
+)
 
 
 def test_a_task_that_waits_has_more_time_than_one_that_computes() -> None:
@@ -23,3 +34,19 @@ def test_the_least_body_for_all_inputs_that_have_changed_is_chosen() -> None:
     assert choose_shape(shapes, ()) == ("a",)
     assert choose_shape(shapes, ("d",)) is None
     assert choose_shape([], ("a",)) is None
+
+
+def test_what_is_written_at_an_epoch_ahead_of_the_version_is_read_by_the_next_fragment(
+    tmp_path: Path,
+) -> None:
+    store = Hummock.open((tmp_path / "store").as_uri(), cache_dir=str(tmp_path / "cache"))
+    table = store.create_table("view", pa.schema([("id", pa.int64())]), ["id"], ["id"])
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "_op": pa.array([0, 0], pa.uint8())})
+    version, ahead = store.version, store.version.epoch + (1 << 60)
+    staged = StagedFragments(version, ())
+    first = SharedFragment("view", (), (), (), frozenset(), version.epoch, ahead, 10)
+    staged.add(first, tuple(store.reader.write_run(table, rows)))
+    assert staged.version.epoch == version.epoch
+    assert [change.epoch for change in staged.version.tables["view"].list_changes(version.epoch, ahead)] == [
+        ahead
+    ]
