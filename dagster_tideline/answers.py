@@ -123,7 +123,7 @@ def describe_absence(absence: "RowAbsence") -> dict[str, Metadata]:
 
 def describe_history(history: "RowHistory") -> dict[str, Metadata]:
     """Return in which epochs a row changed, newest first."""
-    from engine.cli.row_changes import describe_author, describe_change
+    from engine.cli.answers.row_changes import describe_author, describe_change
 
     changes = [
         (format_epoch_time(change.epoch), change.operation, describe_author(change), describe_change(change))
@@ -144,7 +144,7 @@ def describe_history(history: "RowHistory") -> dict[str, Metadata]:
 
 def describe_diff(diff: "TableDiff") -> dict[str, Metadata]:
     """Return what changed between two moments: counts, by column too, and the first changed rows."""
-    from engine.cli.row_changes import COUNTS
+    from engine.cli.answers.row_changes import COUNTS
 
     columns = [(name, count) for name, count in diff.changed_columns.items() if count]
     found: dict[str, Metadata] = {name: getattr(diff, name) for name in COUNTS}

@@ -9,7 +9,7 @@ import msgspec
 
 from dagster_tideline.models.change_plan import ChangePlan, PlannedChange
 from engine.cli.layout import TextColumn, format_duration, format_size
-from engine.cli.status_listing import KINDS, Listing
+from engine.cli.listings.status import KINDS, Listing
 
 UNKNOWN = "-"
 BUILDS = ("create", "difference", "rebuild")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 import typer
 
+from engine.cli.answers import commands as answers
 from engine.cli.cluster import cluster
 from engine.cli.connections import (
     make_store,
@@ -21,7 +22,7 @@ from engine.cli.connections import (
     open_store,
     report_progress,
 )
-from engine.cli.options import At, Key, Output, Spark, Store, Wide
+from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
     Format,
     PrintingCommand,
@@ -122,7 +123,7 @@ def status(
     ] = False,
 ) -> None:
     """Show where every table, view and sink stands: state, newest epoch, lag, rows, bytes, files, last error."""
-    from engine.cli.status_listing import build_status_listing
+    from engine.cli.listings.status import build_status_listing
 
     if watch and (storage or output is not Format.table):
         raise typer.BadParameter("--watch shows a table: without --storage, --json and --format")
@@ -141,7 +142,7 @@ def status(
 @app.command(cls=PrintingCommand)
 def checks(store: Store = "", output: Output = Format.table, wide: Wide = False) -> None:
     """Show how the checks of views came out at their newest epoch, committed or stopped."""
-    from engine.cli.check_listing import build_checks_listing
+    from engine.cli.listings.checks import build_checks_listing
 
     with open_store(store) as found:
         print_listing(build_checks_listing(found.version, time.time()), output, wide=wide)
@@ -157,7 +158,7 @@ def backfill(
 ) -> None:
     """Show how far the snapshot backfills of new views are: share, rows, time left, lag."""
     from engine.cli.backfill_run import run_backfills
-    from engine.cli.status_listing import build_backfills_listing
+    from engine.cli.listings.status import build_backfills_listing
     from engine.meta.catalog.stored_catalog import load_catalog
     from engine.meta.domains.creation import list_creations
     from engine.meta.status.relation_status import list_statuses
@@ -239,7 +240,7 @@ def partitions(
     wide: Wide = False,
 ) -> None:
     """Show where the partitions of a view stand, those in quarantine first: epoch, error, attempts, next try."""
-    from engine.cli.status_listing import build_partitions_listing
+    from engine.cli.listings.status import build_partitions_listing
 
     with open_session(store) as running:
         found = running.partitions(view)
@@ -276,96 +277,7 @@ def materialize(
     report.raise_for_all()
 
 
-@app.command(cls=PrintingCommand)
-def why(
-    view: Annotated[str, typer.Argument(help="A materialized view.")],
-    key: Key = None,
-    at: At = "",
-    store: Store = "",
-    output: Output = Format.table,
-    spark: Spark = "",
-) -> None:
-    """Show why a row of a view is there: the rows of tables that make it, through all operators and views between."""
-    from engine.cli.row_origin import print_origin
-    from engine.runtime.answers.asked_row import parse_key
-
-    with open_session(store, spark) as running:
-        relation = running.catalog.get(view)
-        origin = running.why(relation.name, parse_key(relation, key or ()), at or None)
-    print_origin(origin, output)
-
-
-@app.command("why-not", cls=PrintingCommand)
-def why_not(
-    view: Annotated[str, typer.Argument(help="A materialized view.")],
-    key: Key = None,
-    at: At = "",
-    store: Store = "",
-    output: Output = Format.table,
-    spark: Spark = "",
-) -> None:
-    """Show why a row of a view is not there: the condition or the missing partner that keeps it out, and by what values."""
-    from engine.cli.row_origin import print_absence
-    from engine.runtime.answers.asked_row import parse_key
-
-    with open_session(store, spark) as running:
-        relation = running.catalog.get(view)
-        absence = running.why_not(relation.name, parse_key(relation, key or ()), at or None)
-    print_absence(absence, output)
-
-
-@app.command(cls=PrintingCommand)
-def diff(
-    view: Annotated[str, typer.Argument(help="A table or a materialized view.")],
-    moments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="A [B]",
-            help="An epoch, a time (UTC), or now() - INTERVAL '10' MINUTE; and the later one, none: now.",
-        ),
-    ] = None,
-    pending: Annotated[
-        bool, typer.Option("--pending", help="What the view's next query would change, before it takes over.")
-    ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many changed rows at most.")] = 20,
-    store: Store = "",
-    output: Output = Format.table,
-) -> None:
-    """Show what changed in a table or view between two moments: counts, and the rows with what they were before."""
-    from engine.cli.row_changes import print_diff
-    from engine.runtime.answers.diff import compare_moments, compare_queries
-
-    named = moments or []
-    if pending is bool(named) or len(named) > 2:
-        raise typer.BadParameter("name one moment or two, or ask for what is --pending")
-    with open_store(store) as found:
-        if pending:
-            print_diff(compare_queries(found, view, limit=rows), output)
-        else:
-            first, last = [*named, None][:2]
-            assert first is not None
-            print_diff(compare_moments(found, view, (first, last), limit=rows), output)
-
-
-@app.command(cls=PrintingCommand)
-def blame(
-    view: Annotated[str, typer.Argument(help="A table or a materialized view.")],
-    key: Key = None,
-    rows: Annotated[int, typer.Option("--rows", min=0, help="Print so many changes at most.")] = 20,
-    store: Store = "",
-    output: Output = Format.table,
-    wide: Wide = False,
-) -> None:
-    """Show in which epochs a row changed, newest first, from what to what, and who committed them."""
-    from engine.cli.row_changes import print_history
-    from engine.meta.catalog.stored_catalog import load_catalog
-    from engine.runtime.answers.asked_row import parse_key
-    from engine.runtime.answers.blame import list_row_changes
-
-    with open_store(store) as found:
-        relation = load_catalog(found.version).catalog.get(view)
-        history = list_row_changes(found, relation.name, parse_key(relation, key or ()))
-    print_history(history, output, rows=rows, wide=wide)
+answers.add_commands(app)
 
 
 @app.command()
@@ -419,7 +331,7 @@ def explain_flush(
     ] = False,
 ) -> None:
     """Show what FLUSH would do now, step by step: which work, up to which epoch, over how many rows, and what waits for what."""
-    from engine.cli.flush_listing import build_flush_listing
+    from engine.cli.listings.flush import build_flush_listing
     from engine.meta.epochs.flush_plan import FlushRequest
     from engine.runtime.backfill.eligibility import BACKFILL_ROWS
     from engine.runtime.domains.flush_planning import plan_flush

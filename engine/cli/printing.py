@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import RenderableType
 
-    from engine.cli.status_listing import Listing
+    from engine.cli.listings.status import Listing
     from engine.hummock.compaction import CompactionReport
     from engine.hummock.metrics import Metrics
     from engine.hummock.monitoring.prices import Spending

@@ -15,7 +15,7 @@ from engine.cli.printing import Format, PrintingCommand, print_listing
 from engine.errors import SqlError
 
 if TYPE_CHECKING:
-    from engine.cli.status_listing import Listing
+    from engine.cli.listings.status import Listing
     from engine.connectors.script_sources import RejectedStatement
     from engine.connectors.source_trial import Finding
     from engine.session import Session
@@ -94,7 +94,7 @@ def _describe_source(running: Session, one: Relation | RejectedStatement) -> lis
 
 
 def _build_listing(lines: Sequence[_SourceLine]) -> Listing:
-    from engine.cli.status_listing import Listing
+    from engine.cli.listings.status import Listing
 
     columns = (
         TextColumn("source", [line.source for line in lines]),

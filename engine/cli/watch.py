@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from engine.cli.layout import TextColumn
+from engine.cli.listings.status import Listing, build_status_listing
 from engine.cli.printing import UNKNOWN_WIDTH, find_output_width, format_listing
-from engine.cli.status_listing import Listing, build_status_listing
 
 if TYPE_CHECKING:
     from engine.hummock import Hummock, Version

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from engine.cli.flush_listing import build_flush_listing
 from engine.cli.layout import WIDE_ONLY, render_columns
-from engine.cli.status_listing import Listing
+from engine.cli.listings.flush import build_flush_listing
+from engine.cli.listings.status import Listing
 from engine.runtime.epoch.mutation_run import request_mutation
 from tests.crash.views_in_memory import ViewsInMemory
 

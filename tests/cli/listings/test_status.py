@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from engine.cli.layout import WIDE_ONLY, render_columns
-from engine.cli.status_listing import (
+from engine.cli.listings.status import (
     Listing,
     build_backfills_listing,
     build_partitions_listing,

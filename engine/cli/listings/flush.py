@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.layout import WIDE_ONLY, TextColumn, format_duration
-from engine.cli.status_listing import Listing
+from engine.cli.listings.status import Listing
 from engine.hummock.epoch import format_epoch_time, seconds_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import click
 import pyarrow as pa
 import pytest
 
+from engine.cli.answers.row_origin import print_absence, print_origin
 from engine.cli.printing import Format
-from engine.cli.row_origin import print_absence, print_origin
 from engine.runtime.answers.row_loss import RowLoss
 from engine.runtime.answers.trace import TraceStep
 from engine.runtime.answers.why import RowOrigin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.cli.layout import TextColumn, format_ago
-from engine.cli.status_listing import Listing
+from engine.cli.listings.status import Listing
 from engine.hummock.epoch import format_epoch_time, seconds_of
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.check_results import CheckResult, find_check_results, list_check_names

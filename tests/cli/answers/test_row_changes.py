@@ -10,9 +10,9 @@ import click
 import pyarrow as pa
 import pytest
 
+from engine.cli.answers.row_changes import print_history
 from engine.cli.commands import main
 from engine.cli.printing import Format
-from engine.cli.row_changes import print_history
 from engine.meta.epochs.barrier import Barrier
 from engine.meta.epochs.commit_history import CommitRecord
 from engine.runtime.answers.blame import RowChange, RowHistory

@@ -1,0 +1,1 @@
+"""What commands list: relations, checks, backfills, partitions, the steps of a flush."""
