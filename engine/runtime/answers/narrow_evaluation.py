@@ -6,17 +6,20 @@ one of them has are wanted of the other, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from engine.arrow import Column, build_arrow_table
-from engine.hummock.rows.key_numbers import deduplicate
+from engine.hummock.rows.key_numbers import deduplicate, find_members
 from engine.operators.compile import compute_over
 from engine.operators.context import EpochContext
+from engine.runtime.answers.local_evaluation import LocalEvaluation
 from engine.runtime.answers.tables_read import TablesRead, Wanted, as_plain, make_frame
+from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -39,12 +42,13 @@ MOST_VALUES = 20_000
 
 @dataclass
 class NarrowRows:
-    """Rows of a node, as Arrow has them where nothing had to be computed; of `known` columns no other value is there."""
+    """Rows of a node, as Arrow has them where they are `few`; of `known` columns no other value is there."""
 
     context: EpochContext
     rows: pa.Table | None = None
     made: DataFrame | None = None
     known: Mapping[str, Column] = field(default_factory=dict)
+    few: bool = False
 
     @property
     def frame(self) -> DataFrame:
@@ -53,6 +57,26 @@ class NarrowRows:
             assert self.rows is not None
             self.made = make_frame(self.context.spark, self.rows)
         return self.made
+
+    def collect(self) -> pa.Table:
+        """Return the rows as Arrow has them, computed once."""
+        if self.rows is None:
+            self.rows = collect_frame(self.frame)
+        return self.rows
+
+    def select_equal(
+        self, wanted: pa.Table, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """Return some columns, or all, of rows that have the values of some wanted rows, up to a limit; nulls are equal."""
+        rows = self.collect() if self.few else self.rows
+        if rows is not None and _have_same_types(rows, wanted):
+            found = keep_equal(rows, wanted).slice(0, limit)
+            return found if columns is None else found.select(list(columns))
+        frame = self.frame
+        if wanted.num_columns:
+            frame = join_equal(frame, make_frame(self.context.spark, wanted))
+        frame = frame if columns is None else frame.select(*map(quote, columns))
+        return collect_frame(frame if limit is None else frame.limit(limit))
 
     def list_values(self, column: str) -> Column | None:
         """Return the values that a column has at most, each once; None if they are not known, or too many."""
@@ -102,24 +126,25 @@ class NarrowEvaluation:
         return self._compute(node, [self.evaluate(child, {}) for child in list_children(node)], {})
 
     def _compute(self, node: Node, inputs: list[NarrowRows], known: Mapping[str, Column]) -> NarrowRows:
+        few = all(one.few for one in inputs)
+        if few and inputs:
+            rows = LocalEvaluation(self.context).compute(node, [one.collect() for one in inputs])
+            if rows is not None:
+                return _hold(self.context, rows)
         frame = compute_over(node, [one.frame for one in inputs], self.context)
-        return NarrowRows(self.context, None, frame, known)
+        return NarrowRows(self.context, None, frame, known, few and not isinstance(node, Join | Unnest))
 
     def _read_scan(self, node: Scan, wanted: Wanted) -> NarrowRows:
         stored = dict(node.items)
         rows = self.tables.read(node, {stored[name]: values for name, values in wanted.items()})
         if not isinstance(rows, pa.Table):
             return NarrowRows(self.context, None, rows)
-        return NarrowRows(self.context, rows, None, {name: rows.column(name) for name in rows.column_names})
+        return _hold(self.context, rows)
 
     def _project(self, node: Project, wanted: Wanted) -> NarrowRows:
         plain = dict(_list_plain(node.items))
         below = self.evaluate(node.input, _rename_wanted(plain, wanted))
         known = {name: below.known[column] for name, column in plain.items() if column in below.known}
-        if below.rows is not None and len(plain) == len(node.items) and plain:
-            columns = [below.rows.column(column) for column in plain.values()]
-            rows = pa.Table.from_arrays(columns, names=list(plain))
-            return NarrowRows(self.context, rows, None, known)
         return self._compute(node, [below], known)
 
     def _join(self, node: Join, wanted: Wanted) -> NarrowRows:
@@ -138,6 +163,41 @@ class NarrowEvaluation:
             right = self.evaluate(node.right, _add_wanted(pushed, met))
         known = {**left.known, **(right.known if node.kind == "inner" else {})}
         return self._compute(node, [left, right], known)
+
+
+def _hold(context: EpochContext, rows: pa.Table) -> NarrowRows:
+    """Return rows that are there, of which all values are known."""
+    return NarrowRows(context, rows, None, {name: rows.column(name) for name in rows.column_names}, True)
+
+
+def collect_frame(frame: DataFrame) -> pa.Table:
+    """Return the rows of a frame, those without columns as so many."""
+    return frame.toArrow() if frame.columns else pa.table({"_": pa.nulls(frame.count())}).select([])
+
+
+def keep_equal(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """Return the rows that have the values of some of the others in the columns of these; nulls are equal."""
+    if not others.num_columns:
+        return rows
+    names = others.column_names
+    keys = pa.Table.from_arrays([as_plain(rows.column(name)) for name in names], names=names)
+    return rows.filter(pa.array(find_members(keys, others), pa.bool_()))
+
+
+def join_equal(frame: DataFrame, others: DataFrame) -> DataFrame:
+    """Return the same of frames."""
+    names = {column: f"why:wanted:{n}" for n, column in enumerate(others.columns)}
+    renamed = others.select(*(F.col(quote(old)).alias(new) for old, new in names.items()))
+    test = F.lit(True)
+    for old, new in names.items():
+        test &= F.col(quote(old)).eqNullSafe(F.col(quote(new)))
+    return frame.join(F.broadcast(renamed), test, "left_semi")
+
+
+def _have_same_types(rows: pa.Table, wanted: pa.Table) -> bool:
+    return all(
+        as_plain(rows.column(name)).type == wanted.schema.field(name).type for name in wanted.column_names
+    )
 
 
 def _add_wanted(wanted: Wanted, met: Mapping[str, Column | None]) -> Wanted:

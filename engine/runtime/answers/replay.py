@@ -16,10 +16,9 @@ from pyspark.sql import DataFrame
 
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.operators.context import EpochContext
-from engine.runtime.answers.narrow_evaluation import NarrowEvaluation
+from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, NarrowRows
 from engine.runtime.answers.tables_read import GivenTables
 from engine.runtime.answers.trace import Define, Tracer
-from engine.sql.expression.spark_sql import quote
 from engine.sql.expression.template import as_columns
 from engine.sql.plan import Aggregate, Join, Node, Over, Project, TopN, list_nodes, list_scans
 
@@ -31,29 +30,34 @@ class Replay:
     rows: Mapping[str, pa.Table]
     context: EpochContext
     define: Define
-    _views: dict[str, DataFrame] = field(default_factory=dict)
+    _views: dict[str, NarrowRows] = field(default_factory=dict)
 
-    def compute_view(self, view: str) -> DataFrame:
+    def compute_view(self, view: str) -> NarrowRows:
         """Return the rows of a view over these rows."""
         if view not in self._views:
             self._views[view] = self.compute(self.define(view))
         return self._views[view]
 
-    def compute(self, node: Node) -> DataFrame:
+    def compute(self, node: Node) -> NarrowRows:
         """Return the rows of a plan over these rows."""
         names = {scan.table for scan in list_scans(node)}
-        given: dict[str, pa.Table | DataFrame] = {
-            name: self.rows[name] if name in self.rows else self.compute_view(name)
+        given = {
+            name: self.rows[name] if name in self.rows else _get_rows(self.compute_view(name))
             for name in names
             if not name.startswith("_")  # a watermark, which is read where a bound is
         }
-        return NarrowEvaluation(GivenTables(given), self.context).evaluate(node, {}).frame
+        return NarrowEvaluation(GivenTables(given), self.context).evaluate(node, {})
 
     def list_rows(self, node: Node, columns: Sequence[str]) -> pa.Table:
         """Return some columns of a plan over these rows, each row once; without columns one row."""
         if not columns:
             return pa.table({"_": pa.nulls(1)}).select([])
-        return deduplicate(self.compute(node).select(*map(quote, columns)).toArrow())
+        return deduplicate(self.compute(node).collect().select(list(columns)))
+
+
+def _get_rows(computed: NarrowRows) -> pa.Table | DataFrame:
+    """Return computed rows as Arrow has them where they are few, else as Spark does."""
+    return computed.collect() if computed.few else computed.frame
 
 
 def add_deciding_rows(tracer: Tracer, replay: Replay, views: Sequence[str]) -> None:

@@ -28,8 +28,8 @@ from engine.runtime.answers.row_texts import (
     describe_wanted,
     format_value,
 )
-from engine.runtime.answers.tables_read import StoreTables, make_frame
-from engine.runtime.answers.trace import Define, TraceStep, join_equal, keep_equal, to_stored
+from engine.runtime.answers.tables_read import StoreTables
+from engine.runtime.answers.trace import Define, TraceStep, to_stored
 from engine.runtime.rows import to_visible_names
 from engine.sql.column_names import is_internal
 from engine.sql.expression.nodes import And, Expr
@@ -372,13 +372,7 @@ class LossFinder:
     def _read(self, node: Node, wanted: pa.Table) -> pa.Table:
         """Return rows of a node that have the values of some wanted rows, MOST_CANDIDATES at most."""
         found = NarrowEvaluation(self.tables, self.context).evaluate(node, list_wanted(wanted))
-        if found.rows is not None and _have_same_types(found.rows, wanted):
-            return keep_equal(found.rows, wanted).slice(0, MOST_CANDIDATES)
-        frame = found.frame
-        if wanted.num_columns:
-            frame = join_equal(frame, make_frame(self.context.spark, wanted))
-        frame = frame.limit(MOST_CANDIDATES)
-        return frame.toArrow() if frame.columns else pa.table({"_": pa.nulls(frame.count())}).select([])
+        return found.select_equal(wanted, limit=MOST_CANDIDATES)
 
 
 _NO_COLUMNS = pa.table({"_": pa.nulls(1)}).select([])
@@ -472,7 +466,3 @@ def _multiply(rows: pa.Table, others: pa.Table) -> pa.Table:
     columns = {name: rows.column(name).take(to_positions(mine)) for name in rows.column_names}
     columns |= {name: others.column(name).take(to_positions(theirs)) for name in more}
     return build_arrow_table(columns)
-
-
-def _have_same_types(rows: pa.Table, wanted: pa.Table) -> bool:
-    return all(rows.schema.field(name).type == wanted.schema.field(name).type for name in wanted.column_names)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -150,12 +151,16 @@ class GivenTables:
     def read(self, scan: Scan, wanted: Wanted) -> pa.Table | DataFrame:
         """Return the rows of a scan, under its names; all of them, as there are few."""
         found = self.rows[scan.table]
+        there = set(found.column_names if isinstance(found, pa.Table) else found.columns)
+        missing = {column for _, column in scan.items} - there
+        # what a view's definition has not is the key of its only row
         if isinstance(found, pa.Table):
+            for column in missing:
+                found = found.append_column(column, pa.array(np.zeros(found.num_rows, np.int32)))
             return as_scanned(found, scan, {})
-        there = set(found.columns)
         items = (
-            f"{quote(column) if column in there else '0'} AS {quote(name)}" for name, column in scan.items
-        )  # what a view's definition has not is the key of its only row
+            f"{'0' if column in missing else quote(column)} AS {quote(name)}" for name, column in scan.items
+        )
         return found.selectExpr(*items)
 
 

@@ -14,17 +14,15 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from engine.hummock.rows.key_numbers import deduplicate, find_members
 from engine.operators.context import EpochContext
 from engine.runtime.answers.carried_keys import CarryingPlan, KeyCarrier, Part
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_wanted
 from engine.runtime.answers.operator_texts import describe_operator, describe_part
-from engine.runtime.answers.tables_read import StoreTables, as_plain, make_frame
+from engine.runtime.answers.tables_read import StoreTables
 from engine.sql.catalog import watermark_name
 from engine.sql.expression.nodes import Expr
-from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -126,16 +124,7 @@ class Tracer:
                 else rows.select([])
             )
         found = NarrowEvaluation(self.tables, self.context).evaluate(carrying.plan, list_wanted(rows))
-        needed = list(carrying.carried)
-        if found.rows is not None:
-            return keep_equal(found.rows, rows).select(needed)
-        frame = (
-            join_equal(found.frame, make_frame(self.context.spark, rows)) if rows.num_columns else found.frame
-        )
-        kept = frame.select(*(quote(column) for column in needed))
-        if not needed:
-            return pa.table({"_": pa.nulls(kept.count())}).select([])
-        return kept.toArrow()
+        return found.select_equal(rows, carrying.carried)
 
     def _trace_part(self, node: Node, rows: pa.Table) -> None:
         """Trace rows of a part, of which the columns that they are found by are given."""
@@ -216,25 +205,6 @@ def to_stored(node: Scan, rows: pa.Table) -> pa.Table:
     """Return scanned rows under the names of the table's columns."""
     stored = dict(node.items)
     return rows.rename_columns([stored[name] for name in rows.column_names])
-
-
-def keep_equal(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """Return the rows that have the values of some of the others in the columns of these; nulls are equal."""
-    if not others.num_columns:
-        return rows
-    names = others.column_names
-    keys = pa.Table.from_arrays([as_plain(rows.column(name)) for name in names], names=names)
-    return rows.filter(pa.array(find_members(keys, others), pa.bool_()))
-
-
-def join_equal(frame: DataFrame, others: DataFrame) -> DataFrame:
-    """Return the same of frames."""
-    names = {column: f"why:wanted:{n}" for n, column in enumerate(others.columns)}
-    renamed = others.select(*(F.col(quote(old)).alias(new) for old, new in names.items()))
-    test = F.lit(True)
-    for old, new in names.items():
-        test &= F.col(quote(old)).eqNullSafe(F.col(quote(new)))
-    return frame.join(F.broadcast(renamed), test, "left_semi")
 
 
 def as_arrow(rows: pa.Table | DataFrame) -> pa.Table:

@@ -17,11 +17,10 @@ from engine.hummock.rows.key_numbers import deduplicate
 from engine.runtime.answers.asked_row import AskedKey, find_row
 from engine.runtime.answers.question import Question
 from engine.runtime.answers.replay import Replay, add_deciding_rows
-from engine.runtime.answers.tables_read import StoreTables, make_frame
-from engine.runtime.answers.trace import Tracer, TraceStep, join_equal
+from engine.runtime.answers.tables_read import StoreTables
+from engine.runtime.answers.trace import Tracer, TraceStep
 from engine.runtime.rows import to_visible_names
 from engine.sql.catalog import Relation
-from engine.sql.expression.spark_sql import quote
 
 MOST_ROUNDS = 6
 """So often rows are added that decide over the row without being in it."""
@@ -126,12 +125,9 @@ class _RowQuestion:
         """Tell whether the view's query over a few rows gives the row again, in all shown columns."""
         shown = self.relation.visible_storage_names
         exact = [name for name in shown if _is_exact(self.row.schema.field(name).type)]
-        found = replay.compute_view(self.relation.name)
-        if exact:
-            found = join_equal(found, make_frame(self.tables.spark, self.row.select(exact)))
-        again = as_rows(found.select(*map(quote, shown)).toArrow())
+        found = replay.compute_view(self.relation.name).select_equal(self.row.select(exact), shown)
         row = as_rows(self.row.select(shown))[0]
-        return any(are_equal(one, row) for one in again)
+        return any(are_equal(one, row) for one in as_rows(found))
 
 
 def _as_keys(keys: pa.Table, schema: pa.Schema, relation: Relation) -> pa.Table:
