@@ -158,7 +158,7 @@ def read_nexmark() -> Project:
 def read_windows() -> Project:
     """Return views over windows of Nexmark's bids."""
     views = [f"CREATE MATERIALIZED VIEW {name} AS {query}" for name, query in WINDOWS.items()]
-    return Project(_read_queries("nexmark")[0], views, _load_events)
+    return Project(_read_queries("nexmark")[0], views, _load_events, "postgres")
 
 
 def _read_queries(kind: str) -> tuple[list[str], list[str]]:

@@ -108,7 +108,7 @@ class NarrowEvaluation:
                 return self._join(node, wanted)
             case UnionAll():
                 inputs = [
-                    self.evaluate(child, _pass_to_branch(node, at, wanted))
+                    self.evaluate(child, _rename_wanted(list_branch_columns(node, at), wanted))
                     for at, child in enumerate(node.inputs)
                 ]
                 return self._compute(node, inputs, {})
@@ -216,12 +216,11 @@ def _rename_wanted(columns: Mapping[str, str], wanted: Wanted) -> Wanted:
     return {columns[name]: values for name, values in wanted.items() if name in columns}
 
 
-def _pass_to_branch(node: UnionAll, at: int, wanted: Wanted) -> Wanted:
-    """Return what is wanted of a branch of a union."""
+def list_branch_columns(node: UnionAll, at: int) -> dict[str, str]:
+    """Return by column of a union the column of one of its branches that it is."""
     branch = node.inputs[at]
     found = dict(zip(node.names, branch.columns, strict=False))
-    found |= {f"_key{at}_{n}": column for n, column in enumerate(branch.key)}
-    return _rename_wanted(found, wanted)
+    return found | {f"_key{at}_{n}": column for n, column in enumerate(branch.key)}
 
 
 def list_wanted(rows: pa.Table) -> Wanted:

@@ -17,7 +17,7 @@ from engine.arrow import as_values, build_arrow_table, to_positions
 from engine.hummock.epoch import micros_of
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.operators.context import EpochContext
-from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_wanted
+from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_branch_columns, list_wanted
 from engine.runtime.answers.operator_texts import describe_node, name_computed, show_columns
 from engine.runtime.answers.pushed_columns import push_column
 from engine.runtime.answers.row_texts import (
@@ -212,9 +212,9 @@ class LossFinder:
     def _explain_join(self, node: Join, wanted: pa.Table) -> list[RowLoss]:
         """Go on below where one side has no such row, or no partner; else the pairs do not fulfil the condition."""
         first, second, on = node.left, node.right, node.on
+        wanted = _complete(wanted, node)
         if node.kind == "inner" and node.nearest is None and not _select(wanted, first.columns).num_columns:
             first, second, on = second, first, tuple((b, a) for a, b in on)
-        wanted = _complete(wanted, node.on)
         mine = _select(wanted, first.columns)
         theirs = _select(wanted, second.columns) if node.kind in ("inner", "left") else _NO_COLUMNS
         coming = self._read(first, mine)
@@ -410,12 +410,15 @@ def _select(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 def _pass_down(node: Node, below: Node, wanted: pa.Table) -> pa.Table:
     """Return wanted rows by the columns of an operator's input, as far as it passes columns on."""
-    names = _find_passed(node, below)
+    return _rename_wanted(wanted, _find_passed(node, below))
+
+
+def _rename_wanted(wanted: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """Return wanted rows through the columns that have other names below, under these, each once."""
     kept = [name for name in wanted.column_names if name in names]
     if not kept:
         return _NO_COLUMNS
-    columns = {names[name]: wanted.column(name) for name in kept}
-    return deduplicate(build_arrow_table(columns))
+    return deduplicate(build_arrow_table({names[name]: wanted.column(name) for name in kept}))
 
 
 def _find_passed(node: Node, below: Node) -> Mapping[str, str]:
@@ -432,18 +435,19 @@ def _find_computed(node: Node, below: Node, wanted: pa.Table) -> set[str]:
 
 def _pass_to_branch(node: UnionAll, at: int, wanted: pa.Table) -> pa.Table:
     """Return wanted rows by the columns of a branch of a union."""
-    found = dict(zip(node.names, node.inputs[at].columns, strict=False))
-    kept = [name for name in wanted.column_names if name in found]
-    if not kept:
-        return _NO_COLUMNS
-    return deduplicate(build_arrow_table({found[name]: wanted.column(name) for name in kept}))
+    return _rename_wanted(wanted, list_branch_columns(node, at))
 
 
-def _complete(wanted: pa.Table, on: Sequence[tuple[str, str]]) -> pa.Table:
-    """Return wanted rows of a join with the values of columns that are equal to wanted ones."""
-    for a, b in on:
+def _complete(wanted: pa.Table, node: Join) -> pa.Table:
+    """Return wanted rows of a join with the values of columns that are equal to wanted ones.
+
+    In a left join a right column may also be null because there is no partner: nothing follows from that, nor for it.
+    """
+    for a, b in node.on:
         for name, same in ((a, b), (b, a)):
-            if same in wanted.column_names and name not in wanted.column_names:
+            if same not in wanted.column_names or name in wanted.column_names:
+                continue
+            if node.kind != "left" or (name == a and not wanted.column(same).null_count):
                 wanted = wanted.append_column(name, wanted.column(same))
     return wanted
 

@@ -278,6 +278,11 @@ def test_wanted_values_pass_through_the_equalities_of_joins(spark: SparkSession,
         assert (other.operator, other.reason) == ("join", "l has no row with k = 2, n = 30: l.k is 3, not 2")
         missing = session.why_not("v", {"d": 5}).loss
         assert (missing.operator, missing.reason) == ("join", "l has no row with k = 2")
+        session.sql("CREATE MATERIALIZED VIEW w AS SELECT o.d, l.k, l.n FROM o LEFT JOIN l ON l.k = o.k")
+        padded = session.why_not("w", {"d": 6, "k": None}).loss
+        assert (padded.operator, padded.reason) == ("left join", "l.k is 3, not null")
+        met = session.why_not("w", {"d": 5, "k": 3}).loss
+        assert (met.operator, met.reason) == ("scan", "o has no row with d = 5, k = 3: o.d is 6, not 5")
 
 
 @pytest.mark.parametrize(
