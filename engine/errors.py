@@ -168,6 +168,10 @@ class SinkError(TidelineError):
     """A sink could not take rows, or cannot go on."""
 
 
+class SubscriptionError(TidelineError):
+    """A subscription, or who follows a view, cannot go on from where it stands."""
+
+
 class LogStoreError(TidelineError):
     """A log store was used out of order."""
 

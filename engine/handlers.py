@@ -43,6 +43,14 @@ from engine.runtime.statements.show.show import (
 )
 from engine.runtime.statements.show.watermarks import execute_show_watermarks
 from engine.runtime.statements.statement_errors import locate_errors
+from engine.runtime.subscriptions.statements import (
+    execute_close_cursor,
+    execute_create_subscription,
+    execute_declare_cursor,
+    execute_fetch_cursor,
+    execute_show_cursors,
+    execute_show_subscriptions,
+)
 from engine.runtime.writes.dml import execute_delete, execute_insert, execute_update
 from engine.sql.statements import reader as st
 
@@ -77,21 +85,25 @@ HANDLERS: Mapping[type[st.Statement], Handler] = {
     st.Alter: execute_alter,
     st.AlterSink: execute_alter_sink,
     st.CancelJobs: execute_cancel_jobs,
+    st.CloseCursor: execute_close_cursor,
     st.Comment: execute_comment,
     st.CreateFunction: execute_create_function,
     st.CreateIndex: execute_create_index,
     st.CreateMaterializedView: execute_create_materialized_view,
     st.CreateSchema: execute_create_schema,
     st.CreateSink: execute_create_sink,
+    st.CreateSubscription: execute_create_subscription,
     st.CreateTable: execute_create_table,
     st.CreateView: execute_create_view,
     st.Deallocate: execute_deallocate,
+    st.DeclareCursor: execute_declare_cursor,
     st.DeleteFrom: execute_delete,
     st.Describe: execute_describe,
     st.Drop: execute_drop,
     st.DropSchema: execute_drop_schema,
     st.Execute: execute_prepared,
     st.Explain: execute_explain,
+    st.FetchCursor: execute_fetch_cursor,
     st.Flush: execute_flush,
     st.IgnoredStatement: execute_ignored,
     st.Insert: execute_insert,
@@ -102,8 +114,10 @@ HANDLERS: Mapping[type[st.Statement], Handler] = {
     st.Several: execute_several,
     st.Show: execute_show,
     st.ShowCreate: execute_show_create,
+    st.ShowCursors: execute_show_cursors,
     st.ShowJobs: execute_show_jobs,
     st.ShowSinks: execute_show_sinks,
+    st.ShowSubscriptions: execute_show_subscriptions,
     st.ShowVariable: execute_show_variable,
     st.ShowWatermarks: execute_show_watermarks,
     st.Update: execute_update,

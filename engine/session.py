@@ -48,13 +48,19 @@ from engine.runtime.partitions.values import list_changed_partitions, list_parti
 from engine.runtime.reads.datasource import TidelineDataSource
 from engine.runtime.spark.on_demand import SparkOnDemand
 from engine.runtime.spark.session import SparkTarget, is_of_this_process
-from engine.runtime.statement_context import StatementContext
+from engine.runtime.statement_context import OpenCursor, StatementContext
 from engine.runtime.statements.alter.alter import set_option
 from engine.runtime.statements.session.statement_parser import read_statements
 from engine.runtime.statements.statement_errors import locate_errors
 from engine.runtime.statements.succession.begin import discard_change
 from engine.runtime.statements.succession.gate import approve_change
 from engine.runtime.statements.succession.take_over import let_successors_take_over
+from engine.runtime.subscriptions.subscriber import (
+    POLL_SECONDS,
+    EpochChanges,
+    Subscriber,
+    open_subscriber,
+)
 from engine.runtime.writes.dml import write_rows
 from engine.sql.catalog import Catalog
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
@@ -63,6 +69,7 @@ from engine.sql.statements.session.session_statements import Prepare
 from engine.sql.statements.session.settings import SessionSettings
 
 __all__ = [
+    "EpochChanges",
     "FlushReport",
     "RelationStatus",
     "RowHistory",
@@ -70,6 +77,7 @@ __all__ = [
     "Session",
     "SinkReport",
     "SourceReport",
+    "Subscriber",
     "TableDiff",
     "ViewReport",
 ]
@@ -111,6 +119,8 @@ class Session:
         """Whether CREATE TABLE looks at what feeds the table, and fills it from its query; a trial of statements does neither."""
         self.prepared: dict[str, Prepare] = {}
         """The statements of PREPARE by their names."""
+        self.cursors: dict[str, OpenCursor] = {}
+        """The cursors of DECLARE by their names."""
         self.notices: tuple[str, ...] = ()
         """What the last statement had to say beside its rows: of a setting, that it has no meaning here."""
         drives = epochs_in_flight is not None
@@ -197,7 +207,7 @@ class Session:
         build: bool = True,
         policy: str | None = None,
     ) -> pa.Table | None:
-        """Run a statement; a SELECT, SHOW, DESCRIBE, EXPLAIN or RETURNING gives a table, everything else None.
+        """Run a statement; a SELECT, SHOW, DESCRIBE, EXPLAIN, FETCH or RETURNING gives a table, everything else None.
 
         Of several the last one's table is returned: each is a commit of its own, and the first that fails ends it. `parameters`
         are the values of `?` or `$1`, or by name of `:name`. With `build` a new materialized view is computed at once, else by
@@ -389,6 +399,33 @@ class Session:
         """
         return list_row_changes(self.store, view, key)
 
+    def subscribe(
+        self,
+        name: str,
+        *,
+        since: int | str | None = None,
+        follow: bool = False,
+        poll_seconds: float = POLL_SECONDS,
+        acknowledge: bool = True,
+    ) -> Subscriber:
+        """Return an iterator over the changes of a subscription, a table or a view, one item an epoch; needs no Spark.
+
+        It ends when there is nothing more; with `follow` it looks for more every `poll_seconds`. `since` is "now", "begin" (as
+        far back as changes are kept), "full" (all rows first), the epoch behind which it begins, or a time. Without it a table or
+        view is followed from now on, and a subscription from where it stands, which moves on when the next item is asked for, or,
+        if not `acknowledge`, by the iterator's own `acknowledge`. Raises SqlError for what cannot be followed or is no moment,
+        SubscriptionError where changes are not kept any more.
+
+        >>> changes = s.subscribe("top")
+        >>> s.sql("UPDATE bid SET price = 60 WHERE id = 1")
+        >>> s.flush().raise_for_errors()
+        >>> [item.changes.to_pylist() for item in changes]
+        [[{'auction': 7, 'best': 50, 'op': 'UpdateDelete'}, {'auction': 7, 'best': 60, 'op': 'UpdateInsert'}]]
+        """
+        return open_subscriber(
+            self.store, name, since, follow=follow, poll_seconds=poll_seconds, acknowledges=acknowledge
+        )
+
     def wait(self, views: Collection[str] = (), *, seconds: float = WAIT_CREATED_SECONDS) -> None:
         """Return when views that are being created (none named: all) are whole; raises EpochFailed after `seconds`."""
         wait_for_creation(self.epochs, views, seconds)
@@ -510,6 +547,9 @@ class Session:
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
+        for cursor in self.cursors.values():
+            cursor.release()
+        self.cursors.clear()
         self.epochs.close()
         self.sinks.close()
         self.store.close()

@@ -32,6 +32,7 @@ from engine.errors import (
     SqlError,
     StorageError,
     StorageFull,
+    SubscriptionError,
     TableExists,
     TidelineError,
     Unavailable,
@@ -46,6 +47,7 @@ from engine.hummock import Delete, EpochBatch, Hummock, Pin, Put, Table, TableOp
 if TYPE_CHECKING:
     from engine.runtime.reads.datasource import TidelineDataSource
     from engine.session import (
+        EpochChanges,
         FlushReport,
         RelationStatus,
         RowHistory,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         Session,
         SinkReport,
         SourceReport,
+        Subscriber,
         TableDiff,
         ViewReport,
     )
@@ -68,6 +71,7 @@ __all__ = [
     "DuplicateKey",
     "EnvironmentNotReady",
     "EpochBatch",
+    "EpochChanges",
     "EpochExpired",
     "EpochFailed",
     "Fenced",
@@ -93,6 +97,8 @@ __all__ = [
     "SqlError",
     "StorageError",
     "StorageFull",
+    "Subscriber",
+    "SubscriptionError",
     "Table",
     "TableDiff",
     "TableExists",
@@ -114,6 +120,7 @@ _LOADED_LATE = dict.fromkeys(
     (
         *("FlushReport", "RelationStatus", "RowHistory", "RowOrigin", "Session"),
         *("SinkReport", "SourceReport", "TableDiff", "ViewReport"),
+        *("EpochChanges", "Subscriber"),
     ),
     "engine.session",
 ) | {"TidelineDataSource": "engine.runtime.reads.datasource"}

@@ -19,8 +19,10 @@ from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.mutation import read_control
 from engine.meta.status.sinks import KIND as SINK
 from engine.meta.status.sinks import is_delta_copy, list_copies, read_sink_state
+from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
 from engine.runtime.statements.create.replace_view import carry_comments
 from engine.runtime.statements.create.view_change import ViewChange, Work, explain_other_shape
+from engine.runtime.subscriptions.positions import mark_rebuilt
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.same_plan import is_same_plan
 from engine.sql.statements.options.option_text import render_literal, with_option
@@ -171,6 +173,8 @@ class _Replacer:
             return alter_view(self.session, text)
         if not is_changed and relation.kind == "index":
             return ViewChange("nothing", is_same_query=True)  # what it reads has stayed
+        if not is_changed and relation.kind == SUBSCRIPTION:
+            return ViewChange("nothing", is_same_query=True)  # what it follows has stayed
         if not is_changed and relation.kind == SINK:
             return alter_sink_query(self.session, text)  # what it reads has stayed
         return ViewChange("rebuild", (f"a {relation.kind} with another statement begins anew",))
@@ -216,6 +220,8 @@ class _Replacer:
         )
         if restored != now:
             session.store.commit(Commit(catalog=encode_entries({name: restored}, {})))
+        if relation.kind == SUBSCRIPTION:
+            mark_rebuilt(session.store, name)
         if name not in self._paused:
             return
         if relation.kind == SINK:

@@ -23,6 +23,7 @@ from engine.hummock.epoch import seconds_of
 from engine.hummock.transact import commit_once
 from engine.hummock.upkeep.history import count_log_bytes
 from engine.hummock.upkeep.pins import list_pins
+from engine.runtime.subscriptions.upkeep import release_overdue_changes
 
 if TYPE_CHECKING:
     from engine.hummock import Hummock
@@ -111,9 +112,13 @@ def compact(
 def truncate_logs(
     context: dg.OpExecutionContext, hummock: HummockResource, naming: Naming
 ) -> Iterator[dg.AssetMaterialization]:
-    """Let go of the change logs and the history that no consumer, no pin and no retention asks for."""
+    """Let go of the change logs and the history that no consumer, no pin and no retention asks for.
+
+    Subscriptions ask for changes no longer than their own retention.
+    """
     with hold_job_lock(context), hummock.open() as store:
         started = time.perf_counter()
+        released = release_overdue_changes(store)
         gone = store.maintenance.truncate()
         holders = store.maintenance.list_holders()
         numbers: dict[str, Metadata] = {
@@ -123,6 +128,7 @@ def truncate_logs(
             "bytes_released": sum(one.bytes for one in gone),
             "log_bytes": sum(count_log_bytes(known) for known in store.version.tables.values()),
             "holders": len(holders),
+            "subscriptions_lapsed": sum(one.lapsed for one in released),
             "seconds": round(time.perf_counter() - started, 3),
         }
         if gone:

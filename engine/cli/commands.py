@@ -26,10 +26,12 @@ from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
     Format,
     PrintingCommand,
+    SubscribeCommand,
     format_collection,
     format_compaction,
     print_listing,
     print_storage,
+    refuse_csv,
     show,
 )
 from engine.cli.sources import sources
@@ -280,6 +282,34 @@ def materialize(
 answers.add_commands(app)
 
 
+@app.command(cls=SubscribeCommand)
+def subscribe(
+    name: Annotated[str, typer.Argument(help="A subscription, a table or a materialized view.")],
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more changes, until Ctrl-C.")] = False,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            help="now, begin, an epoch, a time (UTC), or full (--full): all rows first. Default: where the subscription stands, "
+            "else now.",
+        ),
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", min=0, help="End after so many changes; 0: never.")] = 0,
+    store: Store = "",
+    output: Output = Format.table,
+) -> None:
+    """Print the changes of a table or view as they come, epoch by epoch; of a subscription they count as taken."""
+    from engine.cli.subscribe import print_changes
+    from engine.runtime.subscriptions.subscriber import open_subscriber
+
+    refuse_csv(output)
+    with (
+        open_store(store) as found,
+        open_subscriber(found, name, since or None, follow=follow, acknowledges=False) as subscriber,
+    ):
+        print_changes(subscriber, output, limit or None)
+
+
 @app.command()
 def compact(
     table: Annotated[str, typer.Argument(help="A table or view; default all.")] = "",
@@ -305,7 +335,12 @@ def gc(
     grace_seconds: Annotated[float, typer.Option(help="Objects younger than this stay.")] = 3600,
 ) -> None:
     """Delete objects that no retained version, pin or change log needs."""
+    from engine.runtime.subscriptions.upkeep import release_overdue_changes
+
     with open_store(store) as found:
+        lapsed = () if dry_run else tuple(one for one in release_overdue_changes(found) if one.lapsed)
+        for one in lapsed:
+            typer.echo(f"subscription {one.subscription} fell behind its retention", err=True)
         report = found.gc(dry_run=dry_run, grace_seconds=grace_seconds)
     typer.echo(format_collection(report))
 

@@ -51,6 +51,16 @@ class PrintingCommand(typer.core.TyperCommand):
         return super().parse_args(ctx, [*options, *args[end:]])
 
 
+class SubscribeCommand(PrintingCommand):
+    """A command that knows --full as another word for --since full."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; behind `--` nothing is an option."""
+        end = args.index("--") if "--" in args else len(args)
+        options = ["--since=full" if arg == "--full" else arg for arg in args[:end]]
+        return super().parse_args(ctx, [*options, *args[end:]])
+
+
 def find_output_width() -> int | None:
     """Return the cells of a line: COLUMNS, else the terminal's; None where the output is none."""
     if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]):

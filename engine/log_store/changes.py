@@ -15,6 +15,8 @@ from engine.hummock.version import OP
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 OPERATIONS = pa.array(["insert", "update", "delete"])
+ROW_OPERATIONS = pa.array(["Insert", "UpdateDelete", "UpdateInsert", "Delete"])
+"""What becomes of a row where an update is two: what it took away, and what it put there."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,19 @@ class Changes:
     def name_operations(self) -> pa.Array[Any]:
         """Return the operations as words."""
         return OPERATIONS.take(pa.array(self.operations))
+
+    def split_updates(self) -> tuple[pa.Array[Any], pa.Table]:
+        """Return what became of each row as a word, and the rows: an update is two, the row before and the new one."""
+        count, updated = len(self), self.operations == UPDATE
+        last = np.cumsum(1 + updated) - 1  # where each change's own row comes
+        size = count + int(updated.sum())
+        places, words = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        places[last] = count + np.arange(count)
+        words[last] = np.where(updated, 2, np.where(self.operations == DELETE, 3, 0))
+        before = last[updated] - 1
+        places[before], words[before] = np.flatnonzero(updated), 1
+        both = pa.concat_tables([self.old, self.rows], promote_options="permissive")
+        return ROW_OPERATIONS.take(to_positions(words)), both.take(to_positions(places))
 
 
 def split_rows(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

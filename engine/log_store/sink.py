@@ -47,6 +47,9 @@ class VnodeGroup:
         return (self.first - VNODES // 2) << 56, ((self.last + 1 - VNODES // 2) << 56) - 1
 
 
+ALL_VNODES = VnodeGroup(0, 1)
+
+
 @dataclass(frozen=True)
 class LogRange:
     """What is delivered at once: the changes in (after, upto], or the rows at `upto` where `snapshot`."""
@@ -92,15 +95,8 @@ class SinkLogStore:
         Raises EpochExpired if the log no longer reaches back.
         """
         position = self.find_position(table)
-        if position is None:
-            return
-        after = position.epoch
-        if position.snapshot:
-            yield LogRange(0, after, True)
-        entries = table.list_changes(after, table.committed_epoch)
-        for entry in entries if each_epoch else entries[-1:]:
-            yield LogRange(after, entry.epoch)
-            after = entry.epoch
+        if position is not None:
+            yield from list_ranges_from(table, position, each_epoch=each_epoch)
 
     def read(self, table: TableVersion, part: LogRange) -> Iterator[Changes]:
         """Yield the changes of a range in the order of (hash, key); memory follows the parts, not the range."""
@@ -130,6 +126,19 @@ class SinkLogStore:
             require_same_table(base, message),
             require(lambda version: self.find_position(version.tables[self.table]) == before, message),
         )
+
+
+def list_ranges_from(
+    table: TableVersion, position: ReaderPosition, *, each_epoch: bool
+) -> Iterator[LogRange]:
+    """Yield what comes after a place in a table's log; raises EpochExpired if the log no longer reaches back."""
+    after = position.epoch
+    if position.snapshot:
+        yield LogRange(0, after, True)
+    entries = table.list_changes(after, table.committed_epoch)
+    for entry in entries if each_epoch else entries[-1:]:
+        yield LogRange(after, entry.epoch)
+        after = entry.epoch
 
 
 def read_changes(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
+
 from engine.hummock import Hummock
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.sql.catalog import Catalog
@@ -32,12 +34,33 @@ class SinkRuns(Protocol):
         """Return the errors of sinks that this process knows of."""
 
 
+class OpenCursor(Protocol):
+    """What statements ask of a cursor."""
+
+    name: str
+    source: str
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the rows that were fetched last."""
+
+    def fetch(self, count: int) -> pa.Table:
+        """Return the next rows."""
+
+    def close(self) -> None:
+        """Acknowledge what was fetched, and end it."""
+
+    def release(self) -> None:
+        """End it without."""
+
+
 class StatementSession(Protocol):
     """What statements ask of the session that they are given to."""
 
     store: Hummock
     settings: SessionSettings
     prepared: dict[str, Prepare]
+    cursors: dict[str, OpenCursor]
     reaches_out: bool
 
     @property

@@ -22,7 +22,16 @@ ROWS_LIVE = "retention_seconds"
 """The option of a table that says how long its rows are there."""
 _NO_PART = ("Cc", "Cs", "Zl", "Zp")
 RelationKind = Literal[
-    "table", "source", "view", "materialized view", "index", "function", "sink", "schema", "check"
+    "table",
+    "source",
+    "view",
+    "materialized view",
+    "index",
+    "function",
+    "sink",
+    "subscription",
+    "schema",
+    "check",
 ]
 COMPANIONS: tuple[RelationKind, ...] = ("index", "check")
 """The kinds of what stands beside a relation: it goes with it, and is none of its readers."""

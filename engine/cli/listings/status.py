@@ -197,7 +197,7 @@ def build_partitions_listing(found: Sequence[PartitionStatus], now: float) -> Li
 
 
 def _format_lag(status: RelationStatus) -> str:
-    if status.committed_epoch is None and status.kind != "sink":
+    if status.committed_epoch is None and status.kind not in ("sink", "subscription"):
         return ""
     return format_duration(status.lag_seconds) if status.lagging else "0"
 

@@ -37,6 +37,7 @@ class Prefix(StrEnum):
     BOUNDARY = "crossing/"
     CHECKS = "checks/"
     SINK = "sink/"
+    SUBSCRIPTION = "subscription/"
 
 
 class Record(Generic[T]):

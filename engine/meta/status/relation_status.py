@@ -15,6 +15,12 @@ from engine.meta.domains.quarantine import describe_quarantine, read_quarantine
 from engine.meta.epochs.frontier import Frontier, compute_frontiers
 from engine.meta.status.sinks import compute_progress, find_sink_source, list_sinks, read_sink_state
 from engine.meta.status.source_notes import read_source_notes
+from engine.meta.status.subscriptions import (
+    compute_subscription_progress,
+    find_followed,
+    list_subscriptions,
+    read_subscription_state,
+)
 from engine.meta.status.waits import DomainWait
 from engine.meta.status.watermarks import report_watermarks
 from engine.sql.catalog import COMPANIONS, RelationKind
@@ -60,7 +66,7 @@ def list_statuses(
     now: float,
     reader: Reader | None = None,
 ) -> tuple[RelationStatus, ...]:
-    """Return where every table and materialized view stands, inputs first, then every sink.
+    """Return where every table and materialized view stands, inputs first, then every sink and subscription.
 
     `sink_errors` are by sink what this process has met; `now` in seconds since 1970. Watermarks, and what sources say, are read
     with a `reader` only.
@@ -73,7 +79,11 @@ def list_statuses(
                 tables[n] = one = replace(one, watermark=mark.at, late_rows=mark.late_rows)
             if (said := notes.get(one.name)) is not None:
                 tables[n] = replace(one, last_error=said.error or one.last_error, note=said.note)
-    return (*tables, *_read_sink_statuses(version, stored, sink_errors, now))
+    return (
+        *tables,
+        *_read_sink_statuses(version, stored, sink_errors, now),
+        *_read_subscription_statuses(version, stored, now),
+    )
 
 
 def has_exact_row_count(table: TableVersion) -> bool:
@@ -145,6 +155,21 @@ def _read_sink_statuses(
         frontier = source.committed_epoch if source is not None else None
         lag, lagging = at.lag_seconds(now), at.oldest is not None
         error = read_sink_state(version, relation.name).lapsed or errors.get(relation.name)
+        yield RelationStatus(
+            relation.name, relation.kind, at.epoch, frontier, lag, lagging, at.rows, at.bytes, 0, error
+        )
+
+
+def _read_subscription_statuses(
+    version: Version, stored: StoredCatalog, now: float
+) -> Iterator[RelationStatus]:
+    """Yield where every subscription stands: its epoch is what was acknowledged, rows and bytes are still to come."""
+    for relation in list_subscriptions(stored):
+        at = compute_subscription_progress(version, relation)
+        source = version.tables.get(find_followed(relation))
+        frontier = source.committed_epoch if source is not None else None
+        error = read_subscription_state(version, relation.name).lapsed or None
+        lag, lagging = at.lag_seconds(now), at.oldest is not None
         yield RelationStatus(
             relation.name, relation.kind, at.epoch, frontier, lag, lagging, at.rows, at.bytes, 0, error
         )

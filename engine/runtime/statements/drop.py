@@ -33,6 +33,8 @@ from engine.meta.status.sinks import (
     list_sinks,
     release_holds,
 )
+from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
+from engine.meta.status.subscriptions import SUBSCRIPTIONS, release_subscription
 from engine.runtime.relations import list_readers, locate_name, resolve_relation
 from engine.runtime.statement_context import StatementContext
 from engine.sql.catalog import COMPANIONS, Relation, sequences_name, watermark_name
@@ -129,6 +131,8 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
         changed |= forget_quarantine(version, name)
         if stored.catalog.get(name).kind == SINK:
             changed |= encode_sink_state(name, None)
+        if stored.catalog.get(name).kind == SUBSCRIPTION:
+            changed |= SUBSCRIPTIONS.remove(name)
     left = {find_sink_source(sink) for sink in map(stored.catalog.get, gone) if is_delta_copy(sink)} - gone
     for name in touched:
         stay = sorted(
@@ -188,9 +192,10 @@ def _release_holds(stored: StoredCatalog, gone: set[str], fragments: set[str]) -
         for upstream in inputs
     }
     pins = _find_source_pins(stored, gone, inputs)
-    for sink in (stored.catalog.get(name) for name in gone):
-        if sink.kind == SINK:
-            for merged, holds in zip((acks, pins), release_holds(sink), strict=True):
+    releases = {SINK: release_holds, SUBSCRIPTION: release_subscription}
+    for reader in (stored.catalog.get(name) for name in gone):
+        if reader.kind in releases:
+            for merged, holds in zip((acks, pins), releases[reader.kind](reader), strict=True):
                 for table, consumers in holds.items():
                     if table not in gone | fragments:
                         merged.setdefault(table, {}).update(consumers)

@@ -315,7 +315,9 @@ def _walk_tables(node: exp.Expr, hidden: frozenset[str], visit: Callable[[exp.Ta
 def _find_relation(table: exp.Table, catalog: Catalog, sql: str) -> Relation:
     name = table.sql() if table.args.get("db") else normalize_identifier(table.this)
     found = None if table.args.get("db") else find_relation(table, catalog)
-    if found is not None and (is_named_index(found) or found.kind not in ("function", "sink", "index")):
+    if found is not None and (
+        is_named_index(found) or found.kind not in ("function", "sink", "subscription", "index")
+    ):
         return found
     message = (
         f"there is no table or view {name}"

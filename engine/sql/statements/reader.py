@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
@@ -36,6 +37,15 @@ from engine.sql.statements.ddl.create import (
 from engine.sql.statements.ddl.create_clauses import Clauses, check_source, make_blanks, read_clauses
 from engine.sql.statements.ddl.macros import add_parameter_names
 from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, ShowSinks, read_sink_statement
+from engine.sql.statements.ddl.subscription_statements import (
+    CloseCursor,
+    CreateSubscription,
+    DeclareCursor,
+    FetchCursor,
+    ShowCursors,
+    ShowSubscriptions,
+    read_subscription_statement,
+)
 from engine.sql.statements.dml.dml_statements import build_delete, build_insert, build_truncate, build_update
 from engine.sql.statements.dml.with_items import inline_with, refuse_writes_in_with
 from engine.sql.statements.options.explain_options import read_explain_options
@@ -84,21 +94,25 @@ __all__ = [
     "Alter",
     "AlterSink",
     "CancelJobs",
+    "CloseCursor",
     "Comment",
     "CreateFunction",
     "CreateIndex",
     "CreateMaterializedView",
     "CreateSchema",
     "CreateSink",
+    "CreateSubscription",
     "CreateTable",
     "CreateView",
     "Deallocate",
+    "DeclareCursor",
     "DeleteFrom",
     "Describe",
     "Drop",
     "DropSchema",
     "Execute",
     "Explain",
+    "FetchCursor",
     "Flush",
     "IgnoredStatement",
     "Insert",
@@ -110,8 +124,10 @@ __all__ = [
     "Several",
     "Show",
     "ShowCreate",
+    "ShowCursors",
     "ShowJobs",
     "ShowSinks",
+    "ShowSubscriptions",
     "ShowVariable",
     "ShowWatermarks",
     "Statement",
@@ -201,7 +217,7 @@ def _mask_comments(text: str, dialect: Dialect) -> str:
 def _parse_readable(readable: str, sql: str, dialect: Dialect, values: Parameters | None = None) -> Statement:
     """Parse `readable`, in which what sqlglot does not read is blank; places are those of `sql`."""
     explained = _read_explain(readable, sql, dialect, values)
-    own = explained or _read_sink(readable, sql, dialect) or read_own_statement(readable, sql, dialect)
+    own = explained or _read_consumer(readable, sql, dialect) or read_own_statement(readable, sql, dialect)
     if own is not None and values and explained is None:
         hint = "SELECT, INSERT, UPDATE, DELETE and EXPLAIN take values"
         raise sql_error("this statement takes no values", None, sql, hint)
@@ -292,11 +308,17 @@ def _find_query_error(readable: str, sql: str, dialect: Dialect) -> SqlError | N
     return unsupported_error_at(f"AS {word} is not offered", sql, readable.rindex(query), "write AS SELECT …")
 
 
-def _read_sink(readable: str, sql: str, dialect: Dialect) -> Statement | None:
-    pattern = rf"DROP\s+SINK\s+(IF\s+EXISTS\s+)?({NAME})(\s+CASCADE)?"
+_CONSUMERS: Mapping[str, Literal["sink", "subscription"]] = {"sink": "sink", "subscription": "subscription"}
+"""What takes changes out, by the word that a statement has for it."""
+
+
+def _read_consumer(readable: str, sql: str, dialect: Dialect) -> Statement | None:
+    pattern = rf"DROP\s+(SINK|SUBSCRIPTION)\s+(IF\s+EXISTS\s+)?({NAME})(\s+CASCADE)?"
     if found := re.fullmatch(pattern, readable.strip(), re.IGNORECASE):
-        return Drop("sink", parse_name(found[2], dialect), bool(found[1]), bool(found[3]), sql)
-    return read_sink_statement(readable, sql, dialect)
+        kind = _CONSUMERS[found[1].lower()]
+        return Drop(kind, parse_name(found[3], dialect), bool(found[2]), bool(found[4]), sql)
+    own = read_sink_statement(readable, sql, dialect)
+    return own or read_subscription_statement(readable, sql, dialect)
 
 
 def _read_explain(readable: str, sql: str, dialect: Dialect, values: Parameters | None) -> Explain | None:

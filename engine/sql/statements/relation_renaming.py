@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import sqlglot.expressions as exp
 from sqlglot import Token, TokenType
@@ -14,7 +13,9 @@ from engine.sql.parsing.names import normalize_identifier
 from engine.sql.parsing.tokens import find_name_end, tokenize
 from engine.sql.schemas import find_schema_before
 from engine.sql.statements.ddl.sink_statements import CreateSink
+from engine.sql.statements.ddl.subscription_statements import CreateSubscription
 from engine.sql.statements.reader import parse_statement
+from engine.sql.statements.statement_types import Statement
 from engine.sql.statements.table_references import list_tables
 
 
@@ -52,8 +53,7 @@ def rename_relations(sql: str, dialect: Dialect, names: Mapping[str, str]) -> st
     }
     for table in list_tables(statement):
         changes |= set(_list_column_changes(table, tokens, names))
-    if isinstance(statement, CreateSink):
-        changes |= set(_list_sink_changes(statement, tokens, names, dialect))
+    changes |= set(_list_consumer_changes(statement, tokens, names, dialect))
     text = sql
     for first, end, new in sorted(changes, reverse=True):
         text = text[:first] + new + text[end:]
@@ -121,21 +121,29 @@ def _list_column_changes(
             yield tokens[at].start, tokens[at + 2].start, ""
 
 
-def _list_sink_changes(
-    statement: CreateSink, tokens: Sequence[Token], names: Mapping[str, str], dialect: Dialect
+def _list_consumer_changes(
+    statement: Statement, tokens: Sequence[Token], names: Mapping[str, str], dialect: Dialect
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield the changes of the names after INTO and FROM of CREATE SINK."""
-    for word, name in (("INTO", statement.into), ("FROM", None if statement.query else statement.source)):
-        if name is None or name not in names:
+    """Yield the changes of the names after INTO and FROM of CREATE SINK, and after FROM of CREATE SUBSCRIPTION."""
+    for word, name in _find_consumed(statement).items():
+        if name not in names:
             continue
         at = next(n for n, token in enumerate(tokens) if token.text.upper() == word) + 1
         yield tokens[at].start, tokens[find_name_end(tokens, at)].end + 1, quote_name(names[name], dialect)
 
 
-def _list_names(statement: Any) -> list[str]:
-    """Return the relations that a statement reads, place by place, and that a sink brings rows into."""
+def _list_names(statement: Statement) -> list[str]:
+    """Return the relations that a statement reads, place by place, and that a sink or a subscription is for."""
     found = [normalize_identifier(table.this) for table in list_tables(statement)]
-    if isinstance(statement, CreateSink):
-        source = None if statement.query else statement.source
-        found += [name for name in (source, statement.into) if name]
-    return found
+    return [*found, *_find_consumed(statement).values()]
+
+
+def _find_consumed(statement: Statement) -> Mapping[str, str]:
+    """Return the relations that a sink or a subscription names outside of a query, by the words before them."""
+    match statement:
+        case CreateSubscription(source=source):
+            return {"FROM": source}
+        case CreateSink(source=source, into=into, query=query):
+            named = {"FROM": None if query else source, "INTO": into}
+            return {word: name for word, name in named.items() if name}
+    return {}

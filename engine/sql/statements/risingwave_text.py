@@ -21,6 +21,7 @@ _TYPES = {
 _NO_WORDS = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
 _PAIRS = {
     ("CREATE", "SINK"),
+    ("CREATE", "SUBSCRIPTION"),
     ("CREATE", "SOURCE"),
     ("MATERIALIZED", "VIEW"),
     ("WATERMARK", "FOR"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.sql.catalog import Catalog
 from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, sink_view_name
+from engine.sql.statements.ddl.subscription_statements import CreateSubscription, DeclareCursor
 from engine.sql.statements.session.session_statements import Refresh, Wait
 from engine.sql.statements.statement_types import (
     Alter,
@@ -59,6 +60,10 @@ def apply_naming(statement: Statement, naming: Naming) -> Statement:
             name = new(statement.name)
             source = known(statement.source) if statement.query is None else sink_view_name(name)
             return replace(statement, name=name, source=source, into=into)
+        case CreateSubscription():
+            return replace(statement, name=new(statement.name), source=known(statement.source))
+        case DeclareCursor():
+            return replace(statement, source=known(statement.source))
         case Insert() | Update() | DeleteFrom():
             return replace(statement, table=known(statement.table))
         case Drop() | Describe() | Refresh() | ShowCreate() | Show() | Comment() | AlterSink():

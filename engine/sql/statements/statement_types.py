@@ -9,6 +9,14 @@ import sqlglot.expressions as exp
 
 from engine.sql.catalog import ConflictPolicy, RelationColumn, RelationKind, Watermark
 from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, ShowSinks
+from engine.sql.statements.ddl.subscription_statements import (
+    CloseCursor,
+    CreateSubscription,
+    DeclareCursor,
+    FetchCursor,
+    ShowCursors,
+    ShowSubscriptions,
+)
 from engine.sql.statements.session.session_statements import (
     CancelJobs,
     CreateSchema,
@@ -387,6 +395,12 @@ Statement = (
     | CreateSink
     | AlterSink
     | ShowSinks
+    | CreateSubscription
+    | DeclareCursor
+    | FetchCursor
+    | CloseCursor
+    | ShowSubscriptions
+    | ShowCursors
     | Alter
     | Comment
     | Drop

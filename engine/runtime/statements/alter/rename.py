@@ -31,8 +31,8 @@ from engine.sql.parsing.tokens import find_name_end, tokenize
 from engine.sql.statements.relation_renaming import NameNotFound, quote_name, rename_relations
 from engine.sql.statements.statement_types import Alter
 
-_KINDS = ("TABLE", "VIEW", "INDEX", "FUNCTION", "SOURCE", "SINK")
-_READING = ("view", "materialized view", "sink")
+_KINDS = ("TABLE", "VIEW", "INDEX", "FUNCTION", "SOURCE", "SINK", "SUBSCRIPTION")
+_READING = ("view", "materialized view", "sink", "subscription")
 _NAMING = {"index": ("on",), "sink": ("into",)}
 """The options of a relation that name others, by its kind."""
 

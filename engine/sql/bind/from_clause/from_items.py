@@ -181,7 +181,9 @@ class FromBinder:
         found = find_relation(node, catalog)
         named_index = found is not None and is_named_index(found)
         hidden = (
-            found is not None and found.kind in ("index", "function", "sink", "check") and not named_index
+            found is not None
+            and found.kind in ("index", "function", "sink", "subscription", "check")
+            and not named_index
         )
         if found is None or hidden or name.startswith("_") or node.args.get("db"):
             called = node.sql() if node.args.get("db") else name

@@ -13,8 +13,8 @@ from engine.sql.statements.statement_types import Show, ShowCreate, ShowVariable
 
 _LISTS = r"TABLES|MATERIALIZED\s+VIEWS|VIEWS|INDEXES|FUNCTIONS|SOURCES|SCHEMAS|DATABASES|ALL"
 _SHOW = (
-    "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS, ALL (each with LIKE 'pattern'), COLUMNS FROM name, "
-    "CREATE TABLE name, JOBS, WATERMARKS, VARIABLES, or the name of a setting"
+    "SHOW TABLES, VIEWS, MATERIALIZED VIEWS, INDEXES, FUNCTIONS, SINKS, SUBSCRIPTIONS, CURSORS, ALL "
+    "(each with LIKE 'pattern'), COLUMNS FROM name, CREATE TABLE name, JOBS, WATERMARKS, VARIABLES, or the name of a setting"
 )
 
 
@@ -22,7 +22,7 @@ def read_show(text: str, start: int, sql: str, dialect: Dialect) -> Statement:
     """Return the statement that a SHOW is; raises UnsupportedSql with the place."""
     if found := re.fullmatch(rf"SHOW\s+({'|'.join(LISTS)})", text, re.IGNORECASE):
         return LISTS[found[1].upper()](sql)
-    pattern = rf"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK)\s+({NAME})"
+    pattern = rf"SHOW\s+CREATE\s+(?:TABLE|SOURCE|(?:MATERIALIZED\s+)?VIEW|INDEX|FUNCTION|SINK|SUBSCRIPTION)\s+({NAME})"
     if found := re.fullmatch(pattern, text, re.IGNORECASE):
         return ShowCreate(parse_name(found[1], dialect), sql)
     if dialect != "spark" and re.fullmatch(r"SHOW\s+ALL", text, re.IGNORECASE):
