@@ -106,7 +106,7 @@ class PinHold:
 
     def _move(self, table: TableVersion) -> None:
         now = self._store.clock()
-        until = (epoch_at(now) >> COUNTER_BITS) + int(PIN_SECONDS * 1000)
+        until = (epoch_at(self._store.clock.stamp()) >> COUNTER_BITS) + int(PIN_SECONDS * 1000)
         made = create_pin(table.name, self._epoch, OWNER, until)
         pins: dict[str, int | None] = {made.name: made.epoch}
         if self._pin is not None:
