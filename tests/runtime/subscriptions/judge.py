@@ -10,24 +10,28 @@ import pyarrow as pa
 
 from engine.arrow import as_rows
 from engine.session import Session
-from engine.sql.catalog import Relation
 from tests.session_rows import rows
 
 Row = tuple[Any, ...]
 
 
+def describe(row: Row) -> str:
+    """Return a row as it is compared: to the store -0.0 is 0.0, so a change between them is none."""
+    return repr(tuple(value + 0.0 if isinstance(value, float) else value for value in row))
+
+
 class Bag:
-    """The rows of a consumer, each as often as it has come and not gone, by how they are printed."""
+    """The rows of a consumer, each as often as it has come and not gone, as `describe` gives it."""
 
     def __init__(self, held: Iterable[Row] = ()) -> None:
-        self.rows = Counter(map(repr, held))
+        self.rows = Counter(map(describe, held))
 
     def apply(self, changes: pa.Table) -> None:
         """Take changes: what goes must be there, and each row before an update is followed by the new one."""
         told = as_rows(changes)
         for at, change in enumerate(told):
             operation = change.pop("op")
-            row = repr(tuple(change.values()))
+            row = describe(tuple(change.values()))
             if operation in ("Insert", "UpdateInsert"):
                 self.rows[row] += 1
             else:
@@ -45,7 +49,7 @@ class Bag:
 def shown(session: Session, name: str, epoch: int | None = None) -> list[str]:
     """Return the rows of a table or view at an epoch, None: now."""
     at = "" if epoch is None else f" FOR SYSTEM_TIME AS OF {epoch}"
-    return sorted(map(repr, rows(session, f"SELECT * FROM {name}{at}")))
+    return sorted(map(describe, rows(session, f"SELECT * FROM {name}{at}")))
 
 
 def told(session: Session, name: str, **options: Any) -> list[tuple[str, Row]]:
@@ -56,8 +60,3 @@ def told(session: Session, name: str, **options: Any) -> list[tuple[str, Row]]:
             operation = change.pop("op")
             found.append((operation, tuple(change.values())))
     return found
-
-
-def find(session: Session, name: str) -> Relation:
-    """Return a relation of the catalog."""
-    return session.catalog.get(name)
