@@ -37,6 +37,7 @@ EXPECTED = {
     "sql/statements/session/prepared.py": STATEMENTS,
     "sql/statements/token_reader.py": STATEMENTS,
     "sql/statements/ddl/sink_statements.py": STATEMENTS,
+    "sql/statements/ddl/subscription_statements.py": STATEMENTS,
     "sql/statements/ddl/create_clauses.py": STATEMENTS,
     "sql/parsing/tokens.py": STATEMENTS,
     "sql/statements/session/set_statements.py": STATEMENTS,

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
+from sqlglot.errors import ParseError
 
 from engine.errors import SqlError
 from engine.sql.parsing.proctime import is_at_proctime
@@ -75,7 +76,7 @@ def read_moment(text: str) -> Moment:
             table is not None and not table.alias and clauses <= {"expressions", "from_"} and ";" not in text
         )
         found = parse_moment(table, query) if table is not None and alone else None
-    except SqlError:
+    except (SqlError, ParseError):
         found = None
     if found is None:
         raise SqlError(f"{text or 'nothing'} is no moment of the past", hint=_HINT)

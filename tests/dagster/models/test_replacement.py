@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from dagster_tideline.models.loader import Model
 from dagster_tideline.models.replacement import group_changed
 from dagster_tideline.sync import SyncReport, plan_sync, sync_models
+from engine.errors import SubscriptionError
 from engine.meta.catalog.stored_catalog import list_definitions
 from engine.meta.status.sinks import read_sink_state
 from engine.session import Session
@@ -284,3 +285,30 @@ def test_a_sink_of_a_query_of_its_own_follows_the_plain_view_that_it_reads(
     assert (found.errors, found.changed, found.dropped) == ({}, ("p",), ("out",))
     session.flush().raise_for_errors()
     assert sorted((one["id"], one["b"]) for one in delivered(tmp_path)[4:]) == [(1, 100), (3, 300)]
+
+
+def test_a_subscription_of_a_view_follows_the_difference_and_is_told_of_one_that_is_made_anew(
+    session: Session, tmp_path: Path
+) -> None:
+    made(session, tmp_path)
+    session.sql("CREATE SUBSCRIPTION news FROM m WITH (retention = '2 days')")
+    assert not sync(session, view("SELECT id, CASE WHEN id = 3 THEN 31 ELSE a END AS a FROM t")).errors
+    session.flush().raise_for_errors()
+    (item,) = session.subscribe("news")
+    assert item.changes.to_pylist() == [
+        {"id": 3, "a": 30, "op": "UpdateDelete"},
+        {"id": 3, "a": 31, "op": "UpdateInsert"},
+    ]
+    found = sync(session, view("SELECT id, a, b FROM t"))
+    assert found.errors == {} and "news" in found.dropped
+    session.flush().raise_for_errors()
+    with pytest.raises(SubscriptionError, match=r"m was made anew.*FULL"):
+        session.subscribe("news")
+    shown = session.sql("SHOW SUBSCRIPTIONS").to_pylist()[0]
+    assert (shown["phase"], shown["retention"]) == ("lapsed", "2 days")
+    (item,) = session.subscribe("news", since="full")
+    assert item.snapshot and item.changes.num_rows == 3
+    session.sql("INSERT INTO t VALUES (4, 40, 400)")
+    session.flush().raise_for_errors()
+    (item,) = session.subscribe("news")
+    assert item.changes.to_pylist() == [{"id": 4, "a": 40, "b": 400, "op": "Insert"}]

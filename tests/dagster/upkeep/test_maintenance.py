@@ -152,6 +152,23 @@ def test_logs_are_let_go_up_to_what_consumers_have_and_the_longest_holder_is_nam
     assert len(written.contents("orders")) == 4
 
 
+def test_subscriptions_that_fell_behind_their_retention_are_counted(written: Project) -> None:
+    session = written.session
+    session.sql("CREATE SUBSCRIPTION news FROM orders WITH (retention = 0.001)")
+    session.sql("CREATE SUBSCRIPTION patient FROM orders WITH (retention = '1 day')")
+    first = session.store.version.tables["orders"].safe_epoch
+    session.sql("DELETE FROM orders")
+    for name in ("orders", "totals", "large"):
+        session.store.alter_table(name, retention_seconds=0.001)
+    session.store.compact("orders")
+    assert written.maintain("log_truncation").success
+    assert written.read_metadata("tideline_log_truncation")["subscriptions_lapsed"] == 1
+    found = {one["name"]: one["phase"] for one in session.sql("SHOW SUBSCRIPTIONS").to_pylist()}
+    assert found == {"news": "lapsed", "patient": "log"}
+    assert len(list(session.subscribe("patient"))) == 1
+    assert session.store.version.tables["orders"].safe_epoch >= first
+
+
 def test_garbage_is_counted_or_deleted_and_what_is_kept_is_told_by_what_keeps_it(written: Project) -> None:
     written.maintain(COMPACTION, {"sublevels": 2, "full": True})
     for name in ("orders", "totals", "large"):

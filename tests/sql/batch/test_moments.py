@@ -46,7 +46,7 @@ def test_a_moment_alone_is_read_as_after_as_of(text: str, moment: Moment) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["", "latest", "-5", "1.5", "now() JOIN y", "now() x", "now() WHERE true", "now(); now()"]
+    "text", ["", "latest", "then", "-5", "1.5", "now() JOIN y", "now() x", "now() WHERE true", "now(); now()"]
 )
 def test_a_text_that_is_more_or_less_than_a_moment_is_refused(text: str) -> None:
     with pytest.raises(SqlError, match="is no moment of the past"):

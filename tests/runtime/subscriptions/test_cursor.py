@@ -1,0 +1,154 @@
+"""Cursors of SQL: FETCH gives rows in the order of their epochs, and what was fetched is acknowledged by the next FETCH or CLOSE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SqlError, SubscriptionError
+from engine.hummock.epoch import seconds_of
+from engine.session import Session
+from engine.testing.manual_clock import ManualClock
+from tests.runtime.subscriptions.judge import told
+
+
+def fetch(db: Session, count: int | str = "NEXT", cursor: str = "c") -> list[tuple[object, ...]]:
+    """Fetch rows without their epochs."""
+    found = db.sql(f"FETCH {count} FROM {cursor}")
+    assert found is not None
+    return [tuple(row.values()) for row in found.drop_columns(["epoch", "epoch_time"]).to_pylist()]
+
+
+@pytest.fixture
+def changed(db: Session, clock: ManualClock) -> Session:
+    """A table with a subscription, and three epochs since, in another millisecond than what was before."""
+    clock.sleep(1)
+    db.sql("CREATE SUBSCRIPTION s FROM t WITH (retention = '1 day')")
+    db.sql("UPDATE t SET v = 'x' WHERE id = 1")
+    db.sql("INSERT INTO t VALUES (3, 'c'), (4, 'd'), (5, 'e')")
+    db.sql("DELETE FROM t WHERE id = 2")
+    return db
+
+
+ALL = [
+    (1, "a", "UpdateDelete"),
+    (1, "x", "UpdateInsert"),
+    (3, "c", "Insert"),
+    (4, "d", "Insert"),
+    (5, "e", "Insert"),
+    (2, "b", "Delete"),
+]
+
+
+def test_fetch_gives_rows_with_their_operation_epoch_and_time(changed: Session) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    found = changed.sql("FETCH 2 FROM c")
+    assert found is not None and found.column_names == ["id", "v", "op", "epoch", "epoch_time"]
+    row = found.to_pylist()[1]
+    assert (row["id"], row["v"], row["op"]) == (1, "x", "UpdateInsert")
+    assert row["epoch_time"].timestamp() == pytest.approx(seconds_of(row["epoch"]), abs=1e-6)
+    assert sorted(fetch(changed, 3), key=repr) == ALL[2:5]
+    assert fetch(changed) == ALL[5:]
+    empty = changed.sql("FETCH NEXT FROM c")
+    assert empty is not None and empty.num_rows == 0 and empty.schema == found.schema
+    changed.sql("INSERT INTO t VALUES (9, NULL)")
+    assert fetch(changed) == [(9, None, "Insert")]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 6, 100])
+def test_any_number_of_rows_at_a_time(changed: Session, count: int) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    rows: list[tuple[object, ...]] = []
+    while some := fetch(changed, count):
+        rows += some
+    assert [*rows[:2], *sorted(rows[2:5], key=repr), *rows[5:]] == ALL
+    changed.sql("CLOSE c")
+    assert told(changed, "s") == []
+
+
+def test_only_whole_epochs_are_acknowledged_and_only_those_of_earlier_fetches(changed: Session) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    fetch(changed, 2)
+    assert len(told(changed, "s", acknowledge=False)) == 6  # the answer may not have arrived
+    fetch(changed, 1)
+    assert len(told(changed, "s", acknowledge=False)) == 4
+    changed.sql("CLOSE c")  # one row of three was fetched
+    assert len(told(changed, "s", acknowledge=False)) == 4
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    fetch(changed, 3)
+    changed.sql("CLOSE c")
+    assert len(told(changed, "s", acknowledge=False)) == 1
+
+
+def test_a_session_that_ends_acknowledges_nothing(tmp_path: Path) -> None:
+    url = (tmp_path / "store").as_uri()
+    with Session(url) as db:
+        db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+        db.sql("CREATE SUBSCRIPTION s FROM t")
+        db.sql("INSERT INTO t VALUES (1, 'a')")
+        db.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+        db.sql("DECLARE d SUBSCRIPTION CURSOR FOR t FULL")
+        assert fetch(db) == fetch(db, cursor="d") == [(1, "a", "Insert")]
+        assert len(db.store.version.tables["t"].pins) == 1
+    with Session(url) as db:
+        assert not db.store.version.tables["t"].pins
+        db.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")  # cursors are the session's
+        assert fetch(db) == [(1, "a", "Insert")]
+
+
+def test_since(changed: Session) -> None:
+    times = [seconds_of(item.epoch) * 1000 for item in changed.subscribe("s", acknowledge=False)]
+    for since, expected in {
+        "SINCE now()": [],
+        "SINCE begin()": ALL,
+        f"SINCE {round(times[0])}": ALL,
+        "SINCE FULL": [(1, "x", "Insert"), (3, "c", "Insert"), (4, "d", "Insert"), (5, "e", "Insert")],
+        "FULL": [(1, "x", "Insert"), (3, "c", "Insert"), (4, "d", "Insert"), (5, "e", "Insert")],
+    }.items():
+        changed.sql(f"DECLARE c SUBSCRIPTION CURSOR FOR s {since}")
+        assert sorted(fetch(changed, 100), key=repr) == sorted(expected, key=repr), since
+        changed.sql("CLOSE c")
+
+
+def test_two_cursors_and_those_over_tables(changed: Session) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    changed.sql("DECLARE d SUBSCRIPTION CURSOR FOR t")
+    shown = changed.sql("SHOW CURSORS")
+    assert shown is not None and [(row["name"], row["from"]) for row in shown.to_pylist()] == [
+        ("c", "s"),
+        ("d", "t"),
+    ]
+    changed.sql("UPDATE t SET v = 'y' WHERE id = 1")
+    assert fetch(changed, 9, "d") == [(1, "x", "UpdateDelete"), (1, "y", "UpdateInsert")]
+    assert len(fetch(changed, 9)) == 8
+    changed.sql("CLOSE ALL")
+    assert changed.sql("SHOW SUBSCRIPTION CURSORS").num_rows == 0
+    assert not changed.store.version.tables["t"].pins
+
+
+def test_other_columns_end_a_cursor(changed: Session) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    changed.sql("ALTER TABLE t ADD COLUMN w INT")
+    with pytest.raises(SubscriptionError, match="DECLARE the cursor again"):
+        fetch(changed)
+    changed.sql("CLOSE c")
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    assert fetch(changed, 2)[1] == (1, "x", None, "UpdateInsert")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("FETCH NEXT FROM nothing", "there is no cursor nothing"),
+        ("CLOSE nothing", "there is no cursor nothing"),
+        ("DECLARE c SUBSCRIPTION CURSOR FOR s", "there is a cursor c"),
+        ("DECLARE d SUBSCRIPTION CURSOR FOR nothing", "there is no subscription nothing"),
+        ("DECLARE d SUBSCRIPTION CURSOR FOR s SINCE 99999999999999", "future"),
+    ],
+)
+def test_wrong_statements_say_where_and_what_to_do(changed: Session, statement: str, message: str) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    with pytest.raises(SqlError, match=message) as raised:
+        changed.sql(statement)
+    assert raised.value.line == 1 and raised.value.hint
