@@ -100,6 +100,21 @@ def test_sinks_are_created_as_their_page_says_and_deliver(home: Path, spark: Spa
         assert names["rows"] == {8: 20}
 
 
+def test_changes_are_followed_as_the_page_of_subscriptions_says(
+    home: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_program(read_blocks("docs/subscriptions.md", "python")[0], home)
+    said = " ".join(read_blocks("docs/subscriptions.md", "text")[0].split())
+    printed = " ".join(capsys.readouterr().out.split())
+    times = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+\+00:00")
+    assert times.sub("", printed) == times.sub("", said)
+    with Session((home / "store").as_uri(), spark) as session:
+        declare, fetch, close = read_blocks("docs/subscriptions.md", "sql")[0].strip().split("\n")
+        session.sql(declare)
+        assert answer(session, fetch) == []
+        session.sql(close)
+
+
 def test_statements_of_the_page_of_epochs_run(home: Path, spark: SparkSession) -> None:
     write, domain, refresh, shares, checks, broken = read_blocks("docs/epochs.md", "sql")
     with Session((home / "store").as_uri(), spark) as session:
