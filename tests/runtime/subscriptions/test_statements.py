@@ -50,6 +50,19 @@ def test_what_follows_a_table_goes_with_it_or_keeps_it(db: Session) -> None:
     assert told(db, "s") == []
 
 
+def test_columns_of_what_is_followed_may_change(db: Session) -> None:
+    db.sql("CREATE SUBSCRIPTION s FROM t")
+    db.sql("INSERT INTO t VALUES (3, 'c')")
+    db.sql("ALTER TABLE t RENAME COLUMN v TO word")
+    db.sql("ALTER TABLE t ADD COLUMN n INT DEFAULT 1")
+    assert [row["column"] for row in db.sql("DESCRIBE s").to_pylist()] == ["id", "word", "n"]
+    (item,) = db.subscribe("s", acknowledge=False)
+    assert item.changes.to_pylist() == [{"id": 3, "word": "c", "n": 1, "op": "Insert"}]
+    db.sql("ALTER TABLE t DROP COLUMN word")
+    db.sql("DELETE FROM t WHERE id = 3")
+    assert told(db, "s") == [("Insert", (3, 1)), ("Delete", (3, 1))]
+
+
 def test_names_with_schemas_and_in_quotes(db: Session) -> None:
     db.sql("CREATE SCHEMA shop")
     db.sql("CREATE TABLE shop.bid (id BIGINT PRIMARY KEY)")

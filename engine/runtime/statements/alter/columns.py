@@ -22,6 +22,7 @@ from engine.meta.catalog.stored_catalog import (
     encode_entries,
     require_same_catalog,
 )
+from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
 from engine.runtime.reads.spark_read import run_spark_sql
 from engine.runtime.relations import build_name_error, list_readers
 from engine.runtime.statement_context import StatementContext
@@ -352,7 +353,9 @@ def _rewrite_statement(relation: Relation) -> Relation:
 
 
 def _refuse_readers(stored: StoredCatalog, relation: Relation, what: str, statement: Alter) -> None:
-    found = list_readers(stored, relation.name)
+    found = [
+        name for name in list_readers(stored, relation.name) if stored.catalog.get(name).kind != SUBSCRIPTION
+    ]
     if found:
         message = f"{what}: {relation.name} is read by {', '.join(found)}, whose text names it"
         raise build_name_error(

@@ -9,6 +9,8 @@ import pyarrow as pa
 import sqlglot.expressions as exp
 
 from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
+from engine.meta.status.subscriptions import find_followed
 from engine.runtime.epoch.forecast_ways import forecast_ways
 from engine.runtime.executor import Way
 from engine.runtime.relations import resolve_relation
@@ -103,9 +105,14 @@ def execute_show_create(statement: ShowCreate, context: StatementContext) -> pa.
 
 
 def execute_describe(statement: Describe, context: StatementContext) -> pa.Table:
-    """Return the columns of a relation with type, nullability and key; of a plain view Spark tells the types."""
+    """Return the columns of a relation with type, nullability and key; of a subscription those of what it follows.
+
+    Of a plain view Spark tells the types.
+    """
     stored = context.stored
     relation = resolve_relation(stored, "", statement.name, statement.sql, system=True)
+    if relation.kind == SUBSCRIPTION:
+        relation = stored.catalog.get(find_followed(relation))
     if relation.kind == "function":
         macro = decode_macro(relation)
         signature = (*macro.parameters, ("returns", macro.returns))
