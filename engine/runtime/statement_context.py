@@ -44,8 +44,8 @@ class OpenCursor(Protocol):
     def epoch(self) -> int:
         """The epoch of the rows that were fetched last."""
 
-    def fetch(self, count: int) -> pa.Table:
-        """Return the next rows."""
+    def fetch(self, count: int, seconds: float = 0.0) -> pa.Table:
+        """Return the next rows; wait for the first one for so many seconds at most."""
 
     def close(self) -> None:
         """Acknowledge what was fetched, and end it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ from engine.hummock.epoch import micros_of
 from engine.runtime.subscriptions.feed import ChangeFeed, EpochReading
 from engine.runtime.subscriptions.starts import EPOCH, TIME
 
+LOOK_SECONDS = 0.2
+"""How often a FETCH that waits looks for more."""
 _TIME_TYPE = pa.timestamp("us", "UTC")
 
 
@@ -29,16 +32,24 @@ class SubscriptionCursor:
         """The epoch of the rows that were fetched last, or up to which there were none."""
         return self._feed.place.epoch
 
-    def fetch(self, count: int) -> pa.Table:
-        """Return the next `count` rows, fewer where there are no more by now, each with `op`, its epoch and the epoch's time."""
+    def fetch(self, count: int, seconds: float = 0.0) -> pa.Table:
+        """Return the next `count` rows, each with `op`, its epoch and the epoch's time; fewer where there are no more by now.
+
+        Where there is none it waits for the first, for so many `seconds` at most.
+        """
         self._acknowledge()
+        deadline = time.monotonic() + seconds
         found: list[pa.Table] = []
         while count:
             rows = self._get_rest()
             if rows is None:
                 self._reading = self._feed.read_next()
                 if self._reading is None:
-                    break
+                    left = deadline - time.monotonic()
+                    if found or left <= 0:
+                        break
+                    time.sleep(min(LOOK_SECONDS, left))
+                    continue
                 self._parts = self._reading.parts
                 continue
             taken = rows.slice(0, count)

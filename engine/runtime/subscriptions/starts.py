@@ -49,6 +49,9 @@ def check_followable(relation: Relation) -> None:
     if relation.kind not in ("table", "materialized view"):
         hint = "follow a table or a materialized view; CREATE MATERIALIZED VIEW of it gives one"
         raise SqlError(f"{relation.name} is a {relation.kind} and keeps no changes", hint=hint)
+    if relation.kind == "materialized view" and relation.name.startswith("_"):
+        hint = "follow the view or the table that it is for"
+        raise SqlError(f"{relation.name} is the system's own, and may be gone at any time", hint=hint)
     clashing = [one.name for one in relation.visible_columns if one.name in (OPERATION, EPOCH, TIME)]
     if clashing:
         names = ", ".join(clashing)

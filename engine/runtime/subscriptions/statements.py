@@ -132,7 +132,7 @@ def execute_fetch_cursor(statement: FetchCursor, context: StatementContext) -> p
     cursor = context.session.cursors.get(statement.name)
     if cursor is None:
         raise _build_no_cursor_error(statement.name, statement.sql)
-    return cursor.fetch(statement.count)
+    return cursor.fetch(statement.count, statement.seconds)
 
 
 def execute_close_cursor(statement: CloseCursor, context: StatementContext) -> None:

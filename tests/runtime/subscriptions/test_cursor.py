@@ -127,6 +127,24 @@ def test_two_cursors_and_those_over_tables(changed: Session) -> None:
     assert not changed.store.version.tables["t"].pins
 
 
+def test_fetch_waits_for_a_first_row_as_long_as_it_is_told(
+    changed: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s SINCE now()")
+    found = changed.sql("FETCH NEXT FROM c WITH (timeout = '0.01 seconds')")
+    assert found is not None and found.num_rows == 0
+    waits: list[float] = []
+
+    def rest(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            changed.sql("INSERT INTO t VALUES (9, 'i'), (10, 'j')")
+
+    monkeypatch.setattr("engine.runtime.subscriptions.cursor.time.sleep", rest)
+    found = changed.sql("FETCH 5 FROM c WITH (timeout = '1 hour')")
+    assert found is not None and found.num_rows == 2 and len(waits) == 3  # and does not wait for five
+
+
 def test_other_columns_end_a_cursor(changed: Session) -> None:
     changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
     changed.sql("ALTER TABLE t ADD COLUMN w INT")

@@ -21,10 +21,17 @@ _DECLARE = re.compile(
     r"(?:\s+(?:SINCE\s+(?:(NOW|BEGIN)\s*\(\s*\)|(\d+)|(FULL))|(FULL)))?",
     re.IGNORECASE,
 )
-_FETCH = re.compile(rf"FETCH\s+(NEXT|\d+)\s+FROM\s+({NAME})", re.IGNORECASE)
+_FETCH = re.compile(
+    rf"FETCH\s+(NEXT|\d+)\s+FROM\s+({NAME})(?:\s+WITH\s*\(\s*timeout\s*=\s*'([^']*)'\s*\))?", re.IGNORECASE
+)
 _CLOSE = re.compile(rf"CLOSE\s+(?:({NAME})|ALL)", re.IGNORECASE)
-_RETENTION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*?)s?\s*")
-_UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+_SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
+_UNITS = {
+    **{"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0},  # RisingWave's short ones
+    **_SECONDS,
+    **{f"{unit}s": seconds for unit, seconds in _SECONDS.items()},
+}
 OPTION = "retention"
 CREATE_FORM = (
     "CREATE SUBSCRIPTION [IF NOT EXISTS] name FROM table or materialized view [WITH (retention = '1 day')]"
@@ -33,7 +40,8 @@ DECLARE_FORM = (
     "DECLARE name SUBSCRIPTION CURSOR FOR a subscription, a table or a materialized view "
     "[SINCE now() | begin() | milliseconds since 1970 | FULL]"
 )
-FETCH_FORM = "FETCH NEXT FROM cursor, or FETCH 100 FROM cursor"
+FETCH_FORM = "FETCH NEXT FROM cursor, or FETCH 100 FROM cursor, each with WITH (timeout = '5 seconds')"
+MOST_WAIT_SECONDS = 3_600.0
 MOST_ROWS = 1_000_000
 """So many rows one FETCH gives at most."""
 
@@ -64,11 +72,12 @@ class DeclareCursor:
 
 @dataclass(frozen=True)
 class FetchCursor:
-    """FETCH: the next `count` rows of a cursor."""
+    """FETCH: the next `count` rows of a cursor; where there are none, it waits for the first for so many `seconds`."""
 
     name: str
     count: int
     sql: str
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -127,7 +136,8 @@ def read_subscription_statement(readable: str, sql: str, dialect: Dialect) -> Su
         if not 1 <= count <= MOST_ROWS:
             message = f"FETCH {found[1]} is not offered"
             raise unsupported_error_at(message, sql, start, f"ask for 1 to {MOST_ROWS:,} rows at a time")
-        return FetchCursor(_read_cursor_name(found[2], dialect), count, sql)
+        seconds = 0.0 if found[3] is None else _parse_timeout(found[3], sql, start + found.start(3) - 1)
+        return FetchCursor(_read_cursor_name(found[2], dialect), count, sql, seconds)
     if word == "CLOSE":
         found = _CLOSE.fullmatch(text)
         if found is None:
@@ -163,9 +173,28 @@ def _read_cursor_name(text: str, dialect: Dialect) -> str:
 
 
 def _parse_retention(text: str, sql: str, place: int) -> float:
-    found = _RETENTION.fullmatch(text.lower())
-    if found is None or found[2] not in ("", *_UNITS) or float(found[1]) <= 0:
+    seconds = _parse_span(text)
+    if seconds is None:
         line, column = locate_character(sql, place)
         hint = "write retention = '1 day', or a number of seconds"
         raise SqlError(f'retention "{text}" is no time span', sql=sql, line=line, column=column, hint=hint)
-    return float(found[1]) * _UNITS.get(found[2], 1)
+    return seconds
+
+
+def _parse_timeout(text: str, sql: str, place: int) -> float:
+    seconds = _parse_span(text)
+    if seconds is None or seconds > MOST_WAIT_SECONDS:
+        line, column = locate_character(sql, place)
+        hint = f"write timeout = '5 seconds'; {MOST_WAIT_SECONDS:g} seconds at most"
+        raise SqlError(
+            f'"{text}" is no time for which FETCH waits', sql=sql, line=line, column=column, hint=hint
+        )
+    return seconds
+
+
+def _parse_span(text: str) -> float | None:
+    """Return a time span above 0 in seconds, None for what is none."""
+    found = _SPAN.fullmatch(text.lower())
+    if found is None or found[2] not in _UNITS or float(found[1]) <= 0:
+        return None
+    return float(found[1]) * _UNITS[found[2]]
