@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from engine.errors import SubscriptionError
@@ -138,3 +140,43 @@ def test_a_follower_of_a_table_holds_history_until_its_pin_ends(
         with pytest.raises(SubscriptionError, match="not kept any more"):
             next(subscriber)
         subscriber.close()
+
+
+def test_upkeep_beside_a_writer_takes_nothing_from_who_follows(tmp_path: Path) -> None:
+    url, done = (tmp_path / "store").as_uri(), threading.Event()
+    with Session(url) as db:
+        db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT)")
+        db.store.alter_table("t", retention_seconds=0.001)
+        db.sql("CREATE SUBSCRIPTION s FROM t")
+
+        def write() -> None:
+            with Session(url) as other:
+                for n in range(60):
+                    other.write("t", pa.table({"id": [n % 7, 7 + n % 5], "v": [n, -n]}))
+            done.set()
+
+        def tend() -> None:
+            with Session(url) as other:
+                while not done.is_set():
+                    tidy(other)
+                    other.store.maintenance.delete_garbage(dry_run=False, grace_seconds=5)
+
+        threads = [threading.Thread(target=work) for work in (write, tend)]
+        bags, epochs = (Bag(), Bag()), 0
+        with db.subscribe("t", follow=True, poll_seconds=0.01) as follower:
+            for thread in threads:
+                thread.start()
+            for item in follower:
+                bags[0].apply(item.changes)
+                epochs += 1
+                if epochs % 10 == 0:  # seldom, from another place in the log
+                    for behind in db.subscribe("s"):
+                        bags[1].apply(behind.changes)
+                if epochs == 60:
+                    break
+            for thread in threads:
+                thread.join()
+        for behind in db.subscribe("s"):
+            bags[1].apply(behind.changes)
+        assert bags[0].listed() == bags[1].listed() == shown(db, "t")
+        assert db.sql("SHOW SUBSCRIPTIONS").to_pylist()[0]["phase"] == "log"
