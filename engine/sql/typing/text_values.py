@@ -17,6 +17,8 @@ from engine.sql.typing import time_texts
 TRUE_WORDS = pa.array(["true", "t", "yes", "y", "1"])
 FALSE_WORDS = pa.array(["false", "f", "no", "n", "0"])
 _ZONE = r"(?:[Zz]|[+-]\d{2}:?\d{2})$"
+_FAR_ZONE = r"[+-](?:18|19|[2-9]\d):?\d{2}$"
+"""Zones that may be further from UTC than any is: Arrow takes all of two digits."""
 REFUSED = (
     pa.ArrowException,
     ValueError,
@@ -137,14 +139,18 @@ def _parse_booleans(text: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _parse_integers(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    if any(_any_match(text, mark) for mark in "xX"):  # Arrow takes "0xFF" for -1 of eight bits
+        raise pa.ArrowInvalid("a number of hexadecimal digits")
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:  # "517.0": a whole number from a tool that knows no nulls among integers
-        return pc.replace_substring_regex(text, r"^\+?(-?\d+)(?:\.0*)?$", r"\1").cast(kind)
+        return pc.replace_substring_regex(text, r"^(?:\+|(-))?(\d+)(?:\.0*)?$", r"\1\2").cast(kind)
 
 
 def _parse_floats(text: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Cast; Arrow makes a number beyond the type infinite."""
+    """Cast; Arrow makes a number beyond the type infinite, and takes "nan(5)" for NaN."""
+    if _any_match(text, "("):
+        raise pa.ArrowInvalid("no number")
     values: pa.Array[Any] = text.cast(kind)
     endless = pc.is_inf(values)
     if pc.any(endless, min_count=0).as_py():
@@ -179,6 +185,10 @@ def _all_match(text: pa.Array[Any], pattern: str) -> bool:
     return pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py()
 
 
+def _any_match(text: pa.Array[Any], part: str) -> bool:
+    return pc.any(pc.match_substring(text, part), min_count=0).as_py()
+
+
 def _expand_exponent(text: str) -> str:
     """Write a number without an exponent; raises ValueError for what is no number, or has more digits than any type."""
     try:
@@ -204,6 +214,8 @@ def _parse_timestamps(text: pa.Array[Any], kind: pa.TimestampType) -> pa.Array[A
     with_zone = pa.timestamp(kind.unit, "UTC")
     if not some:
         return _assume_utc(text.cast(plain)).cast(kind)
+    if pc.any(pc.and_(zoned, pc.match_substring_regex(text, _FAR_ZONE)), min_count=0).as_py():
+        raise pa.ArrowInvalid("a zone that may be too far from UTC")
     if every:
         return text.cast(with_zone).cast(kind)
     nothing = pa.scalar(None, pa.string())

@@ -22,6 +22,8 @@ _TIMESTAMP = rf"^{_DATE}(?:(?:[Tt]| +){_CLOCK}{_ZONE})?$"
 _MIDNIGHT = rf"^{_DATE}(?:(?:[Tt]| +)0?0:00(?::00(?:[.,]0+)?)?)?$"
 _TIME = rf"^(?P<hour>\d{{1,2}}):(?P<minute>\d{{1,2}}){_SECOND}$"
 
+FURTHEST_ZONE = 18 * 3_600
+"""Seconds from UTC of the zones that are furthest from it, as Java and so Spark have them."""
 
 _Parts = dict[str, pa.StringArray]
 """What a pattern finds of texts, by the names of its groups; "" where a part is left out."""
@@ -104,6 +106,8 @@ def _parse_offsets(parts: _Parts) -> pa.Array[Any]:
     if pc.any(pc.or_(pc.greater(minutes, most), pc.greater(seconds, most)), min_count=0).as_py():
         raise pa.ArrowInvalid("no zone is so far from UTC")
     whole = pc.add(pc.multiply(pc.add(pc.multiply(hours, sixty), minutes), sixty), seconds)
+    if pc.any(pc.greater(whole, pa.scalar(FURTHEST_ZONE, pa.int64())), min_count=0).as_py():
+        raise pa.ArrowInvalid("no zone is so far from UTC")
     micros = pa.scalar(1_000_000, pa.int64())
     sign = pc.if_else(_match_part(parts, "sign", "-"), pc.negate(micros), micros)
     found: pa.Array[Any] = pc.multiply(whole, sign)

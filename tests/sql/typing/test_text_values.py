@@ -68,3 +68,19 @@ def test_what_no_decimal_holds_is_set_aside(text: str) -> None:
         Decimal("1.50"),
         None,
     ]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.float64(), pa.decimal128(10, 2)])
+@pytest.mark.parametrize(
+    "text", ["0xFF", "0X1f", "0xFFFFFFFFFFFFFFFF", "+-5", "-+5", "nan(5)", "NaN()", "\u0661x"]
+)
+def test_what_only_arrow_takes_for_a_number_is_set_aside(text: str, kind: pa.DataType) -> None:
+    for texts in ([text], ["7", text], [text, "17.0"]):
+        found = parse_texts(pa.array(texts), kind)
+        assert [texts[at] for at in found.bad.tolist()] == [text]
+        assert found.values.null_count == 1
+
+
+def test_a_whole_number_may_have_a_sign_and_zeros_behind_a_point() -> None:
+    texts = ["+5", "-5", "+5.0", "-5.", " 5.00 ", "-0.0"]
+    assert parse_texts(pa.array(texts), pa.int8()).values.to_pylist() == [5, -5, 5, -5, 5, 0]

@@ -36,6 +36,12 @@ NONE = (
     *("2024-02-03 24:00:00", "2024-02-03 23:59:60", "2024-02-30", "0000-00-00 00:00:00", "10000-01-01 00:00"),
     *("2024-02-03 10:00 Europe/Berlin", "2024-02-03 10:00+01:60", "1706954400", "2024-02-03+01:00", "now"),
     *("0001-01-01 00:00+01", "9999-12-31 23:59-01", ""),
+    *(
+        "2024-02-03 10:00:00+18:01",
+        "2024-02-03 10:00:00-1930",
+        "2024-02-03 10:00+99",
+        "2024-02-03T10:00:00+24:00",
+    ),
 )
 
 
@@ -65,6 +71,16 @@ def test_what_is_no_time_is_told_and_costs_its_neighbours_nothing(zone: str | No
     assert {value for at, value in enumerate(found) if at % 2} == {
         MOMENT if zone else MOMENT.replace(tzinfo=None)
     }
+
+
+def test_the_furthest_zone_is_one() -> None:
+    for text, hours in {
+        "2024-02-03 10:00:00+18:00": -18,
+        "2024-02-03 10:00:00-1800": 18,
+        "2024-02-03 10:00+18": -18,
+    }.items():
+        moment = dt.datetime(2024, 2, 3, 10, tzinfo=dt.UTC) + dt.timedelta(hours=hours)
+        assert converted([text], pa.timestamp("us", "UTC")) == ([moment], [])
 
 
 def test_dates_and_times_of_day() -> None:

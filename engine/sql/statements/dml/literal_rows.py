@@ -21,18 +21,21 @@ from engine.sql.statements.statement_types import Insert
 from engine.sql.typing.intervals import evaluate_interval, parse_interval
 from engine.sql.typing.json_documents import is_document, validate_document
 from engine.sql.typing.text_lengths import validate_length
+from engine.sql.typing.time_texts import FURTHEST_ZONE
 from engine.sql.typing.types import parse_type
 from engine.sql.typing.whole_numbers import INTEGRAL, WIDTHS
 from engine.sql.typing.wrong_literals import refuse_wrong
 
 _MOST_DIGITS = 1_000
-_WHOLE = re.compile(r"[+-]?\d{1,30}")
-_DECIMAL = re.compile(r"[+-]?\d{1,60}(\.\d{1,60})?")
-_FLOAT = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?", re.IGNORECASE)
+_WHOLE = re.compile(r"[+-]?\d{1,30}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?\d{1,60}(\.\d{1,60})?", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)
 _TRUTH = {"true": True, "t": True, "false": False, "f": False}
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIME = re.compile(r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?", re.ASCII)
+_MOMENT = re.compile(
+    r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII
+)
 
 
 class NotLiteral(Exception):
@@ -262,6 +265,8 @@ def _parse_text(text: str, kind: str) -> Any:
             return datetime.date.fromisoformat(text)
         if kind in ("timestamp", "timestamp_ntz") and _MOMENT.fullmatch(text):
             moment = datetime.datetime.fromisoformat(text)
+            if abs((moment.utcoffset() or datetime.timedelta()).total_seconds()) > FURTHEST_ZONE:
+                raise NotLiteral
             if kind == "timestamp":
                 return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
             if moment.tzinfo is None:
