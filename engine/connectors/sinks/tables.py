@@ -28,6 +28,9 @@ from engine.runtime.writes.row_versions import retain_newer
 from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import ROW_ID, Relation
 from engine.sql.statements.ddl.sink_statements import CreateSink
+from engine.sql.typing.column_conversion import convert_to_type
+from engine.sql.typing.text_lengths import format_column_type
+from engine.sql.typing.types import to_arrow
 
 LOOKED_UP = ("ignore", UPDATE_IF_NOT_NULL)
 """What tables say ON CONFLICT that decides what becomes of a row whose key they have."""
@@ -43,6 +46,7 @@ class TableSink:
         self.start = start
         self.options = SinkOptions.of(relation.options)
         self._store = store
+        self._relation = relation
         self._columns = [column.name for column in relation.columns]
 
     def take(self, portion: SinkBatch) -> DeliveryResult:
@@ -53,18 +57,21 @@ class TableSink:
         target = load_catalog(version).catalog.get(into)
         table = version.tables[target.name]
         buffer = TableBuffer(self._store.reader, table.table)
-        key = [column.name for column in target.columns if column.storage_name in target.primary_key]
+        parts = [column for column in target.columns if column.storage_name in target.primary_key]
+        key = [column.name for column in parts]
+        kinds = [(column.name, to_arrow(column.type)) for column in parts]
         looks_up = _needs_lookup(target)
         arrivals = ArrivingRows(self._store, version, target)
         rows = 0
         for change in portion.changes:
             renamed = _rename_columns(change, self._columns)
             if self.options.upsert:
-                gone = renamed.old.filter(pa.array(_mark_departures(renamed, key)))
+                gone = renamed.old.filter(pa.array(_mark_departures(renamed, kinds)))
                 keys = to_stored_names(target, convert_rows(target, gone.select(key), key))
                 buffer.add(Delete(arrivals.filter_there(keys)))
             new = renamed.rows.filter(pa.array(np.asarray(renamed.operations != DELETE)))
             whole = convert_rows(target, new, [column.name for column in target.columns])
+            self._refuse_cut_keys(target, new, whole)
             put = assign_row_ids(self._store, to_stored_names(target, whole))
             buffer.add(
                 Put(arrivals.filter_late(self._resolve_conflicts(target, table, put) if looks_up else put))
@@ -81,6 +88,22 @@ class TableSink:
         return DeliveryResult(
             rows, commit=Commit(writes=writes, watermarks=arrivals.get_ttl_watermarks(), precondition=check)
         )
+
+    def _refuse_cut_keys(self, target: Relation, rows: pa.Table, kept: pa.Table) -> None:
+        """Raise SinkError for a key whose blanks the table does not keep: two rows of the view would be one there."""
+        own = {column.name for column in self._relation.columns if column.name in self._relation.primary_key}
+        for column in target.columns:
+            if column.length is None or column.name not in own:
+                continue
+            before, now = (one_chunk(one.column(column.name)) for one in (rows, kept))
+            cut = np.flatnonzero(~equal_values(before.cast(now.type), now))
+            if len(cut):
+                text = before[int(cut[0])].as_py()
+                raise SinkError(
+                    f"sink {self._relation.name}: the key {column.name} = {text!r} ends in blanks, which "
+                    f"{format_column_type(column)} of {target.name} does not keep, so that two rows could become one: take "
+                    "rtrim of it in the view, or a table whose key is a VARCHAR"
+                )
 
     def _resolve_conflicts(self, target: Relation, table: TableVersion, rows: pa.Table) -> pa.Table:
         """Return what the table takes of rows: what it says ON CONFLICT decides where it has their keys already."""
@@ -134,14 +157,15 @@ class TableSinkConnector(SinkConnector):
         return TableSink(opening.store, opening.relation, opening.start)
 
 
-def _mark_departures(change: Changes, key: list[str]) -> np.ndarray:
-    """Tell which changes take a row from its place in the table.
+def _mark_departures(change: Changes, key: list[tuple[str, pa.DataType]]) -> np.ndarray:
+    """Tell which changes take a row from its place in the table, whose key has these columns.
 
     An update that leaves the row there does not: if it is older than what stands there by now, it changes nothing.
     """
     stays = np.ones(len(change), dtype=bool)
-    for name in key:
-        stays &= equal_values(one_chunk(change.old.column(name)), one_chunk(change.rows.column(name)))
+    for name, kind in key:  # texts tell zeros of both signs apart
+        old, new = (convert_to_type(rows.column(name), kind).values for rows in (change.old, change.rows))
+        stays &= equal_values(old, new)
     leaves: np.ndarray = (change.operations == DELETE) | ((change.operations != INSERT) & ~stays)
     return leaves
 
