@@ -51,7 +51,7 @@ from engine.runtime.writes.dml_run import (
 )
 from engine.runtime.writes.moved_rows import move_rows
 from engine.runtime.writes.returning import Returning, resolve_returning
-from engine.runtime.writes.row_versions import fold_versions, retain_newer
+from engine.runtime.writes.row_versions import resolve_versions
 from engine.runtime.writes.spill import SpilledRows
 from engine.runtime.writes.watermarks import format_late_notice
 from engine.sql.catalog import ROW_ID, Relation
@@ -113,7 +113,7 @@ def insert_by_policy(store: Hummock, relation: Relation, rows: pa.Table) -> Inse
     """Insert rows by what the table says ON CONFLICT."""
     if not relation.version_columns:
         return insert_rows(store, relation, rows, relation.on_conflict)
-    return write_resolved(store, relation, fold_versions(relation, rows), partial(retain_newer, relation))
+    return write_resolved(store, relation, rows, partial(resolve_versions, relation))
 
 
 Write = TypeVar("Write", Insert, Update, DeleteFrom)

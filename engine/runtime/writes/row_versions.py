@@ -13,26 +13,33 @@ from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, fill_nulls, find
 from engine.sql.catalog import Relation
 
 
-def fold_versions(relation: Relation, rows: pa.Table) -> pa.Table:
-    """Return one row a key: what is left when the rows, under the names of the store, come one after the other."""
-    key = relation.unique_key
-    if find_duplicate_key(rows, key) is None:
-        return rows
+def resolve_versions(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
+    """Return one row a key: what a table keeps when the rows, under the names of the store, come to it one after the other.
+
+    `known` are the indexes of rows with known keys, `stored` their rows in the table. A key of which all rows are older is left
+    out.
+    """
+    if find_duplicate_key(rows, relation.unique_key) is None:
+        return retain_newer(relation, rows, known, stored)
+    together = pa.concat_tables([stored.cast(rows.schema), rows])
+    base, key = stored.num_rows, list(relation.unique_key)
     merges = relation.on_conflict == UPDATE_IF_NOT_NULL
-    valid = [to_mask(column.is_valid()) for column in rows.columns] if merges else []
-    values = [_to_sort_keys(rows.column(name)) for name in relation.version_columns]
+    valid = [to_mask(column.is_valid()) for column in together.columns] if merges else []
+    values = [_to_sort_keys(together.column(name)) for name in relation.version_columns]
     at = [rows.schema.get_field_index(name) for name in relation.version_columns]
+    numbers = number_keys(together.select(key)).tolist()
+    stored_places = {number: [place] * rows.num_columns for place, number in enumerate(numbers[:base])}
     places_by_key: dict[int, list[int]] = {}  # of each key the places that its columns are taken from
-    for place, of_key in enumerate(number_keys(rows.select(list(key))).tolist()):
-        new, before = [place] * rows.num_columns, places_by_key.get(of_key)
+    for place, of_key in enumerate(numbers[base:], start=base):
+        new, before = [place] * rows.num_columns, places_by_key.get(of_key, stored_places.get(of_key))
         if before is not None:
             if [own[place] for own in values] < [own[before[n]] for own, n in zip(values, at, strict=True)]:
                 continue
             if merges:
                 new = [place if known[place] else old for known, old in zip(valid, before, strict=True)]
         places_by_key[of_key] = new
-    places = np.array(list(places_by_key.values()))
-    arrays = [column.take(to_positions(places[:, number])) for number, column in enumerate(rows.columns)]
+    places = np.array(list(places_by_key.values()), dtype=np.int64).reshape(-1, rows.num_columns)
+    arrays = [column.take(to_positions(places[:, number])) for number, column in enumerate(together.columns)]
     return pa.Table.from_arrays(arrays, schema=rows.schema)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ from engine.runtime.writes.conflicts import (
 )
 from engine.runtime.writes.key_order import KeyOrderedRows, sort_by_key
 from engine.runtime.writes.late_rows import filter_late
-from engine.runtime.writes.row_versions import fold_versions, retain_newer
+from engine.runtime.writes.row_versions import resolve_versions
 from engine.runtime.writes.spill import (
     ANSWER_SCHEMA,
     SpilledRows,
@@ -150,7 +151,7 @@ class _WriteTask:
         self._rows, self._bytes = self._rows + batch.num_rows, self._bytes + batch.nbytes
         if self._bytes > WRITE_BYTES or self._rows >= WRITE_ROWS:
             rows = self._fold()
-            if rows is not None:  # a key's rows may go on: its last row so far waits
+            if rows is not None and rows.num_rows:  # a key's rows may go on: its last row so far waits
                 self._carried = rows.slice(rows.num_rows - 1)
                 self._write(rows.slice(0, rows.num_rows - 1))
 
@@ -186,7 +187,7 @@ class _WriteTask:
         if body.rule == "new":
             return rows
         if body.rule == "versions":
-            return fold_versions(body.relation, rows)
+            return resolve_versions(body.relation, rows, *self._find_stored(rows))
         if body.rule in _FOLD:
             return _FOLD[body.rule](rows, key)
         wrong.twice = find_duplicate_key(rows, key) or ""
@@ -220,17 +221,10 @@ class _WriteTask:
             self.done.ssts += tuple(self.reader.write_run(self.body.table, whole))
 
     def _resolve(self, rows: pa.Table) -> pa.Table:
-        version, key, rule = self.body.version, self.body.relation.primary_key, self.body.rule
-        assert version is not None
-        index, stored = self.reader.lookup(
-            version,
-            rows.select(list(key)),
-            version.committed_epoch,
-            columns=rows.column_names,
-            null_safe=True,
-        )
+        key, rule = self.body.relation.primary_key, self.body.rule
         if rule == "versions":
-            return retain_newer(self.body.relation, rows, index, stored)
+            return rows  # they were held against the stored ones when they were folded
+        index, stored = self._find_stored(rows)
         if rule == UPDATE_IF_NOT_NULL:
             return fill_nulls(rows, index, stored)
         if rule == "error" and len(index):
@@ -240,6 +234,15 @@ class _WriteTask:
         elif rule == "split" and len(index):
             self.done.known += tuple(write_spill(self.reader, rows.take(pa.array(index)), 0, 0))
         return retain_new(rows, index, stored)
+
+    def _find_stored(self, rows: pa.Table) -> tuple[np.ndarray, pa.Table]:
+        """Return which of some rows have known keys, and their rows in the table."""
+        version = self.body.version
+        assert version is not None
+        keys = rows.select(list(self.body.relation.primary_key))
+        return self.reader.lookup(
+            version, keys, version.committed_epoch, columns=rows.column_names, null_safe=True
+        )
 
 
 def append_operation(table: Table, rows: pa.Table, *, delete: bool) -> pa.Table:

@@ -59,6 +59,31 @@ def test_nulls_of_a_newer_row_keep_what_was_there_if_the_table_says_so(alone: Se
     assert _rows(alone) == [(1, 8, 6, 3)]
 
 
+ARRIVALS = {
+    "an older row of the statement": [(1, None, 1), (1, 6, 3)],
+    "older rows alone": [(7, 7, 1), (8, 8, 0)],
+    "an equal and an older one": [(None, 6, 2), (9, 9, 1)],
+    "no version": [(3, 3, None), (None, 4, 2)],
+    "a new key": [(3, None, 1), (None, 4, 0), (None, 5, 1)],
+}
+
+
+@pytest.mark.parametrize("name", ARRIVALS)
+@pytest.mark.parametrize("rule", ["FULL", "IF NOT NULL"])
+def test_rows_of_one_statement_give_what_they_give_one_by_one(alone: Session, rule: str, name: str) -> None:
+    key = 2 if name == "a new key" else 1
+    schema = pa.schema({column: pa.int32() for column in ("k", "a", "b", "v")})
+    for table in ("t", "u"):
+        clause = f"ON CONFLICT DO UPDATE {rule} WITH VERSION COLUMN (v)"
+        alone.sql(f"CREATE TABLE {table} (k INT PRIMARY KEY, a INT, b INT, v INT) {clause}")
+        alone.sql(f"INSERT INTO {table} VALUES (1, 5, 5, 2)")
+    rows = [dict(zip(schema.names, (key, *row), strict=True)) for row in ARRIVALS[name]]
+    alone.write("t", pa.Table.from_pylist(rows, schema), mode="insert")
+    for row in rows:
+        alone.write("u", pa.Table.from_pylist([row], schema), mode="insert")
+    assert _rows(alone) == _rows(alone, "SELECT * FROM u")
+
+
 def test_several_version_columns_are_compared_one_after_the_other(alone: Session) -> None:
     alone.sql(
         "CREATE TABLE t (k INT PRIMARY KEY, at DATE, s TEXT, a INT) "
@@ -131,6 +156,21 @@ def test_many_rows_are_compared_by_tasks_as_few_are(
     assert _rows(session) == [
         (k, max(found) or None, found[max(found)]) for k, found in sorted(groups.items())
     ]
+
+
+def test_tasks_hold_each_row_against_the_stored_one(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clause = "ON CONFLICT DO UPDATE IF NOT NULL WITH VERSION COLUMN (v, w)"
+    session.sql(f"CREATE TABLE t (k INT PRIMARY KEY, a INT, v INT, w INT) {clause}")
+    session.sql("INSERT INTO t VALUES (1, 5, 4, 9), (2, 5, 4, 9), (3, 5, 4, 9)")
+    session.sql("CREATE TABLE source (k INT, a INT, v INT, w INT)")
+    session.sql(
+        "INSERT INTO source VALUES (1, 6, 3, 0), (1, NULL, 5, NULL), (2, 7, 1, 1), (2, 8, 2, 2), (4, 1, 1, 1)"
+    )
+    monkeypatch.setenv(driver_rows.SETTING, "0")
+    session.sql("INSERT INTO t SELECT * FROM source")
+    assert _rows(session) == [(1, 5, 5, 9), (2, 5, 4, 9), (3, 5, 4, 9), (4, 1, 1, 1)]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
