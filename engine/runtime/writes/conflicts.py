@@ -114,9 +114,16 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: Conf
         rows = retain_last_by_key(rows, relation.unique_key)
         return ingest_rows(store, relation, rows)
     if policy == "ignore":
-        return write_resolved(
-            store, relation, retain_first_by_key(rows, relation.unique_key), retain_new, new_keys=True
-        )
+
+        def retain_first(found: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
+            new = retain_new(found, known, stored)
+            late = ArrivingRows(store, store.version, relation).mark_late(new)
+            in_time = retain_first_by_key(new.filter(pa.array(~late)), relation.unique_key)
+            return pa.concat_tables([new.filter(pa.array(late)), in_time])  # late ones take nobody's place
+
+        if relation.watermark is None:
+            rows = retain_first_by_key(rows, relation.unique_key)
+        return write_resolved(store, relation, rows, retain_first, new_keys=True)
     if policy == UPDATE_IF_NOT_NULL:
         folded = merge_by_key(rows, relation.unique_key)
         return write_resolved(store, relation, folded, fill_nulls)

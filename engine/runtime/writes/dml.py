@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Literal, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import sqlglot.expressions as exp
 
@@ -24,6 +24,7 @@ from engine.runtime.rows import (
 )
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.writes.conflicts import (
+    UPDATE_IF_NOT_NULL,
     Inserted,
     delete_by_key,
     insert_rows,
@@ -53,7 +54,7 @@ from engine.runtime.writes.moved_rows import move_rows
 from engine.runtime.writes.returning import Returning, resolve_returning
 from engine.runtime.writes.row_versions import resolve_versions
 from engine.runtime.writes.spill import SpilledRows
-from engine.runtime.writes.watermarks import format_late_notice
+from engine.runtime.writes.watermarks import ArrivingRows, format_late_notice
 from engine.sql.catalog import ROW_ID, Relation
 from engine.sql.schemas import strip_schema
 from engine.sql.statements.dml.literal_rows import check_known_columns, split_default_rows
@@ -111,9 +112,15 @@ def write_rows(name: str, rows: pa.Table, mode: Mode, context: StatementContext)
 
 def insert_by_policy(store: Hummock, relation: Relation, rows: pa.Table) -> Inserted:
     """Insert rows by what the table says ON CONFLICT."""
-    if not relation.version_columns:
+    merges_late = relation.on_conflict == UPDATE_IF_NOT_NULL and relation.watermark is not None
+    if not relation.version_columns and not merges_late:
         return insert_rows(store, relation, rows, relation.on_conflict)
-    return write_resolved(store, relation, rows, partial(resolve_versions, relation))
+
+    def resolve(found: pa.Table, known: np.ndarray, old: pa.Table) -> pa.Table:
+        late = ArrivingRows(store, store.version, relation).mark_late(found)
+        return resolve_versions(relation, found, known, old, late)
+
+    return write_resolved(store, relation, rows, resolve)
 
 
 Write = TypeVar("Write", Insert, Update, DeleteFrom)

@@ -13,32 +13,41 @@ from engine.runtime.writes.conflicts import UPDATE_IF_NOT_NULL, fill_nulls, find
 from engine.sql.catalog import Relation
 
 
-def resolve_versions(relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
-    """Return one row a key: what a table keeps when the rows, under the names of the store, come to it one after the other.
+def resolve_versions(
+    relation: Relation, rows: pa.Table, known: np.ndarray, stored: pa.Table, late: np.ndarray | None = None
+) -> pa.Table:
+    """Return what a table keeps when rows, under the names of the store, come to it one after the other: one row a key.
 
     `known` are the indexes of rows with known keys, `stored` their rows in the table. A key of which all rows are older is left
-    out.
+    out. Rows that are `late` and not older stay beside it, for their key is not there afterwards: what comes then is a new row.
     """
     if find_duplicate_key(rows, relation.unique_key) is None:
         return retain_newer(relation, rows, known, stored)
     together = pa.concat_tables([stored.cast(rows.schema), rows])
-    base, key = stored.num_rows, list(relation.unique_key)
+    base, width = stored.num_rows, rows.num_columns
     merges = relation.on_conflict == UPDATE_IF_NOT_NULL
     valid = [to_mask(column.is_valid()) for column in together.columns] if merges else []
     values = [_to_sort_keys(together.column(name)) for name in relation.version_columns]
     at = [rows.schema.get_field_index(name) for name in relation.version_columns]
-    numbers = number_keys(together.select(key)).tolist()
-    stored_places = {number: [place] * rows.num_columns for place, number in enumerate(numbers[:base])}
-    places_by_key: dict[int, list[int]] = {}  # of each key the places that its columns are taken from
+    numbers = number_keys(together.select(list(relation.unique_key))).tolist()
+    places_by_key = {number: [place] * width for place, number in enumerate(numbers[:base])}
+    leaves = [] if late is None else late.tolist()
+    taken: dict[int, list[int]] = {}  # of each key the places that its columns are taken from
+    gone: list[list[int]] = []
     for place, of_key in enumerate(numbers[base:], start=base):
-        new, before = [place] * rows.num_columns, places_by_key.get(of_key, stored_places.get(of_key))
+        new, before = [place] * width, places_by_key.get(of_key)
         if before is not None:
             if [own[place] for own in values] < [own[before[n]] for own, n in zip(values, at, strict=True)]:
                 continue
             if merges:
                 new = [place if known[place] else old for known, old in zip(valid, before, strict=True)]
-        places_by_key[of_key] = new
-    places = np.array(list(places_by_key.values()), dtype=np.int64).reshape(-1, rows.num_columns)
+        if leaves and leaves[place - base]:
+            gone.append([place] * width)
+            places_by_key.pop(of_key, None)
+            taken.pop(of_key, None)
+        else:
+            taken[of_key] = places_by_key[of_key] = new
+    places = np.array([*gone, *taken.values()], dtype=np.int64).reshape(-1, width)
     arrays = [column.take(to_positions(places[:, number])) for number, column in enumerate(together.columns)]
     return pa.Table.from_arrays(arrays, schema=rows.schema)
 
@@ -49,6 +58,8 @@ def retain_newer(relation: Relation, rows: pa.Table, known: np.ndarray, stored: 
     `known` are the indexes of rows with known keys, `stored` their rows in the table.
     """
     versions = list(relation.version_columns)
+    if not versions:
+        return fill_nulls(rows, known, stored)
     arrived, before = rows.select(versions).take(pa.array(known)), stored.select(versions)
     fresh = np.array(
         [new >= old for new, old in zip(_read_versions(arrived), _read_versions(before), strict=True)],

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.arrow import as_rows
+from engine.arrow import as_rows, to_mask
 from engine.errors import Conflict
 from engine.hummock import Hummock, Put, Table, Version
 from engine.hummock.manifests.preconditions import (
@@ -105,6 +105,12 @@ class ArrivingRows:
             rows, times = self._remove_late(rows, times, _mark_below(times, self.before))
         self.record(pc.max(times).as_py())
         return rows
+
+    def mark_late(self, rows: pa.Table) -> np.ndarray:
+        """Tell which rows, under the names of the store, are late."""
+        if self._table is None or self.before is None:
+            return np.zeros(rows.num_rows, dtype=bool)
+        return to_mask(_mark_below(self._read_times(rows), self.before))
 
     def filter_there(self, keys: pa.Table) -> pa.Table:
         """Return the keys, under the names of the store, that do not tell of a row which has left the table."""

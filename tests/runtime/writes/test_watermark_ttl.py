@@ -244,3 +244,47 @@ def test_what_it_cannot_stand_beside_is_refused_with_its_place(
     with pytest.raises(SqlError, match=says) as caught:
         session.sql(text)
     assert caught.value.line == 1 and caught.value.hint
+
+
+RULES = (
+    "",
+    "ON CONFLICT DO NOTHING",
+    "ON CONFLICT DO UPDATE IF NOT NULL",
+    "ON CONFLICT DO UPDATE FULL WITH VERSION COLUMN (n)",
+    "ON CONFLICT DO UPDATE IF NOT NULL WITH VERSION COLUMN (n)",
+)
+STATEMENTS: tuple[list[tuple[int, int, str | None, int]], ...] = (
+    [(4, 5, "late", 9), (4, 20, None, 1)],
+    [(4, 20, "in time", 1), (4, 5, "late", 9)],
+    [(4, 20, "in time", 9), (4, 5, "late", 1), (4, 21, None, 9)],
+    [(2, 5, "late", 9), (2, 21, None, 8), (2, 20, None, 9)],
+    [(2, 20, None, 9), (2, 5, "late", 9), (4, 5, "late", 1), (4, 6, "late", 1)],
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("given", STATEMENTS, ids=str)
+def test_late_rows_of_a_statement_take_nobodys_place(
+    tmp_path: Path, rule: str, given: list[tuple[int, int, str | None, int]]
+) -> None:
+    schema = pa.schema([("k", pa.int32()), ("ts", pa.int32()), ("v", pa.string()), ("n", pa.int32())])
+    found = []
+    with Session((tmp_path / "store").as_uri(), None, "risingwave") as opened:
+        for table, parts in (("t", [given]), ("u", [[row] for row in given])):
+            columns = "k INT PRIMARY KEY, ts INT, v TEXT, n INT, WATERMARK FOR ts AS ts - 10 WITH TTL"
+            opened.sql(f"CREATE TABLE {table} ({columns}) {rule}; INSERT INTO {table} VALUES (2, 20, 'b', 2)")
+            for part in parts:
+                arrived = [dict(zip(schema.names, row, strict=True)) for row in part]
+                opened.write(table, pa.Table.from_pylist(arrived, schema), mode="insert")
+            found.append(rows(opened, f"SELECT k, ts, v, n FROM {table}"))
+    assert found[0] == found[1]
+
+
+def test_a_row_in_time_is_stored_behind_a_late_one_of_its_key(tmp_path: Path) -> None:
+    with Session((tmp_path / "store").as_uri(), None, "risingwave") as opened:
+        columns = "k INT PRIMARY KEY, ts INT, v TEXT, WATERMARK FOR ts AS ts - 10"
+        opened.sql(f"CREATE TABLE t ({columns}) APPEND ONLY ON CONFLICT DO NOTHING")
+        opened.sql("INSERT INTO t VALUES (1, 20, 'a')")
+        opened.sql("INSERT INTO t VALUES (2, 5, 'late'), (2, 20, 'b'), (2, 21, 'c')")
+        assert rows(opened) == [(1, 20, "a"), (2, 20, "b")]
+        assert rows(opened, "SHOW WATERMARKS") == [("t", "ts", "10", 1, "counted")]

@@ -56,6 +56,9 @@ _VIEW = "delivered"
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """The folder of rows whose partition column is null."""
+_LONGEST_FOLDER = 255
+_ESCAPED = r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
+"""How long the name of a folder may be, and the characters of which Delta writes three there."""
 
 
 class DeltaSink:
@@ -214,7 +217,7 @@ class DeltaSink:
         """Return the columns of changes; one by which Delta partitions is checked for what it would make a null of."""
         partitions = set(self.options.partition_by)
         return [
-            _render_null_check(self._relation, column.name, name_column(n))
+            _render_partition_check(self._relation, column.name, name_column(n))
             if column.name in partitions and column.type == "string"
             else name_column(n)
             for n, column in enumerate(self._relation.columns)
@@ -242,10 +245,27 @@ def _to_arrow_type(kind: str) -> pa.DataType | None:
         return None
 
 
-def _render_null_check(relation: Relation, name: str, value: str) -> str:
-    message = quote_text(
-        f"sink {relation.name}: column {name} is an empty text or {NULL_FOLDER}, of which Delta makes a null where it partitions "
-        "by it: write NULL or another word in the view, or take cluster_by instead"
+def _render_partition_check(relation: Relation, name: str, value: str) -> str:
+    """Return a value by which Delta partitions, with an error for those that would become a null, or a folder that cannot be."""
+    prefix = f"sink {relation.name}: column {name} "
+    instead = "where it partitions by it: write another word in the view, or take cluster_by instead"
+    conditions = {
+        f"{value} IN ('', {quote_text(NULL_FOLDER)})": (
+            f"is an empty text or {NULL_FOLDER}, of which Delta makes a null where it partitions by it: write NULL or another "
+            "word in the view, or take cluster_by instead"
+        ),
+    }
+    has_folders = not any(needs_mapping(to_arrow(column.type), column.name) for column in relation.columns)
+    if has_folders:
+        zero = f"holds the character 0, which no name of a folder has, {instead}"
+        conditions[f"instr({value}, char(0)) > 0"] = zero
+    if has_folders and relation.options.get("url", "").startswith("file:"):
+        bytes_before = len(f"{name}=".encode())
+        size = f"{bytes_before} + octet_length({value}) + 2 * regexp_count({value}, {quote_text(_ESCAPED)})"
+        longest = f"gives a folder whose name has more than {_LONGEST_FOLDER} bytes {instead}"
+        conditions[f"{size} > {_LONGEST_FOLDER}"] = longest
+    cases = " ".join(
+        f"WHEN {condition} THEN CAST(raise_error({quote_text(prefix + message)}) AS STRING)"
+        for condition, message in conditions.items()
     )
-    nulls = f"{value} IN ('', {quote_text(NULL_FOLDER)})"
-    return f"CASE WHEN {nulls} THEN CAST(raise_error({message}) AS STRING) ELSE {value} END AS {value}"
+    return f"CASE {cases} ELSE {value} END AS {value}"

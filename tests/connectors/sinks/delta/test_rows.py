@@ -285,6 +285,29 @@ def test_a_text_that_a_partition_column_has_for_null_is_told(session: Session, t
         session.sql("DELETE FROM t WHERE id = 3")
 
 
+@pytest.mark.long
+def test_a_text_of_which_no_folder_can_be_named_is_told(session: Session, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, region STRING)")
+    options = "connector = 'delta', partition_by = 'region'"
+    created(session, f"CREATE SINK s FROM t WITH ({options}, path = '{tmp_path}/t')")
+    longest = ["x" * 248, "é" * 124, "/" * 82, "\x01\x7f[]{^=" * 10]
+    session.write("t", pa.table({"id": [1, 2, 3, 4], "region": longest}))
+    brought(session)
+    assert rows(tmp_path / "t") == content(session, "t")
+    unnamed = {
+        "a\0b": "holds the character 0",
+        "é" * 124 + "x": "gives a folder whose name has more than 255",
+    }
+    for text, says in {**unnamed, "/" * 83: "gives a folder whose name has more than 255"}.items():
+        session.write("t", pa.table({"id": [5], "region": [text]}))
+        (report,) = session.flush(sink_seconds=120).sinks
+        assert f"column region {says}" in (report.error or "")
+        session.sql("DELETE FROM t WHERE id = 5")
+        session.sql("ALTER SINK s RESET")
+    brought(session)
+    assert rows(tmp_path / "t") == content(session, "t")
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "says"),
     [
