@@ -113,6 +113,9 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: Conf
     if policy == "overwrite":
         rows = retain_last_by_key(rows, relation.unique_key)
         return ingest_rows(store, relation, rows)
+    if policy == "ignore" and relation.watermark is None:
+        first = retain_first_by_key(rows, relation.unique_key)
+        return write_resolved(store, relation, first, retain_new, new_keys=True)
     if policy == "ignore":
 
         def retain_first(found: pa.Table, known: np.ndarray, stored: pa.Table) -> pa.Table:
@@ -121,8 +124,6 @@ def insert_rows(store: Hummock, relation: Relation, rows: pa.Table, policy: Conf
             in_time = retain_first_by_key(new.filter(pa.array(~late)), relation.unique_key)
             return pa.concat_tables([new.filter(pa.array(late)), in_time])  # late ones take nobody's place
 
-        if relation.watermark is None:
-            rows = retain_first_by_key(rows, relation.unique_key)
         return write_resolved(store, relation, rows, retain_first, new_keys=True)
     if policy == UPDATE_IF_NOT_NULL:
         folded = merge_by_key(rows, relation.unique_key)
