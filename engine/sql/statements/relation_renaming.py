@@ -33,7 +33,8 @@ def quote_name(name: str, dialect: Dialect) -> str:
 
 
 def _quote_part(name: str, dialect: Dialect) -> str:
-    tokens = tokenize(name, dialect) if name.isidentifier() else []
+    is_plain = name.isidentifier() and all(char.isalnum() or char == "_" for char in name)
+    tokens = tokenize(name, dialect) if is_plain else []
     if [token.token_type for token in tokens] == [TokenType.VAR] and name == name.lower():
         return name
     mark = "`" if dialect == "spark" else '"'
