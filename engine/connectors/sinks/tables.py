@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import to_positions
+from engine.arrow import as_values, to_positions
 from engine.connectors.sinks.contract import DeliveryResult, SinkBatch, SinkConnector, TargetContext
 from engine.connectors.sinks.options import SinkOptions
 from engine.errors import SinkError
@@ -98,7 +98,7 @@ class TableSink:
             before, now = (one_chunk(one.column(column.name)) for one in (rows, kept))
             cut = np.flatnonzero(~equal_values(before.cast(now.type), now))
             if len(cut):
-                text = before[int(cut[0])].as_py()
+                (text,) = as_values(before.slice(int(cut[0]), 1))
                 raise SinkError(
                     f"sink {self._relation.name}: the key {column.name} = {text!r} ends in blanks, which "
                     f"{format_column_type(column)} of {target.name} does not keep, so that two rows could become one: take "
