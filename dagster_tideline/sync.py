@@ -149,12 +149,24 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
                 outcome.changes[model.name] = _alter(session, model)
         except TidelineError as error:
             errors[model.name] = model.format_error(error)
+    errors |= _explain_missing(session.catalog, models, errors)
     anew = tuple(name for name, change in outcome.changes.items() if change.work == "rebuild")
     stored = session.catalog
     made = {name: RelationChange(name, "create", after=stored.get(name)) for name in created}
     return SyncReport(
         (*anew, *created), tuple(outcome.changed), anew, errors, outcome.renamed, outcome.changes | made
     )
+
+
+def _explain_missing(catalog: Catalog, models: Sequence[Model], errors: Mapping[str, str]) -> dict[str, str]:
+    """Return why models stay as they were that read others by names which these did not get; of no others is a text changed."""
+    found = {}
+    for model in models:
+        missing = [name for name in model.reads if name in errors and name not in catalog.relations]
+        if missing and model.name not in errors and model.name in catalog.relations:
+            message = f"{model.name} stays as it was: it reads {', '.join(missing)}, which could not be made"
+            found[model.name] = f"{model.path}: {message}"
+    return found
 
 
 def _change_stored(
