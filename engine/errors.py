@@ -19,6 +19,14 @@ class UnknownStore(StorageError):
     """There is no store at an address."""
 
 
+class BranchDropped(UnknownStore):
+    """A branch was dropped while it was open, or its drop is under way: nothing can be written to it any more."""
+
+
+class BranchExists(StorageError):
+    """A branch of that name exists already."""
+
+
 class UnknownTable(StorageError):
     """No table of that name exists in the store."""
 

@@ -24,6 +24,7 @@ MANY_PARAMETERS = {
     "engine.hummock.store.Hummock.open",  # options of a store, by name
 }
 LATE_IMPORTS = {
+    "engine.hummock.object_store -> engine.hummock.object_store.branch",
     "engine.hummock.object_store -> engine.hummock.object_store.local",
     "engine.hummock.object_store -> engine.hummock.object_store.s3",  # boto3 is loaded where a store is on S3
 }

@@ -78,6 +78,7 @@ class InFlightStore(Hummock):
     def __init__(self, base: Hummock, *, spool: bool) -> None:
         self._base, self.url, self.counters = base, base.url, base.counters
         self._chain, self._clock, self._row_ids = base._chain, base._clock, base._row_ids
+        self._place = base._place
         self._background, self.maintenance, self.buffer = base._background, base.maintenance, base.buffer
         self._folder = _make_spool_folder(base) if spool else None
         self._objects, self.reader, self.options = base._objects, base.reader, base.options

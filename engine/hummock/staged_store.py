@@ -26,6 +26,7 @@ class StagedStore(Hummock):
     def __init__(self, base: Hummock) -> None:
         self._base, self.url, self.counters = base, base.url, base.counters
         self._chain, self._clock, self._row_ids = base._chain, base._clock, base._row_ids
+        self._place = base._place
         self._background, self.maintenance, self.buffer = base._background, base.maintenance, base.buffer
         self._objects, self.reader, self.options = base._objects, base.reader, base.options
         self._staged: list[Commit] = []
@@ -87,6 +88,8 @@ def _check_definitions(commit: Commit) -> None:
         "a claim": commit.claim,
         "a writer": commit.writer,
         "a horizon": commit.horizon_ms,
+        "branches": commit.branches,
+        "an end": commit.close,
     }
     found = [what for what, value in others.items() if value]
     if found:

@@ -10,9 +10,17 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import StorageError, UnknownStore
+from engine.errors import BranchDropped, StorageError, UnknownStore
 from engine.hummock import compaction
 from engine.hummock.background import Background
+from engine.hummock.branches import (
+    Branch,
+    create_branch,
+    drop_branch,
+    find_store,
+    list_branches,
+    open_address,
+)
 from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.manifests.alter import apply_alter, replace_options
 from engine.hummock.manifests.chain import ManifestChain
@@ -20,7 +28,7 @@ from engine.hummock.manifests.delta import Delta
 from engine.hummock.manifests.preconditions import Precondition, require_same_tables, require_unaltered
 from engine.hummock.metrics import Counters, Metrics, build_metrics, get_counters
 from engine.hummock.monitoring.prices import Spending, sum_spending
-from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.hummock.object_store import ObjectStore
 from engine.hummock.object_store.retrying import wrap_with_retries
 from engine.hummock.reads.look_ahead import FETCHES
 from engine.hummock.reads.lookup import pad_rows
@@ -39,6 +47,7 @@ from engine.hummock.rows.expiry import encode_watermark
 from engine.hummock.rows.key_rows import build_key_row, build_whole_key_row, select_whole_keys, take_first_row
 from engine.hummock.snapshots import Snapshots
 from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
+from engine.hummock.sorted_files.sst import FILES
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.upkeep import gc
 from engine.hummock.upkeep.maintenance import AutoCompact, Maintenance, StoreParts
@@ -66,6 +75,7 @@ class Hummock:
         self.url, self.options, self.reader = url, options, parts.reader
         self.counters = parts.reader.files.counters
         self._chain, self._objects, self._clock = parts.chain, parts.objects, parts.clock
+        self._place = parts.place
         self._background = Background("tideline-background")
         self.maintenance = Maintenance(
             parts,
@@ -117,12 +127,16 @@ class Hummock:
             auto_compact = "inline" if stepwise else "background"
         if auto_compact not in (known := get_args(AutoCompact)):
             raise StorageError(f'auto_compact="{auto_compact}" is none of {", ".join(known)}')
-        base_store = open_object_store(url, create=create) if object_store is None else object_store
-        counters = get_counters(url) if object_store is None else Counters()
-        objects = wrap_with_retries(base_store, counters, clock or system_clock)
+        address = open_address(url, create=create, objects=object_store)
+        counters = Counters() if object_store is not None or address.steps else get_counters(url)
+        objects = wrap_with_retries(address.root, counters, clock or system_clock)
         store_clock = StoreClock(clock or system_clock, objects)
-        chain = ManifestChain(objects, store_clock, counters)
-        if chain.is_empty and not create:
+        place = find_store(address, objects, store_clock)
+        url, objects = place.url, place.objects
+        chain = ManifestChain(objects, store_clock, counters, place.manifests)
+        if chain.version.closed:
+            raise BranchDropped(f"{url} is being dropped: open its parent, or another branch")
+        if chain.is_empty and not create and not place.place:
             raise UnknownStore(f"no store at {url}: open it with create=True to make one")
         folder = choose_cache_folder(url, cache_dir)
         options = {
@@ -135,10 +149,12 @@ class Hummock:
             "fetches": fetches,
         }
         if stepwise:
-            reader = Reader(objects, ArrowCache(folder, cache_bytes, counters), store_clock, fetches)
+            files = f"{place.place}{FILES}"
+            cache = ArrowCache(folder, cache_bytes, counters)
+            reader = Reader(objects, cache, store_clock, fetches, files)
         else:
             reader = Reader.open(url, options)
-        return cls(url, StoreParts(chain, objects, reader, store_clock), options)
+        return cls(url, StoreParts(chain, objects, reader, store_clock, place), options)
 
     def __enter__(self) -> Hummock:
         return self
@@ -203,6 +219,8 @@ class Hummock:
         if self._news_seconds and self._clock.monotonic() - self._chain.known_at < self._news_seconds:
             return before
         version = self._chain.refresh(self._news_seconds)
+        if version.closed:
+            raise BranchDropped(f"{self.url} was dropped: open its parent, or another branch")
         if version is not before and self.options["auto_compact"] != "inline":
             prefetch(before, version, self.reader.files, self._background)
         return version
@@ -406,6 +424,29 @@ class Hummock:
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
         """Delete files that nothing needs, orphans and old manifests too; history beyond the retention goes first."""
         return self.maintenance.collect(dry_run=dry_run, grace_seconds=grace_seconds)
+
+    def create_branch(self, name: str) -> Branch:
+        """Begin a branch with all that is committed: a store of its own, at the address that is returned, in one commit.
+
+        It shares the files, which stay until it is dropped. Raises BranchExists.
+        """
+        return create_branch(self._chain, self.url, name)
+
+    def list_branches(self) -> tuple[Branch, ...]:
+        """Return the branches of the store, the oldest first."""
+        return list_branches(self.url, self.refresh())
+
+    def drop_branch(self, name: str) -> int:
+        """End a branch for everybody and delete the files that it has written; return how many.
+
+        Raises UnknownStore, and Conflict where it has branches of its own.
+        """
+        return drop_branch(self._place, self._chain, name, self._clock)
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether it is a branch of another store."""
+        return bool(self._place.place)
 
     def next_task(self, name: str) -> compaction.CompactionTask | None:
         """Return what a compactor should do for a table of the known version now, or None; no I/O."""

@@ -340,12 +340,24 @@ class TableVersion:
         return self.log[first:last]
 
 
+class BranchPoint(msgspec.Struct, frozen=True):
+    """Where a branch begins: after manifest `number` of its parent, whose epoch is `epoch`."""
+
+    number: int
+    epoch: int
+
+
+def build_place(name: str, number: int) -> str:
+    """Return where a branch that begins after manifest `number` has its objects, below its parent's; no other ever has it."""
+    return f"branch/{name}/{number:020d}/"
+
+
 @dataclass(frozen=True)
 class Version:
     """Everything that is visible after manifest `number`.
 
     `horizon_ms` is the collector's promise: no file that was named before it can be committed any more.
-    `garbage` holds (epoch, path) of files that left the version lately.
+    `garbage` holds (epoch, path) of files that left the version lately. `branches`: name -> where it begins.
     """
 
     number: int = 0
@@ -356,6 +368,16 @@ class Version:
     next_table_id: int = 1
     horizon_ms: int = 0
     garbage: tuple[tuple[int, str], ...] = ()
+    branches: Mapping[str, BranchPoint] = field(default_factory=dict)
+    origin: int = 0
+    """Of a branch the manifest of its parent that it begins after; else 0."""
+    closed: bool = False
+    """Of a branch: it was dropped, and nothing follows."""
+
+    @property
+    def needs_branches(self) -> bool:
+        """Whether who knows nothing of branches would lose or misread something."""
+        return bool(self.branches or self.origin)
 
 
 @dataclass(frozen=True)
@@ -381,7 +403,7 @@ class Commit:
     epoch, None removes. `truncate`: table -> epoch below which history may go; never beyond acks and pins. `precondition`
     sees the version each attempt is based on. `alter`: table -> what it becomes: another name, columns added at the end or
     taken away; files stay as they are. `watermarks`: table -> its watermark, as a number, from the commit's
-    label on.
+    label on. `branches`: name -> True begins a branch after this manifest, False drops it. `close` ends a branch's own chain.
     """
 
     writes: Mapping[str, Sequence[SstInfo]] = field(default_factory=dict)
@@ -395,6 +417,8 @@ class Commit:
     truncate: Mapping[str, int] = field(default_factory=dict)
     alter: Mapping[str, Table] = field(default_factory=dict)
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    branches: Mapping[str, bool] = field(default_factory=dict)
+    close: bool | None = None
     claim: str | None = None
     horizon_ms: int | None = None
     writer: str | None = None

@@ -6,11 +6,11 @@ import contextlib
 import threading
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import msgspec
 
-from engine.errors import CommitTimeout, CommitUncertain, Conflict, StorageError, StorageFull
+from engine.errors import BranchDropped, CommitTimeout, CommitUncertain, Conflict, StorageError, StorageFull
 from engine.hummock.epoch import Clock
 from engine.hummock.manifests.commit_lock import acquire_commit_lock
 from engine.hummock.manifests.delta import Delta, apply_delta, rebase
@@ -100,12 +100,18 @@ class Ticket:
 class ManifestChain:
     """The newest version as far as this process knows, and the loop that adds to it; safe for threads."""
 
-    def __init__(self, store: ObjectStore, clock: Clock, counters: Counters | None = None) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        counters: Counters | None = None,
+        manifests: ManifestReader | None = None,
+    ) -> None:
         self._store, self._clock = store, clock
         self._counters = counters or Counters()
         self._lock = threading.RLock()
         self._waiting: deque[Ticket] = deque()
-        self._manifests = ManifestReader(store, clock)
+        self._manifests = manifests or ManifestReader(store, clock)
         self._tail: list[bytes] = []
         self.made: OrderedDict[str, int] = OrderedDict()
         """The manifests of the newest commits of this process, by commit id; written before the version that holds them."""
@@ -140,6 +146,8 @@ class ManifestChain:
             if unwatched and self._manifests.read_boundary() > version.number:
                 self._open()  # what followed was collected while nobody looked
                 return self._version
+            if unwatched:
+                self._manifests.check_kept()
             if read:
                 self._remember(read[-1], map(bytes, read[-1].tail))
             self._version, self.known_at = version, requested_at
@@ -234,7 +242,7 @@ class ManifestChain:
             ticket.unanswered = version.number
         try:
             created = self._create_manifest(deltas, version, data)
-        except StorageFull:  # that is an answer: it was not created
+        except (StorageFull, BranchDropped):  # that is an answer: it was not created, or withdrawn
             for ticket, before in unanswered.items():
                 ticket.unanswered = before
             raise
@@ -269,6 +277,9 @@ class ManifestChain:
                     self._open()
                 return ()
             if not {delta.commit_id for delta in winner.deltas} & {delta.commit_id for delta in deltas}:
+                if self._is_collected(version.number, known_at):
+                    self._open()  # kept for a branch, while what follows it was collected
+                    return ()
                 self._version = apply_all(self._version, winner.deltas)
                 self._remember(winner, map(bytes, winner.tail))
                 self.known_at = self._clock.monotonic()
@@ -276,13 +287,12 @@ class ManifestChain:
                 return ()
             # ours, of this try or of an earlier one whose answer was lost
             deltas, version = winner.deltas, apply_all(self._version, winner.deltas)
-        if (
-            self._clock.monotonic() - known_at > TRUSTED_SECONDS
-            and version.number <= self._manifests.read_boundary()
-        ):
+        if self._is_collected(version.number, known_at):
             self._store.delete([path])
             self._open()
             return ()
+        if self._clock.monotonic() - known_at > UNWATCHED_SECONDS:
+            self._check_kept(path, deltas[-1])
         for delta in deltas:
             self.made[delta.commit_id] = version.number
         while len(self.made) > MOST_MADE:
@@ -294,6 +304,20 @@ class ManifestChain:
             with contextlib.suppress(StorageError):  # it saves requests and is never needed
                 self._store.put(HINT_PATH, str(version.number).encode())
         return deltas
+
+    def _is_collected(self, number: int, known_at: float) -> bool:
+        """Whether a manifest is below the boundary, of which its base may not know; it may be there yet, kept for a branch."""
+        trusted = self._clock.monotonic() - known_at <= TRUSTED_SECONDS
+        return not trusted and number <= self._manifests.read_boundary()
+
+    def _check_kept(self, path: str, delta: Delta) -> None:
+        """Raise BranchDropped for a branch that is no more; a manifest that was created where its end has been is withdrawn."""
+        try:
+            self._manifests.check_kept()
+        except BranchDropped:
+            if not delta.closed and self._manifests.get(delta.number + 1) is None:
+                self._store.delete([path])
+            raise
 
     def _encode(self, deltas: Sequence[Delta], version: Version) -> bytes:
         data = encode_manifest(deltas, version, self._tail)
@@ -347,13 +371,17 @@ class ManifestChain:
             yield from reversed(manifest.list_deltas_since(manifest.reaches_back_to))
             number = manifest.reaches_back_to
 
+    def read_version(self, number: int) -> Version:
+        """Return the version after an older manifest that is kept for a branch; a few GETs."""
+        return self._manifests.read_version(number)
+
     def list_numbers(self) -> list[int]:
         """Return the numbers of the manifests that are stored, ascending; a LIST."""
         return self._manifests.list_numbers(0)
 
-    def collect(self, upto: int) -> int:
-        """Delete the manifests up to `upto` after advancing the durable boundary; return how many."""
-        doomed = [number for number in self.list_numbers() if number <= upto]
+    def collect(self, upto: int, kept: Container[int] = ()) -> int:
+        """Delete the manifests up to `upto`, but those `kept`, after advancing the durable boundary; return how many."""
+        doomed = [number for number in self.list_numbers() if number <= upto and number not in kept]
         if doomed:
             self._advance_boundary(upto)
             self._store.delete([manifest_path(number) for number in doomed])

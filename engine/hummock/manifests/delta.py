@@ -14,6 +14,7 @@ from engine.hummock.epoch import COUNTER_BITS, next_epoch
 from engine.hummock.manifests import invariants, pass_through
 from engine.hummock.version import (
     MOST_QUIET,
+    BranchPoint,
     Commit,
     Generation,
     LogEntry,
@@ -79,6 +80,9 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     horizon_ms: int = 0
     requests: tuple[int, ...] = ()
     """What the process has asked of the store since its last commit, as `metrics.packed`; tells nothing of the content."""
+    branches: dict[str, bool] = {}
+    """Of each branch that it names whether it begins after this manifest, or is dropped."""
+    closed: bool = False
     passed: dict[str, int] = {}
     """Bytes that have passed through the process since its last commit, by what they passed for; tells as little."""
 
@@ -124,6 +128,8 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number
         alter={name: TableSpec.of(table, base.tables[name].table_id) for name, table in commit.alter.items()},
         watermarks=dict(commit.watermarks),
         horizon_ms=max(base.horizon_ms, commit.horizon_ms or 0),
+        branches=dict(commit.branches),
+        closed=bool(commit.close),
     )
 
 
@@ -152,6 +158,9 @@ def apply_delta(base: Version, delta: Delta) -> Version:
         next_table_id=base.next_table_id + len(delta.create),
         horizon_ms=max(base.horizon_ms, delta.horizon_ms),
         garbage=_update_garbage(base, delta, gone),
+        branches=_update_branches(base, delta) if delta.branches else base.branches,
+        origin=base.origin,
+        closed=base.closed or delta.closed,
     )
 
 
@@ -242,6 +251,12 @@ def _filter_holds(
         for table, consumers in holds.items()
         if table in base.tables or table in new or any(epoch is not None for epoch in consumers.values())
     }
+
+
+def _update_branches(base: Version, delta: Delta) -> dict[str, BranchPoint]:
+    kept = {name: point for name, point in base.branches.items() if delta.branches.get(name, True)}
+    begun = (name for name, begins in delta.branches.items() if begins)
+    return kept | dict.fromkeys(begun, BranchPoint(delta.number, delta.epoch))
 
 
 def _update_garbage(base: Version, delta: Delta, gone: set[str]) -> tuple[tuple[int, str], ...]:

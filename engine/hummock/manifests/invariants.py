@@ -7,7 +7,17 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from engine.errors import Conflict, Fenced, InvalidRow, InvariantViolation, TableExists, UnknownTable
+from engine.errors import (
+    BranchDropped,
+    BranchExists,
+    Conflict,
+    Fenced,
+    InvalidRow,
+    InvariantViolation,
+    TableExists,
+    UnknownStore,
+    UnknownTable,
+)
 from engine.hummock.epoch import COUNTER_BITS, format_epoch
 from engine.hummock.rows.expiry import can_have_watermark
 from engine.hummock.rows.row_hash import xxhash64
@@ -16,6 +26,7 @@ from engine.hummock.version import HASH, OP, ROW_EPOCH, Commit, Version
 
 def check_commit(commit: Commit, base: Version, epoch: int) -> None:
     """Run every check of `commit` against the version it would follow and the epoch it would get."""
+    check_branches(commit, base)
     check_writer(commit, base)
     check_tables_exist(commit, base)
     check_altered_tables(commit, base)
@@ -43,6 +54,27 @@ def check_writer(commit: Commit, base: Version) -> None:
         raise InvariantViolation(
             f"writer {commit.writer} never claimed generation {commit.generation}; it has {newest}"
         )
+
+
+def check_branches(commit: Commit, base: Version) -> None:
+    """A branch that was dropped takes no commit; one that begins has a name that is free, one that is dropped is there."""
+    if base.closed:
+        raise BranchDropped("the branch was dropped: open its parent, or another branch")
+    for name, begins in commit.branches.items():
+        if begins and name in base.branches:
+            raise BranchExists(f"branch {name} exists already: open it, drop it, or choose another name")
+        if not begins and name not in base.branches:
+            raise UnknownStore(describe_unknown_branch(name, base))
+    if commit.close and base.branches:
+        raise Conflict(
+            f"the branch has branches of its own, {', '.join(sorted(base.branches))}: drop them first"
+        )
+
+
+def describe_unknown_branch(name: str, version: Version) -> str:
+    """Return what to say of a name that is no branch of a version."""
+    known = ", ".join(sorted(version.branches)) or "none"
+    return f"no branch {name}; there is {known}: `tideline branch create {name}` makes it"
 
 
 def check_tables_exist(commit: Commit, base: Version) -> None:

@@ -15,12 +15,13 @@ from engine.assumptions import CHECKPOINT
 from engine.errors import CorruptObject
 from engine.hummock.catalog_entries import CatalogEntries
 from engine.hummock.manifests.delta import Delta, TableSpec
-from engine.hummock.version import Generation, LogEntry, SstInfo, TableVersion, Version
+from engine.hummock.version import BranchPoint, Generation, LogEntry, SstInfo, TableVersion, Version
 from engine.verification import build_assumption_error
 
 CHECKPOINT_EVERY = 64
 MOST_BYTES = 1 << 32
-_MAGIC = b"TLM1"
+_MAGIC, _WITH_BRANCHES = b"TLM1", b"TLM2"
+"""The second is of versions that have branches or are one: who knows none must not read them, and not collect."""
 _HEADER = struct.Struct("<4sQQ")
 _CODEC = pa.Codec("zstd", compression_level=1)
 
@@ -45,7 +46,7 @@ class TableCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     quiet: tuple[int, ...] = ()
 
 
-class VersionCheckpoint(msgspec.Struct, frozen=True):
+class VersionCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     """A whole version, as it is written."""
 
     tables: tuple[TableCheckpoint, ...]
@@ -54,6 +55,8 @@ class VersionCheckpoint(msgspec.Struct, frozen=True):
     next_table_id: int
     horizon_ms: int
     garbage: tuple[tuple[int, str], ...]
+    branches: dict[str, BranchPoint] = {}
+    origin: int = 0
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -111,7 +114,8 @@ def encode_manifest(deltas: Sequence[Delta], version: Version, tail: Sequence[by
     first, *more = deltas
     raw = _ENCODE(Manifest(first, checkpoint, tuple(more), tuple(msgspec.Raw(part) for part in tail)))
     packed = _CODEC.compress(raw, asbytes=True)
-    return _HEADER.pack(_MAGIC, len(raw), xxhash.xxh3_64_intdigest(packed)) + packed
+    magic = _WITH_BRANCHES if version.needs_branches else _MAGIC
+    return _HEADER.pack(magic, len(raw), xxhash.xxh3_64_intdigest(packed)) + packed
 
 
 def encode_deltas(deltas: Sequence[Delta]) -> bytes:
@@ -128,7 +132,9 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
             raise CorruptObject(
                 f"{path} is damaged: it claims {length} bytes; restore it from a copy of the store"
             )
-        if magic != _MAGIC or xxhash.xxh3_64_intdigest(packed) != checksum:
+        if magic[:3] == _MAGIC[:3] and magic not in (_MAGIC, _WITH_BRANCHES):
+            raise CorruptObject(f"{path} was written by a newer version, in form {magic!r}: use that version")
+        if magic not in (_MAGIC, _WITH_BRANCHES) or xxhash.xxh3_64_intdigest(packed) != checksum:
             raise CorruptObject(
                 f"{path} is damaged: its checksum does not match; restore it from a copy of the store"
             )
@@ -170,6 +176,8 @@ def build_checkpoint(version: Version) -> VersionCheckpoint:
         version.next_table_id,
         version.horizon_ms,
         version.garbage,
+        dict(version.branches),
+        version.origin,
     )
 
 
@@ -198,4 +206,7 @@ def restore_version(checkpoint: VersionCheckpoint, delta: Delta) -> Version:
         checkpoint.next_table_id,
         checkpoint.horizon_ms,
         checkpoint.garbage,
+        checkpoint.branches,
+        checkpoint.origin,
+        delta.closed,
     )

@@ -7,8 +7,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
-from engine.errors import CorruptObject
+from engine.errors import BranchDropped, CorruptObject
 from engine.hummock.clock import Clock
 from engine.hummock.manifests.delta import Delta, apply_delta
 from engine.hummock.manifests.manifest import (
@@ -33,11 +34,32 @@ OPEN_SECONDS = 5.0
 """What was the newest this short a time ago cannot have been collected."""
 
 
-class ManifestReader:
-    """The manifests of a store as objects: reading one, the newest, and the version that it leads to."""
+class ManifestBase(Protocol):
+    """What a branch begins with."""
 
-    def __init__(self, store: ObjectStore, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def load(self) -> Version:
+        """Return the version before the branch's first manifest."""
+
+    def check_kept(self) -> None:
+        """Raise BranchDropped if the parent does not know the branch any more."""
+
+
+class ManifestReader:
+    """The manifests of a store as objects: reading one, the newest, and the version that it leads to.
+
+    `base` is of a branch's: where it begins.
+    """
+
+    def __init__(self, store: ObjectStore, clock: Clock, base: ManifestBase | None = None) -> None:
+        self._store, self._clock, self._base = store, clock, base
+
+    def check_kept(self) -> None:
+        """Raise BranchDropped if these are the manifests of a branch that its parent does not know any more."""
+        if self._base is not None:
+            self._base.check_kept()
+
+    def _load_base(self) -> Version:
+        return Version() if self._base is None else self._base.load()
 
     def get(self, number: int) -> Manifest | None:
         """Return a manifest, or None if there is none of that number."""
@@ -99,7 +121,7 @@ class ManifestReader:
             manifest = self.get(low) if low else None
             if low and manifest is None:
                 continue  # collected meanwhile
-            version = Version() if manifest is None else self._build_version(manifest)
+            version = self._load_base() if manifest is None else self._build_version(manifest)
             if version is None:
                 continue
             version, read = self.follow(version)
@@ -145,13 +167,25 @@ class ManifestReader:
                 at, step = probe, step * 2
         return max(low, at * CHECKPOINT_EVERY)
 
+    def read_version(self, number: int) -> Version:
+        """Return the version after a manifest that is stored, with what leads to it; raises CorruptObject if it is not."""
+        manifest = self.get(number)
+        version = None if manifest is None else self._build_version(manifest)
+        if version is None:
+            raise CorruptObject(
+                f"{manifest_path(number)}, after which a branch begins, or what leads to it is missing; restore it from a copy"
+            )
+        return version
+
     def _build_version(self, manifest: Manifest) -> Version | None:
         """The version that a manifest leads to; None if its checkpoint was collected meanwhile."""
+        if manifest.deltas[-1].closed:
+            raise BranchDropped("the branch was dropped: open its parent, or another branch")
         if manifest.checkpoint is not None:
             return restore_version(manifest.checkpoint, manifest.deltas[-1])
         number = manifest.number - manifest.number % CHECKPOINT_EVERY
         if number == 0:
-            return self._advance(Version(), manifest)
+            return self._advance(self._load_base(), manifest)
         checkpoint = self.get(number)
         if checkpoint is None:
             if number <= self.read_boundary():

@@ -59,11 +59,14 @@ class ObjectStore(Protocol):
 
 
 def open_object_store(url: str, *, create: bool = True) -> ObjectStore:
-    """Return the object store of `file:///path` or `s3://bucket/prefix`; raises StorageError for any other
-    address.
+    """Return the object store of `file:///path` or `s3://bucket/prefix`, or of an open branch below one; raises StorageError
+    for any other address.
     """
+    from engine.hummock.object_store.branch import BranchObjectStore, find_branch_place, find_root_url
     from engine.hummock.object_store.local import LocalObjectStore
 
+    if place := find_branch_place(url):
+        return BranchObjectStore(open_object_store(find_root_url(url), create=create), place)
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "file":
         return LocalObjectStore.of_url(url, create=create)

@@ -22,6 +22,7 @@ from engine.errors import InvalidRow
 from engine.hummock.clock import system_clock
 from engine.hummock.metrics import get_counters
 from engine.hummock.object_store import ObjectStore, open_object_store
+from engine.hummock.object_store.branch import find_branch_place, find_root_url
 from engine.hummock.object_store.retrying import wrap_with_retries
 from engine.hummock.object_store.spooled import SpooledObjectStore
 from engine.hummock.reads.change_log import NetChanges, as_log, as_weights, read_net_changes
@@ -37,9 +38,9 @@ from engine.hummock.reads.write_times import WRITTEN_AT, WRITTEN_AT_TYPE, WriteT
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
 from engine.hummock.sorted_files.assumption_checks import check_first_rows, check_rows_at_most
-from engine.hummock.sorted_files.bundle import Payload, plan_payloads, write_payload, write_pieces
+from engine.hummock.sorted_files.bundle import Payload, plan_payloads, write_payload, write_payloads
 from engine.hummock.sorted_files.file_set import FileSet, SortedFile
-from engine.hummock.sorted_files.sst import sort_rows, split_pieces, to_file_rows
+from engine.hummock.sorted_files.sst import FILES, sort_rows, split_pieces, to_file_rows
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import HASH, OP, SstInfo, Table, TableVersion
 from engine.verification import should_verify
@@ -56,9 +57,14 @@ class Reader:
     """
 
     def __init__(
-        self, store: ObjectStore, cache: ArrowCache, clock: StoreClock | None = None, fetches: int = 1
+        self,
+        store: ObjectStore,
+        cache: ArrowCache,
+        clock: StoreClock | None = None,
+        fetches: int = 1,
+        folder: str = FILES,
     ) -> None:
-        self._store, self._clock = store, clock or StoreClock(system_clock, store)
+        self._store, self._clock, self._folder = store, clock or StoreClock(system_clock, store), folder
         self.files = FileSet(store, cache, fetches)
 
     @classmethod
@@ -75,7 +81,8 @@ class Reader:
                 objects = wrap_with_retries(open_object_store(url, create=False), counters)
                 if settings.get("spool"):
                     objects = SpooledObjectStore(objects, Path(settings["spool"]))
-                found = _readers[key] = cls(objects, cache, fetches=int(settings.get("fetches", FETCHES)))
+                fetches, own = int(settings.get("fetches", FETCHES)), f"{find_branch_place(url)}{FILES}"
+                found = _readers[key] = cls(objects, cache, fetches=fetches, folder=own)
             return found
 
     def scan(
@@ -296,11 +303,11 @@ class Reader:
 
     def with_store(self, store: ObjectStore) -> Reader:
         """Return a reader of the same files and cache by way of another object store."""
-        return Reader(store, self.files.cache, self._clock, self.files.fetches)
+        return Reader(store, self.files.cache, self._clock, self.files.fetches, self._folder)
 
     def plan_objects(self, pieces: Sequence[pa.Table]) -> list[tuple[Payload, tuple[int, ...]]]:
         """Return the objects that sorted pieces will make, and which of the pieces each holds; writes nothing."""
-        return list(plan_payloads(pieces, self._clock))
+        return list(plan_payloads(pieces, self._clock, self._folder))
 
     def write_object(self, payload: Payload) -> tuple[SstInfo, ...]:
         """Write one object, the same bytes to the same path each time, and through to the cache."""
@@ -308,7 +315,7 @@ class Reader:
 
     def write_pieces(self, rows: Sequence[pa.Table]) -> list[SstInfo]:
         """Write rows that are in the form and order of files, and through to the cache; one file each."""
-        return write_pieces(self._store, self.files, self._clock, rows)
+        return write_payloads(self._store, self.files, self.plan_objects(rows))
 
 
 def resolve_columns(table: Table, columns: Sequence[str] | None) -> list[str]:
@@ -332,13 +339,13 @@ def split_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]
 
 def choose_cache_folder(url: str, cache_dir: str | os.PathLike[str] | None) -> Path:
     """Return the folder of a store's decoded files: below `cache_dir`, $TIDELINE_CACHE_DIR, or the user's
-    temporary folder.
+    temporary folder. A branch has that of the store that it began from: most of its files are that store's.
     """
     base = choose_cache(cache_dir)
     if base is None:
         user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
         base = os.path.join(tempfile.gettempdir(), f"tideline-cache-{user}")
-    return Path(base) / hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16]
+    return Path(base) / hashlib.sha256(find_root_url(url).rstrip("/").encode()).hexdigest()[:16]
 
 
 def choose_cache(cache_dir: str | os.PathLike[str] | None) -> str | None:

@@ -88,8 +88,9 @@ def parse_birth_ms(path: str) -> int:
     """Return when a file was named, in ms of epoch time: the birth of rows that carry no row epoch. What is only in
     memory is not born yet.
     """
-    number = path.rpartition("/")[2].partition("-")[0]
-    return int(number) if path.startswith("sst/") and number.isdigit() else NEVER_NAMED_MS
+    folder, _, name = path.rpartition("/")
+    number = name.partition("-")[0]
+    return int(number) if folder.rpartition("/")[2] == "sst" and number.isdigit() else NEVER_NAMED_MS
 
 
 def can_have_watermark(kind: pa.DataType) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from engine.hummock.object_store import ObjectStore
 from engine.hummock.sorted_files.assumption_checks import check_sorted
 from engine.hummock.sorted_files.file_set import FileSet
-from engine.hummock.sorted_files.sst import BUNDLE, PLAIN, build_sst_info, encode_sst, generate_path
+from engine.hummock.sorted_files.sst import BUNDLE, FILES, PLAIN, build_sst_info, encode_sst, generate_path
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.version import SstInfo, build_sst_id
 from engine.verification import should_verify
@@ -42,25 +42,26 @@ class Payload:
         return (files[0] if len(files) == 1 else pa.py_buffer(b"".join(files))), infos
 
 
-def plan_payloads(pieces: Sequence[pa.Table], clock: StoreClock) -> Iterator[tuple[Payload, tuple[int, ...]]]:
-    """Yield the objects for `pieces` and, for each, which of the pieces it holds."""
+def plan_payloads(
+    pieces: Sequence[pa.Table], clock: StoreClock, folder: str = FILES
+) -> Iterator[tuple[Payload, tuple[int, ...]]]:
+    """Yield the objects in `folder` for `pieces` and, for each, which of the pieces it holds."""
     small = [n for n, rows in enumerate(pieces) if rows.nbytes <= SHARED_BYTES]
     for n, rows in enumerate(pieces):
         if rows.nbytes > SHARED_BYTES:
-            yield Payload(generate_path(clock.stamp(), PLAIN), (rows,)), (n,)
+            yield Payload(generate_path(clock.stamp(), PLAIN, folder), (rows,)), (n,)
     while small:
         sizes = itertools.accumulate(pieces[n].nbytes for n in small)
         count = max(1, sum(size <= BUNDLE_BYTES for size in sizes))
         bundled, small = small[:count], small[count:]
-        path = generate_path(clock.stamp(), BUNDLE if len(bundled) > 1 else PLAIN)
+        path = generate_path(clock.stamp(), BUNDLE if len(bundled) > 1 else PLAIN, folder)
         yield Payload(path, tuple(pieces[n] for n in bundled)), tuple(bundled)
 
 
-def write_pieces(
-    store: ObjectStore, files: FileSet, clock: StoreClock, pieces: Sequence[pa.Table]
+def write_payloads(
+    store: ObjectStore, files: FileSet, objects: Sequence[tuple[Payload, tuple[int, ...]]]
 ) -> list[SstInfo]:
-    """Write sorted rows, durable but not visible, and through to the cache; one info per piece, in their order."""
-    objects = list(plan_payloads(pieces, clock))
+    """Write objects, durable but not visible, and through to the cache; one info per piece, in the order of the pieces."""
     if len(objects) > 1:
         with ThreadPoolExecutor(min(len(objects), WRITERS)) as pool:
             payload_infos = list(pool.map(lambda each: write_payload(store, files, each[0]), objects))
@@ -69,7 +70,7 @@ def write_pieces(
     found: dict[int, SstInfo] = {}
     for (_, places), infos in zip(objects, payload_infos, strict=True):
         found.update(zip(places, infos, strict=True))
-    return [found[n] for n in range(len(pieces))]
+    return [found[n] for n in range(len(found))]
 
 
 def write_payload(store: ObjectStore, files: FileSet, payload: Payload) -> tuple[SstInfo, ...]:

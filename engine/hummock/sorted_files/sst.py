@@ -31,6 +31,8 @@ from engine.hummock.version import HASH, OP, SstInfo, Table
 ROW_GROUP_ROWS = 65_536
 MAX_ROWS = 2_000_000
 MAX_BYTES = 1 << 29
+FILES = "sst/"
+"""The folder of a store's files."""
 PLAIN, BUNDLE = ".parquet", ".bundle"
 """How the names of objects end that are one Parquet file, and several back to back."""
 _TAIL = struct.Struct("<I4s")
@@ -110,9 +112,9 @@ def split_pieces(rows: pa.Table) -> list[pa.Table]:
     return [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
 
 
-def generate_path(seconds: float, kind: str = PLAIN) -> str:
+def generate_path(seconds: float, kind: str = PLAIN, folder: str = FILES) -> str:
     """Return a name for an object made at `seconds`: the time of naming, by which the collector judges it, and a random part."""
-    return f"sst/{int(seconds * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}{kind}"
+    return f"{folder}{int(seconds * 1000) - ORIGIN_MS:013d}-{uuid.uuid4().hex}{kind}"
 
 
 def build_sst_info(rows: pa.Table, data: pa.Buffer, path: str, offset: int = 0) -> SstInfo:

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.errors import InvariantViolation
+from engine.hummock.branches import list_left_objects, list_shared_manifests, list_shared_objects
 from engine.hummock.epoch import ORIGIN_MS
 from engine.hummock.manifests.chain import RETAINED_SECONDS, ManifestChain
 from engine.hummock.manifests.invariants import parse_created_ms
 from engine.hummock.manifests.manifest import CHECKPOINT_EVERY, parse_manifest_number
 from engine.hummock.object_store import ObjectInfo, ObjectStore
+from engine.hummock.sorted_files.sst import FILES
 from engine.hummock.version import Commit, Version
 
-HoldKind = Literal["live", "history", "grace"]
+HoldKind = Literal["live", "history", "branch", "grace"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class HeldObjects:
 class GcReport:
     """What a collection deleted, or would delete: files and their bytes, manifests, and what is kept, by what keeps it.
 
-    `held`: `live` files are read at the newest epoch, `history` at older ones or by change logs, `grace` are needed by nobody
-    but too young to go.
+    `held`: `live` files are read at the newest epoch, `history` at older ones or by change logs, `branch` are of no table but
+    branches began with them, `grace` are needed by nobody but too young to go.
     """
 
     dry_run: bool
@@ -45,9 +47,15 @@ class GcReport:
 
 
 def collect(
-    store: ObjectStore, chain: ManifestChain, *, now: float, grace_seconds: float, dry_run: bool
+    store: ObjectStore,
+    chain: ManifestChain,
+    *,
+    now: float,
+    grace_seconds: float,
+    dry_run: bool,
+    place: str = "",
 ) -> GcReport:
-    """Delete what no version needs and what left the version more than `grace_seconds` ago.
+    """Delete what no version needs and what left the version more than `grace_seconds` ago; `place` is that of a branch.
 
     The horizon makes this safe against writers that are under way: a file named before it can never be
     committed after.
@@ -60,25 +68,36 @@ def collect(
     needed = list_needed_objects(version, horizon)
     doomed: list[ObjectInfo] = []
     retained: list[ObjectInfo] = []
-    for info in store.list("sst/"):
+    for info in store.list(f"{place}{FILES}"):
         if _is_garbage(info, needed, horizon):
             doomed.append(info)
         else:
             retained.append(info)
+    shared = list_shared_objects(chain, version) if doomed and version.branches else set()
+    held_by_branches = [info for info in doomed if info.path in shared]
+    doomed = [info for info in doomed if info.path not in shared]
     listed = list(store.list("manifest/"))
     doomed += [info for info in listed if _is_torn(info, horizon)]
+    before = now - max(grace_seconds, RETAINED_SECONDS)
+    doomed += list_left_objects(store, chain, place, before)
     paths = tuple(info.path for info in doomed)
-    upto = _find_last_manifest_to_drop(listed, version, now - max(grace_seconds, RETAINED_SECONDS))
+    upto = _find_last_manifest_to_drop(listed, version, before)
     manifests = 0
+    kept = list_shared_manifests(version, CHECKPOINT_EVERY)
     if dry_run:
-        manifests = sum(1 for number in chain.list_numbers() if number <= upto)
+        manifests = sum(1 for number in chain.list_numbers() if number <= upto and number not in kept)
     else:
         store.delete(paths)
         if upto:
-            manifests = chain.collect(upto)
+            manifests = chain.collect(upto, kept)
     size = sum(info.size for info in doomed)
     counts = _count_held(retained, version)
-    return GcReport(dry_run, len(doomed), size, manifests, len(retained), paths, counts)
+    held = {
+        **counts,
+        "branch": HeldObjects(len(held_by_branches), sum(info.size for info in held_by_branches)),
+    }
+    count = len(retained) + len(held_by_branches)
+    return GcReport(dry_run, len(doomed), size, manifests, count, paths, held)
 
 
 def list_needed_objects(version: Version, horizon_ms: int) -> set[str]:
@@ -96,6 +115,7 @@ def _count_held(retained: Sequence[ObjectInfo], version: Version) -> Mapping[Hol
     found: dict[HoldKind, HeldObjects] = {
         "live": HeldObjects(),
         "history": HeldObjects(),
+        "branch": HeldObjects(),
         "grace": HeldObjects(),
     }
     for info in retained:

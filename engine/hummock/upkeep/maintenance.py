@@ -15,6 +15,7 @@ from typing import Literal
 from engine.errors import Conflict, UnknownTable, WriteStopped
 from engine.hummock import compaction
 from engine.hummock.background import Background
+from engine.hummock.branches import StorePlace
 from engine.hummock.compaction.lease import LEASE_PREFIX, expire_leases
 from engine.hummock.epoch import COUNTER_BITS, epoch_at
 from engine.hummock.manifests import pass_through
@@ -38,12 +39,13 @@ AutoCompact = Literal["background", "inline", "off"]
 
 @dataclass(frozen=True)
 class StoreParts:
-    """What an open store is made of: its manifests, its objects, how they are read, and what time it is."""
+    """What an open store is made of: its manifests, its objects, how they are read, what time it is, and where it is."""
 
     chain: ManifestChain
     objects: ObjectStore
     reader: Reader
     clock: StoreClock
+    place: StorePlace
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Maintenance:
         retention_seconds: float,
         auto_compact: AutoCompact,
     ) -> None:
-        self._chain, self._objects = parts.chain, parts.objects
+        self._chain, self._objects, self._place = parts.chain, parts.objects, parts.place.place
         self._reader, self._clock = parts.reader, parts.clock
         self._counters, self._background = parts.reader.files.counters, background
         self._refresh, self._retention, self._auto_compact = refresh, retention_seconds, auto_compact
@@ -165,7 +167,12 @@ class Maintenance:
     def delete_garbage(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
         """Delete the files that nothing needs, and nothing else."""
         return gc.collect(
-            self._objects, self._chain, now=self._clock(), grace_seconds=grace_seconds, dry_run=dry_run
+            self._objects,
+            self._chain,
+            now=self._clock(),
+            grace_seconds=grace_seconds,
+            dry_run=dry_run,
+            place=self._place,
         )
 
     def list_holders(self) -> tuple[Holder, ...]:

@@ -69,11 +69,21 @@ def test_a_collection_says_what_keeps_the_rest(store: Hummock, table: Table, clo
     write(store, table, "b")
     store.compact(table)
     held = store.maintenance.delete_garbage(dry_run=False, grace_seconds=3600).held
-    assert {kind: one.objects for kind, one in held.items()} == {"live": 1, "history": 2, "grace": 0}
+    assert {kind: one.objects for kind, one in held.items()} == {
+        "live": 1,
+        "history": 2,
+        "branch": 0,
+        "grace": 0,
+    }
     clock.added += 1000
     store.maintenance.truncate()
     held = store.maintenance.delete_garbage(dry_run=False, grace_seconds=3600).held
-    assert {kind: one.objects for kind, one in held.items()} == {"live": 1, "history": 0, "grace": 2}
+    assert {kind: one.objects for kind, one in held.items()} == {
+        "live": 1,
+        "history": 0,
+        "branch": 0,
+        "grace": 2,
+    }
     assert all(one.bytes > 0 for one in (held["live"], held["grace"]))
     clock.added += 4000
     report = store.maintenance.delete_garbage(dry_run=False, grace_seconds=3600)
