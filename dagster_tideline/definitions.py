@@ -66,7 +66,7 @@ def build_definitions(
     keys = naming.get_keys(sorted(list_epoch_models(models) - external))
     jobs = build_jobs(naming)
     asking = build_answers_job(naming)
-    schedules = build_schedules(settings.max_lag_seconds, jobs, naming)
+    schedules = build_schedules(settings.max_lag_seconds, jobs, naming, are_on=not settings.is_of_branch)
     upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [
         build_backfill_asset(naming),
         *build_maintenance_assets(naming),

@@ -197,6 +197,7 @@ def build_project_environment(settings: Settings) -> dict[str, str]:
         "TIDELINE_HOME": str(settings.home),
         "TIDELINE_ASSETS": str(settings.assets),
         "TIDELINE_STORE": settings.store,
+        "TIDELINE_BRANCH": "",
         "DAGSTER_HOME": str(get_dagster_home(settings.home)),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",

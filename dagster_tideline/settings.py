@@ -11,7 +11,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from engine.errors import EnvironmentNotReady
+from engine.errors import EnvironmentNotReady, StorageError
+from engine.hummock.object_store.branch import add_branch, split_branch_url
 
 STORE = re.compile(r"file:///.|s3a?://[^/]")
 NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -43,7 +44,7 @@ class Settings(BaseModel):
     assets: Path
     """The folder of the models."""
     store: str
-    """`file:///path` or `s3://bucket/prefix`."""
+    """`file:///path` or `s3://bucket/prefix`; with TIDELINE_BRANCH the address of that branch of it."""
     spark: str = ""
     """`local[2]`, `spark://…`, `k8s://…`, `sc://…`; empty: SPARK_REMOTE, else local[*]."""
     runs: Literal["tick", "driver"] = "tick"
@@ -86,6 +87,11 @@ class Settings(BaseModel):
         return name
 
     @property
+    def is_of_branch(self) -> bool:
+        """Whether the store's address is that of a branch: its schedules are off until somebody turns them on."""
+        return bool(split_branch_url(self.store)[1])
+
+    @property
     def unique_name(self) -> str:
         """What jobs, sensors, schedules and resources begin with; nothing without a prefix and a name."""
         return self.name or "_".join(self.key_prefix)
@@ -104,7 +110,10 @@ class Settings(BaseModel):
             raise PydanticCustomError(
                 "store", "That is no address of a store: write file:///path or s3://bucket/prefix"
             )
-        return store
+        try:
+            return add_branch(store, os.environ.get("TIDELINE_BRANCH", ""))
+        except StorageError as error:
+            raise EnvironmentNotReady(f"TIDELINE_BRANCH: {error}") from error
 
     @classmethod
     def of_environment(cls, project: Path) -> Settings:

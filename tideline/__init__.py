@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from engine.errors import (
+    BranchDropped,
+    BranchExists,
     BufferFull,
     CheckFailed,
     CommitTimeout,
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "BranchDropped",
+    "BranchExists",
     "BufferFull",
     "CheckFailed",
     "CommitTimeout",

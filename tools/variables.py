@@ -37,6 +37,9 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_STORE": EnvironmentVariable(
         "the store's address, `file:///…` or `s3://bucket/prefix`", "`.tideline/store` of the home"
     ),
+    "TIDELINE_BRANCH": EnvironmentVariable(
+        "the [branch](storage.md#branches) of that store to work on; `outer/inner` is one of a branch", "none"
+    ),
     "TIDELINE_ASSETS": EnvironmentVariable("the folder of the models", "`assets/` of the home"),
     "TIDELINE_ALLOWED_PATHS": EnvironmentVariable(
         "folders outside of the home, and buckets or prefixes (`s3://bucket/prefix`), that landing and Delta tables and sinks "

@@ -48,7 +48,7 @@ def keep_delta_tables(
         hours = config.retain_hours if config.vacuum else None
         done = list(
             maintain_tables(
-                list_sinks(session.stored),
+                () if session.store.is_branch else list_sinks(session.stored),
                 lambda: session.computing,
                 optimize=config.optimize,
                 retain_hours=hours,

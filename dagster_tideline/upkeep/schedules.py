@@ -75,28 +75,40 @@ SCHEDULES: dict[str, JobTimes] = {
 
 
 def build_schedules(
-    max_lag_seconds: float, jobs: Mapping[str, dg.JobDefinition] | None = None, naming: Naming | None = None
+    max_lag_seconds: float,
+    jobs: Mapping[str, dg.JobDefinition] | None = None,
+    naming: Naming | None = None,
+    *,
+    are_on: bool = True,
 ) -> Sequence[dg.ScheduleDefinition]:
-    """Return the schedules of jobs; the one of freshness fails where a view lags by more than `max_lag_seconds`."""
+    """Return the schedules of jobs; the one of freshness fails where a view lags by more than `max_lag_seconds`.
+
+    Unless they `are_on`, they rest until somebody turns them on.
+    """
     jobs, naming = jobs or JOBS, naming or Naming()
     late = {"max_lag_seconds": max_lag_seconds}
+    status = RUNNING if are_on else dg.DefaultScheduleStatus.STOPPED
     plain = []
     for name, times in SCHEDULES.items():
         config = late if times.job == FRESHNESS else times.config
         op = naming.format_name((look_at_freshness if times.job == FRESHNESS else compact).__name__)
         run_config = {"ops": {op: {"config": config}}} if config else {}
-        plain.append(_build_schedule(naming.format_name(name), times, jobs[times.job], run_config))
-    return [*plain, _build_backfill_schedule(jobs[BACKFILL_PROGRESS], naming)]
+        plain.append(_build_schedule(naming.format_name(name), times, jobs[times.job], run_config, status))
+    return [*plain, _build_backfill_schedule(jobs[BACKFILL_PROGRESS], naming, status)]
 
 
 def _build_schedule(
-    name: str, times: JobTimes, job: dg.JobDefinition, config: Mapping[str, object]
+    name: str,
+    times: JobTimes,
+    job: dg.JobDefinition,
+    config: Mapping[str, object],
+    status: dg.DefaultScheduleStatus,
 ) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=name,
         job=job,
         cron_schedule=times.cron,
-        default_status=RUNNING,
+        default_status=status,
         description=times.description,
     )
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
@@ -112,7 +124,9 @@ def _build_schedule(
     return tick
 
 
-def _build_backfill_schedule(job: dg.JobDefinition, naming: Naming) -> dg.ScheduleDefinition:
+def _build_backfill_schedule(
+    job: dg.JobDefinition, naming: Naming, status: dg.DefaultScheduleStatus
+) -> dg.ScheduleDefinition:
     """Return the schedule of progress; it asks for a run where a backfill has moved since it asked for the last one."""
     reported: dict[str, Progress] = {}
 
@@ -120,7 +134,7 @@ def _build_backfill_schedule(job: dg.JobDefinition, naming: Naming) -> dg.Schedu
         name=naming.format_name("backfill_schedule"),
         job=job,
         cron_schedule="* * * * *",
-        default_status=RUNNING,
+        default_status=status,
         description="Tells how far the views are that are built step by step.",
     )
     @naming.bind

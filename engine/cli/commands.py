@@ -14,6 +14,7 @@ import click
 import typer
 
 from engine.cli.answers import commands as answers
+from engine.cli.branches import branches
 from engine.cli.cluster import cluster
 from engine.cli.connections import (
     make_store,
@@ -379,6 +380,7 @@ def explain_flush(
 
 app.add_typer(sources, name="sources")
 app.add_typer(cluster, name="cluster")
+app.add_typer(branches, name="branch")
 inspector = typer.Typer(
     no_args_is_help=True, help="Show the engine's objects: a version, a manifest, an SST."
 )

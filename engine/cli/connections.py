@@ -30,13 +30,20 @@ def get_default_store() -> str:
     return os.environ.get("TIDELINE_STORE") or (get_state_folder() / "store").as_uri()
 
 
+def choose_store(store: str) -> str:
+    """Return the address of the store that is named, else of the default; with TIDELINE_BRANCH of that branch of it."""
+    from engine.hummock.object_store.branch import add_branch
+
+    return add_branch(store or get_default_store(), os.environ.get("TIDELINE_BRANCH", ""))
+
+
 def make_store(store: str) -> str:
     """Create the store that is named, else the default, or check that it opens; returns one line about it."""
     from engine.hummock import Commit, Hummock
 
     if not store and get_default_store() == (get_state_folder() / "store").as_uri():
         get_state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    with Hummock.open(store or get_default_store()) as made:
+    with Hummock.open(choose_store(store)) as made:
         if not made.version.number:
             made.commit(Commit())  # so that it is there, and other commands find it
         return f"store {made.url}: {len(made.version.tables)} tables"
@@ -45,11 +52,14 @@ def make_store(store: str) -> str:
 def open_store(store: str) -> Hummock:
     """Open the store that is named, else the default; raises UnknownStore if there is none."""
     from engine.hummock import Hummock
+    from engine.hummock.object_store.branch import split_branch_url
 
-    url = store or get_default_store()
+    url = choose_store(store)
     try:
         return Hummock.open(url, create=False)
     except UnknownStore as error:
+        if split_branch_url(url)[1]:
+            raise
         raise UnknownStore(
             f"there is no store at {url}: `tideline init` makes one, --store or TIDELINE_STORE names another"
         ) from error

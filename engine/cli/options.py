@@ -16,7 +16,8 @@ At = Annotated[str, typer.Option("--at", help="An epoch, or a time (UTC); defaul
 Store = Annotated[
     str,
     typer.Option(
-        "--store", help="Address of the store: file:///path or s3://bucket/prefix.  [TIDELINE_STORE]"
+        "--store",
+        help="Address of the store: file:///path or s3://bucket/prefix.  [TIDELINE_STORE, TIDELINE_BRANCH]",
     ),
 ]
 Output = Annotated[

@@ -6,6 +6,7 @@ from engine.connectors.contract.connector import get_connector_name
 from engine.connectors.registry import CONNECTORS
 from engine.errors import SqlError
 from engine.hummock.monitoring.driver_traffic import track_traffic
+from engine.meta.status.relation_status import SOURCE_PAUSED
 from engine.runtime.relations import locate_name, resolve_relation
 from engine.runtime.statement_context import StatementContext
 from engine.sql.statements.statement_types import Alter
@@ -20,6 +21,10 @@ def resync(statement: Alter, context: StatementContext) -> str:
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
     relation = resolve_relation(stored, "table", statement.name, statement.sql)
+    if store.is_branch and get_connector_name(relation):
+        line, column = locate_name(relation.name, statement.sql)
+        message = f"the source of {relation.name} is {SOURCE_PAUSED}"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint="RESYNC it in the parent")
     connector = CONNECTORS.list_plugins().get(get_connector_name(relation))
     if connector is None or not connector.can_resync:
         line, column = locate_name(relation.name, statement.sql)

@@ -12,6 +12,7 @@ from engine.connectors.registry import CONNECTORS
 from engine.errors import TidelineError
 from engine.hummock import Hummock
 from engine.hummock.monitoring.driver_traffic import track_traffic
+from engine.meta.status.relation_status import SOURCE_PAUSED
 from engine.sql.catalog import Catalog, Relation
 
 _LOG = logging.getLogger(__name__)
@@ -39,8 +40,10 @@ def poll_all(
 ) -> list[SourceReport]:
     """Poll every source of the catalog (or of `tables`); one that fails has its error in its report, the others go on.
 
-    `spark` is asked for a session only where a source that is read by Spark has something to read.
+    `spark` is asked for a session only where a source that is read by Spark has something to read. A branch follows no source.
     """
+    if store.is_branch:
+        return [SourceReport(fed.name, warnings=(SOURCE_PAUSED,)) for fed in list_fed_tables(catalog, tables)]
     reports = []
     for relation in list_fed_tables(catalog, tables):
         with track_traffic(store.counters, f"source {relation.name}") as traffic:
@@ -64,8 +67,10 @@ def compute_pending_digest(
 ) -> tuple[int, str]:
     """Return how many files and other splits are pending, and a digest of it that lasts until something is taken.
 
-    A source that cannot be looked at has nothing pending.
+    A source that cannot be looked at has nothing pending, and none of a branch has.
     """
+    if store.is_branch:
+        return 0, ""
     count, digest = 0, hashlib.sha256()
     for relation in list_fed_tables(catalog, tables):
         try:

@@ -379,6 +379,11 @@ class Version:
         """Whether who knows nothing of branches would lose or misread something."""
         return bool(self.branches or self.origin)
 
+    @property
+    def is_branch(self) -> bool:
+        """Whether it is of a branch of another store."""
+        return self.origin > 0
+
 
 @dataclass(frozen=True)
 class Compaction:

@@ -12,7 +12,7 @@ from engine.errors import EnvironmentNotReady
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES.values():
+    for name in (*VARIABLES.values(), "TIDELINE_BRANCH"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -56,3 +56,18 @@ def test_a_project_is_found_from_the_folders_in_it(tmp_path: Path) -> None:
     assert find_project_folder(inside) == tmp_path
     with pytest.raises(EnvironmentNotReady, match="tideline init NAME"):
         find_project_folder(Path("/"))
+
+
+def test_one_variable_makes_a_code_location_work_on_a_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_STORE", "s3://bucket/prefix")
+    assert not Settings.of_environment(tmp_path).is_of_branch
+    monkeypatch.setenv("TIDELINE_BRANCH", "try")
+    settings = Settings.of_environment(tmp_path)
+    assert settings.store == "s3://bucket/prefix/branch/try" and settings.is_of_branch
+    assert settings.replace(runs="driver").store == settings.store
+    assert settings.replace(store="s3://other/place").store == "s3://other/place/branch/try"
+    monkeypatch.setenv("TIDELINE_BRANCH", "a b")
+    with pytest.raises(EnvironmentNotReady, match='TIDELINE_BRANCH: "a b" in "a b" is no name of a branch'):
+        Settings.of_environment(tmp_path)

@@ -35,6 +35,7 @@ from engine.meta.status.sinks import (
     compute_progress,
     encode_sink_state,
     find_sink_source,
+    is_paused_by_branch,
     list_consumers,
     read_sink_state,
     release_holds,
@@ -292,6 +293,11 @@ class Delivery:
             channel.close()
 
     def _get_target(self, start: int) -> SinkTarget:
+        if is_paused_by_branch(self._store.version, self.relation):
+            raise SinkError(
+                f"sink {self.relation.name} rests: {self._store.url} is a branch, whose sinks write nothing outside of it; "
+                f"read the rows, or write them by a sink INTO a table"
+            )
         if self._target is None or self._target.start != start:
             opening = TargetContext(self._store, self.relation, start, self._spark, self._open_target)
             self._target = find_sink_connector(self.relation).open_target(opening)

@@ -45,6 +45,20 @@ def split_branch_url(url: str) -> tuple[str, tuple[BranchStep, ...]]:
     )
 
 
+def add_branch(url: str, path: str) -> str:
+    """Return the address of a branch of the store at `url`; `path` is its name, or those that lead to it, between slashes.
+
+    Nothing is added without a name, nor where the address ends with them already. Raises StorageError for what is no name.
+    """
+    names = path.strip("/").split("/") if path else []
+    if wrong := next((name for name in names if not is_branch_name(name)), None):
+        raise StorageError(f'"{wrong}" in "{path}" is no name of a branch: `tideline branch list` shows them')
+    steps = split_branch_url(url)[1]
+    if not names or [step.name for step in steps[-len(names) :]] == names:
+        return url
+    return "/".join([url.rstrip("/"), *(f"branch/{name}" for name in names)])
+
+
 def find_branch_place(url: str) -> str:
     """Return the place of an open branch below the root of its store, from its address; empty for a store that is none."""
     found = _PLACE.search(url.rstrip("/"))

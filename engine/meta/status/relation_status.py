@@ -13,7 +13,13 @@ from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.failures import list_failures
 from engine.meta.domains.quarantine import describe_quarantine, read_quarantine
 from engine.meta.epochs.frontier import Frontier, compute_frontiers
-from engine.meta.status.sinks import compute_progress, find_sink_source, list_sinks, read_sink_state
+from engine.meta.status.sinks import (
+    compute_progress,
+    find_sink_source,
+    is_paused_by_branch,
+    list_sinks,
+    read_sink_state,
+)
 from engine.meta.status.source_notes import read_source_notes
 from engine.meta.status.subscriptions import (
     compute_subscription_progress,
@@ -23,7 +29,7 @@ from engine.meta.status.subscriptions import (
 )
 from engine.meta.status.waits import DomainWait
 from engine.meta.status.watermarks import report_watermarks
-from engine.sql.catalog import COMPANIONS, RelationKind
+from engine.sql.catalog import COMPANIONS, Relation, RelationKind
 
 STATES = {
     "due": "behind",
@@ -34,6 +40,8 @@ STATES = {
     "quarantined": "quarantine",
     "gate": "held",
 }
+SOURCE_PAUSED = "paused: the store is a branch, which follows no source"
+SINK_PAUSED = "paused: the store is a branch, whose sinks write nothing outside of it"
 
 
 @dataclass(frozen=True)
@@ -79,10 +87,19 @@ def list_statuses(
                 tables[n] = one = replace(one, watermark=mark.at, late_rows=mark.late_rows)
             if (said := notes.get(one.name)) is not None:
                 tables[n] = replace(one, last_error=said.error or one.last_error, note=said.note)
+    if version.is_branch:
+        fed = {name for name, one in stored.catalog.relations.items() if _has_connector(one)}
+        tables = [replace(one, note=SOURCE_PAUSED) if one.name in fed else one for one in tables]
     return (
         *tables,
         *_read_sink_statuses(version, stored, sink_errors, now),
         *_read_subscription_statuses(version, stored, now),
+    )
+
+
+def _has_connector(relation: Relation) -> bool:
+    return relation.kind in ("table", "source") and any(
+        key.lower() == "connector" for key in relation.options
     )
 
 
@@ -155,9 +172,10 @@ def _read_sink_statuses(
         frontier = source.committed_epoch if source is not None else None
         lag, lagging = at.lag_seconds(now), at.oldest is not None
         error = read_sink_state(version, relation.name).lapsed or errors.get(relation.name)
-        yield RelationStatus(
+        status = RelationStatus(
             relation.name, relation.kind, at.epoch, frontier, lag, lagging, at.rows, at.bytes, 0, error
         )
+        yield replace(status, note=SINK_PAUSED) if is_paused_by_branch(version, relation) else status
 
 
 def _read_subscription_statuses(

@@ -143,12 +143,19 @@ def release_holds(relation: Relation) -> tuple[Holds, Holds]:
     return {find_sink_source(relation): gone}, {find_sink_source(relation): dict(gone)}
 
 
+def is_paused_by_branch(version: Version, relation: Relation) -> bool:
+    """Tell whether a sink rests because the store is a branch: what is outside belongs to its parent."""
+    return version.is_branch and "into" not in relation.options
+
+
 def compute_progress(version: Version, relation: Relation) -> SinkProgress:
     """Return how far a sink is, from one manifest alone."""
     state, table = (
         read_sink_state(version, relation.name),
         find_computed_table(version, find_sink_source(relation)),
     )
+    if is_paused_by_branch(version, relation):
+        state = msgspec.structs.replace(state, paused=True)
     if state.lapsed or (state.table_id and (table is None or table.table_id != state.table_id)):
         return SinkProgress("lapsed")
     if table is None:
@@ -188,6 +195,7 @@ __all__ = [
     "compute_progress",
     "encode_sink_state",
     "find_sink_source",
+    "is_paused_by_branch",
     "list_consumers",
     "list_sinks",
     "read_sink_state",

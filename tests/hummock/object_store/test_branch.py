@@ -8,6 +8,7 @@ from engine.errors import StorageError
 from engine.hummock.object_store.branch import (
     BranchObjectStore,
     BranchStep,
+    add_branch,
     cut_place,
     find_branch_place,
     find_root_url,
@@ -60,6 +61,16 @@ def test_an_address_says_root_and_branches(
     assert split_branch_url(url) == (root, steps)
     assert find_branch_place(url) == place
     assert find_root_url(url) == (root if place else url)
+
+
+def test_a_branch_is_added_to_an_address_once() -> None:
+    assert add_branch("s3://b/p", "") == "s3://b/p"
+    assert add_branch("s3://b/p/", "x") == add_branch("s3://b/p/branch/x", "x") == "s3://b/p/branch/x"
+    assert add_branch("s3://b/p", "x/y") == "s3://b/p/branch/x/branch/y"
+    open_one = f"s3://b/p/branch/x/{3:020d}"
+    assert add_branch(open_one, "x") == open_one
+    with pytest.raises(StorageError, match='"é" in "x/é" is no name of a branch'):
+        add_branch("s3://b/p", "x/é")
 
 
 def test_the_place_of_an_object_is_known_by_its_form() -> None:

@@ -1,0 +1,72 @@
+"""`tideline branch`: created, listed, worked on by one variable, dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.cli.commands import main
+from engine.hummock import Hummock, Put
+from tests.hummock.conftest import SCHEMA, rows
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a store with a table of one row, which commands work on by default."""
+    url = (tmp_path / "store").as_uri()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_STORE", url)
+    with Hummock.open(url) as opened:
+        opened.create_table("t", SCHEMA, ["id"])
+        opened.ingest_batch({"t": Put(rows({1: "a"}))})
+    return url
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    printed = capsys.readouterr()
+    assert ended.value.code == status, printed
+    return printed.out + printed.err
+
+
+def test_a_branch_is_created_listed_worked_on_and_dropped(
+    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"{store}/branch/try/{3:020d}"
+    assert _run(capsys, "branch", "list") == "no branches\n"
+    made = _run(capsys, "branch", "create", "try")
+    assert made == f"branch try: {place}; TIDELINE_BRANCH=try works on it\n"
+    assert "branch try exists already" in _run(capsys, "branch", "create", "try", status=1)
+    (listed,) = json.loads(_run(capsys, "branch", "list", "--format", "json"))
+    assert (listed["name"], listed["manifest"], listed["address"]) == ("try", 3, place)
+    with monkeypatch.context() as patch:
+        patch.setenv("TIDELINE_BRANCH", "try")
+        assert "manifest" in _run(capsys, "inspect", "version")
+        inner = _run(capsys, "branch", "create", "inner")
+        assert inner.startswith(f"branch inner: {place}/branch/inner/{1:020d};")
+        patch.setenv("TIDELINE_BRANCH", "try/inner")
+        assert _run(capsys, "branch", "list") == "no branches\n"
+        assert f"store {place}/branch/inner" in _run(capsys, "init")
+    assert "branches of its own, inner: drop them first" in _run(capsys, "branch", "drop", "try", status=1)
+    _run(capsys, "branch", "drop", "inner", "--store", f"{store}/branch/try")
+    dropped = _run(capsys, "branch", "drop", "try")
+    assert dropped == "branch try is dropped: 0 files were deleted, the store keeps none for it any more\n"
+    assert "no branch try; there is none" in _run(capsys, "branch", "drop", "try", status=1)
+
+
+@pytest.mark.parametrize(
+    ("branch", "said"),
+    [
+        ("nope", "no branch nope; there is none: `tideline branch create nope` makes it"),
+        ("a b", '"a b" in "a b" is no name'),
+    ],
+)
+def test_a_branch_that_is_not_there_is_told(
+    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, branch: str, said: str
+) -> None:
+    monkeypatch.setenv("TIDELINE_BRANCH", branch)
+    assert said in _run(capsys, "status", status=1)
+    assert said in _run(capsys, "init", status=1)
