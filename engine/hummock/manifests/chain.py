@@ -10,7 +10,15 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import msgspec
 
-from engine.errors import BranchDropped, CommitTimeout, CommitUncertain, Conflict, StorageError, StorageFull
+from engine.errors import (
+    BranchDropped,
+    CommitTimeout,
+    CommitUncertain,
+    Conflict,
+    CorruptObject,
+    StorageError,
+    StorageFull,
+)
 from engine.hummock.epoch import Clock
 from engine.hummock.manifests.commit_lock import acquire_commit_lock
 from engine.hummock.manifests.delta import Delta, apply_delta, rebase
@@ -142,7 +150,13 @@ class ManifestChain:
             if seconds and requested_at - self.known_at < seconds:
                 return self._version
             unwatched = requested_at - self.known_at > UNWATCHED_SECONDS
-            version, read = self._manifests.follow(self._version)
+            try:
+                version, read = self._manifests.follow(self._version)
+            except CorruptObject:  # some of what follows is kept for branches, the rest was collected
+                if self._manifests.read_boundary() <= self._version.number:
+                    raise
+                self._open()
+                return self._version
             if unwatched and self._manifests.read_boundary() > version.number:
                 self._open()  # what followed was collected while nobody looked
                 return self._version
