@@ -16,7 +16,7 @@ from engine.cli.printing import Format, PrintingCommand, print_listing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from engine.cli.status_listing import Listing
+    from engine.cli.listings.status import Listing
     from engine.hummock.branches import Branch
 
 branches = typer.Typer(
@@ -52,7 +52,7 @@ def drop_branch(name: Name, store: Store = "") -> None:
 
 
 def _build_listing(found: Sequence[Branch], now: float) -> Listing:
-    from engine.cli.status_listing import Listing
+    from engine.cli.listings.status import Listing
 
     since = [datetime.fromtimestamp(branch.since, UTC).strftime("%Y-%m-%d %H:%M:%S") for branch in found]
     columns = (
