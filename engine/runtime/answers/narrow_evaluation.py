@@ -58,7 +58,7 @@ class NarrowRows:
             self.made = make_frame(self.context.spark, self.rows)
         return self.made
 
-    def collect(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """Return the rows as Arrow has them, computed once."""
         if self.rows is None:
             self.rows = collect_frame(self.frame)
@@ -68,7 +68,7 @@ class NarrowRows:
         self, wanted: pa.Table, columns: Sequence[str] | None = None, limit: int | None = None
     ) -> pa.Table:
         """Return some columns, or all, of rows that have the values of some wanted rows, up to a limit; nulls are equal."""
-        rows = self.collect() if self.few else self.rows
+        rows = self.to_arrow() if self.few else self.rows
         if rows is not None and _have_same_types(rows, wanted):
             found = keep_equal(rows, wanted).slice(0, limit)
             return found if columns is None else found.select(list(columns))
@@ -128,7 +128,7 @@ class NarrowEvaluation:
     def _compute(self, node: Node, inputs: list[NarrowRows], known: Mapping[str, Column]) -> NarrowRows:
         few = all(one.few for one in inputs)
         if few and inputs:
-            rows = LocalEvaluation(self.context).compute(node, [one.collect() for one in inputs])
+            rows = LocalEvaluation(self.context).compute(node, [one.to_arrow() for one in inputs])
             if rows is not None:
                 return _hold(self.context, rows)
         frame = compute_over(node, [one.frame for one in inputs], self.context)

@@ -52,12 +52,12 @@ class Replay:
         """Return some columns of a plan over these rows, each row once; without columns one row."""
         if not columns:
             return pa.table({"_": pa.nulls(1)}).select([])
-        return deduplicate(self.compute(node).collect().select(list(columns)))
+        return deduplicate(self.compute(node).to_arrow().select(list(columns)))
 
 
 def _get_rows(computed: NarrowRows) -> pa.Table | DataFrame:
     """Return computed rows as Arrow has them where they are few, else as Spark does."""
-    return computed.collect() if computed.few else computed.frame
+    return computed.to_arrow() if computed.few else computed.frame
 
 
 def add_deciding_rows(tracer: Tracer, replay: Replay, views: Sequence[str]) -> None:

@@ -55,7 +55,7 @@ def test_views_are_computed_as_they_are_kept(tmp_path: object, spark: SparkSessi
             shown = question.relation.visible_storage_names
             kept = session.sql(f"SELECT * FROM {view}")
             assert kept is not None
-            assert count_rows(found.collect().select(shown)) == count_rows(kept), view
+            assert count_rows(found.to_arrow().select(shown)) == count_rows(kept), view
         assert set(VIEWS) - locally <= COMPUTED_BY_SPARK
 
 
