@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine.errors import SqlError
 from engine.hummock.epoch import micros_of
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.runtime.answers.view_definitions import build_definition
+from engine.sql.catalog import Catalog, RelationColumn
 from engine.sql.explain import explain
 from engine.sql.plan import Node, list_scans
 from tests.crash.views_in_memory import ViewsInMemory
@@ -39,3 +42,27 @@ def test_a_temporal_join_is_refused(tmp_path: Path) -> None:
     text = "SELECT t.id, u.y FROM t JOIN u FOR SYSTEM_TIME AS OF PROCTIME() ON u.id = t.g"
     with pytest.raises(SqlError, match="rows of v cannot be traced: a temporal join keeps"):
         define(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM t WHERE x > 1",
+        "SELECT t.*, y FROM t JOIN u ON u.id = t.g",
+        "SELECT g, count(*) AS n FROM (SELECT DISTINCT * FROM t) a GROUP BY g",
+        "SELECT a.* FROM t a JOIN t b ON a.g = b.x",
+    ],
+)
+def test_a_star_is_what_a_table_had_when_the_view_was_made(tmp_path: Path, text: str) -> None:
+    made = ViewsInMemory(tmp_path)
+    made.table("t", "id", "g", "x")
+    made.table("u", "id", "y")
+    made.view("v", text)
+    stored = load_catalog(made.store.version)
+    before = build_definition(stored.catalog.get("v"), stored, 0)
+    relations = dict(stored.catalog.relations)
+    table = relations["t"]
+    late = RelationColumn("late", "bigint")
+    relations["t"] = msgspec.structs.replace(table, columns=(*table.columns, late))
+    later = replace(stored, catalog=Catalog(relations))
+    assert explain(build_definition(later.catalog.get("v"), later, 0)) == explain(before)
