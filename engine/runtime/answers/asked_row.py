@@ -14,6 +14,7 @@ from engine.hummock.epoch import format_epoch
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.hummock.rows.ordering import one_chunk
 from engine.meta.epochs.content import Content
+from engine.runtime.answers.row_texts import shorten_text
 from engine.runtime.answers.tables_read import StoreTables, Wanted
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.plan import Scan
@@ -23,6 +24,8 @@ from engine.sql.typing.types import to_arrow
 
 AskedKey = Mapping[str, Any] | Sequence[Any] | str | int
 """The values of the key's columns in their order, one alone, or values by column; texts are read as the column's type."""
+_REFUSED = (TypeError, ValueError, OverflowError, NotImplementedError)
+"""What Arrow and Python raise for a value that is none of a type: pyarrow's own errors are of these kinds."""
 
 
 def find_row(
@@ -81,7 +84,7 @@ def read_rows(tables: StoreTables, relation: Relation, wanted: Wanted) -> pa.Tab
 
 def describe_asked(asked: Mapping[RelationColumn, Any]) -> str:
     """Return values by column as a condition."""
-    return ", ".join(f"{column.name} = {value}" for column, value in asked.items())
+    return ", ".join(f"{column.name} = {shorten_text(str(value))}" for column, value in asked.items())
 
 
 def convert_values(relation: Relation, asked: Mapping[RelationColumn, Any]) -> dict[str, pa.Array[Any]]:
@@ -120,11 +123,11 @@ def convert_value(relation: Relation, column: RelationColumn, value: Any) -> pa.
     """Return a value as one of a column's type, a text as a landing file's; raises SqlError if it is none."""
     kind = to_arrow(column.type)
     wrong = SqlError(
-        f"{value!r} is no value of column {column.name} of {relation.name}, which is {column.visible_type}"
+        f"{shorten_text(repr(value))} is no value of column {column.name} of {relation.name}, which is {column.visible_type}"
     )
     try:
         made: pa.Array[Any] = pa.array([value], pa.string() if isinstance(value, str) else kind)
-    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except _REFUSED:
         made = _cast_value(value, kind, wrong)
     if is_document(column):
         documents, unlike = normalize_documents(made, column)
@@ -146,6 +149,6 @@ def _cast_value(value: Any, kind: pa.DataType, wrong: SqlError) -> pa.Array[Any]
     """Return a value that Arrow does not take for one of a type at once, as 7.0 for a whole number."""
     try:
         made: pa.Array[Any] = pa.array([value]).cast(kind)
-    except (pa.ArrowTypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except _REFUSED as error:
         raise wrong from error
     return made

@@ -17,7 +17,7 @@ from engine.hummock.reads.key_history import Cause, KeyHistory, RowState
 from engine.hummock.rows.ordering import equal_values, one_chunk
 from engine.meta.domains.creation import list_creations
 from engine.meta.epochs.commit_history import CommitRecord, find_commits
-from engine.runtime.answers.asked_row import AskedKey, convert_value, find_row, resolve_key
+from engine.runtime.answers.asked_row import AskedKey, convert_value, describe_asked, find_row, resolve_key
 from engine.runtime.answers.stored_rows import StoredRows
 from engine.runtime.answers.tables_read import StoreTables
 from engine.sql.catalog import Relation, RelationColumn
@@ -75,7 +75,7 @@ def list_row_changes(store: Hummock, view: str, key: AskedKey) -> RowHistory:
     told = {column.name: value for column, value in asked.items()}
     answer = _Answer(stored, history, newest)
     if not history.rows.num_rows:
-        named = ", ".join(f"{name} = {value}" for name, value in told.items())
+        named = describe_asked(asked)
         if answer.knows_all:
             raise SqlError(f"{stored.relation.name} has no row with {named}, and never had one")
         known = format_epoch(history.known_from)

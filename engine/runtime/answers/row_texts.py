@@ -14,6 +14,8 @@ MOST_CANDIDATES = 10_000
 """So many rows that come into an operator are looked at."""
 MOST_NAMED = 3
 """So many values are named."""
+MOST_CHARACTERS = 200
+"""Of a value with more only the first ones are shown."""
 
 
 def count_rows(rows: pa.Table, number: int | None = None) -> str:
@@ -51,16 +53,29 @@ def describe_mismatch(found: pa.Table, wanted: pa.Table, columns: Sequence[str])
     said = []
     for name in columns:
         here, asked = (
-            list(dict.fromkeys(map(format_value, as_values(rows.column(name))))) for rows in (found, wanted)
+            list(dict.fromkeys(map(_write_value, as_values(rows.column(name))))) for rows in (found, wanted)
         )
         if set(asked) <= set(here):
             continue
-        some = " or ".join(here[:MOST_NAMED]) + (" or another" if len(here) > MOST_NAMED else "")
-        said.append(f"{show_columns(name)} is {some}, not {' or '.join(asked[:MOST_NAMED])}")
+        some, others = (" or ".join(map(shorten_text, texts[:MOST_NAMED])) for texts in (here, asked))
+        some += " or another" if len(here) > MOST_NAMED else ""
+        said.append(f"{show_columns(name)} is {some}, not {others}")
     if said:
         return " and ".join(said)
     return f"no row has {describe_values(wanted, wanted.column_names)} at once"
 
 
 def format_value(value: object) -> str:
+    """Return a value as sentences show it, a long one by how it begins."""
+    return shorten_text(_write_value(value))
+
+
+def shorten_text(text: str) -> str:
+    """Return a text as sentences show it: of a long one how it begins, and how long it is."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    return f"{text[:MOST_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def _write_value(value: object) -> str:
     return "null" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
