@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from engine.sql.column_names import RESERVED
 from engine.sql.expression.nodes import Expr
 from engine.sql.expression.spark_sql import render_spark_sql
+from engine.sql.incremental.watermarks.window_close import CLOSE_AT
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -64,6 +65,11 @@ def name_computed(node: Node) -> dict[str, str]:
     return {name: show_columns(render_spark_sql(expr)) for name, expr in found.items()}
 
 
+def name_compared(node: DynamicFilter) -> str:
+    """Return the column that a filter compares with its bounds: of a window that closes the time that its number is of."""
+    return node.at.removeprefix(f"{CLOSE_AT}:")
+
+
 def show_columns(text: str, names: Mapping[str, str] | None = None) -> str:
     """Return an expression with the columns of a plan as people name them: t.a, and not `t:a#2`; of a subquery just a.
 
@@ -83,7 +89,7 @@ def _describe_operator(node: Node) -> tuple[str, str]:
         case DynamicFilter():
             word = "window close" if node.closes else "filter"
             bounds = ", ".join(bound.scan.table for bound in node.bounds)
-            return word, f"{node.at} {node.operator} {bounds}"
+            return word, f"{name_compared(node)} {node.operator} {bounds}"
         case Unnest():
             return "unnest", render_spark_sql(node.array)
         case Join():

@@ -18,7 +18,7 @@ from engine.hummock.epoch import micros_of
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.operators.context import EpochContext
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, list_branch_columns, list_wanted
-from engine.runtime.answers.operator_texts import describe_node, name_computed, show_columns
+from engine.runtime.answers.operator_texts import describe_node, name_compared, name_computed, show_columns
 from engine.runtime.answers.pushed_columns import push_column
 from engine.runtime.answers.row_texts import (
     MOST_CANDIDATES,
@@ -148,7 +148,9 @@ class LossFinder:
             case TopN():
                 return [self._lose_behind_others(node, coming)]
             case DynamicFilter():
-                stands = [describe_values(coming, [node.at]), *map(self._describe_bound, node.bounds)]
+                at = name_compared(node)
+                at = at if at in coming.column_names else node.at
+                stands = [describe_values(coming, [at]), *map(self._describe_bound, node.bounds)]
                 reason = f"{self._describe(node)[1]} is not true of {count_rows(coming)}: {', '.join(stands)}"
                 return [self._lose(node, reason, coming)]
         kept = [name for name in wanted.column_names if name not in _find_computed(node, below, wanted)]
@@ -227,7 +229,7 @@ class LossFinder:
         if coming.num_rows == MOST_CANDIDATES:  # there may be others, so their partners are not all known
             met = theirs if node.kind == "inner" else _NO_COLUMNS
         if not met.num_rows:
-            names = " and ".join(show_columns(a) for a, _ in on)
+            names = " or ".join(show_columns(a) for a, _ in on if coming.column(a).null_count)
             return [
                 self._lose(node, f"{names} is null in {count_rows(coming)}, and null equals nothing", coming)
             ]
@@ -283,6 +285,8 @@ class LossFinder:
 
     def _lose_behind_others(self, node: TopN, coming: pa.Table) -> RowLoss:
         """Say which rows are the first ones instead."""
+        if node.limit == 0:
+            return self._lose(node, "LIMIT 0 lets no row through", coming)
         own = deduplicate(_select(coming, node.partition))
         first = self._read(node, own)
         of = f" of those{describe_wanted(own)}" if node.partition else ""
@@ -387,7 +391,9 @@ def _name_values(node: Node, names: Mapping[str, str]) -> dict[str, str]:
                 name: show_columns(render_spark_sql(expr), names)
                 for name, expr in node.items
                 if name.startswith(_GROUP)
-            } | {name: text for name, text in names.items() if name.startswith(_PUSHED)}
+            } | {
+                name: text for name, text in names.items() if name.startswith(_PUSHED) or name in node.columns
+            }
         case Unnest():
             return {node.item: f"an element of {show_columns(render_spark_sql(node.array))}"}
     return dict(names)

@@ -90,15 +90,21 @@ class _RowQuestion:
                 views = [one for one in tables.epochs if one not in rows]
                 add_deciding_rows(tracer, replay, views)
         else:
-            raise SqlError(
-                f"the row of {name} was traced to {sum(one.num_rows for one in rows.values()):,} rows that do not give it "
-                "again by themselves",
-                hint="trace the rows of what it reads one by one",
-            )
+            raise self._build_error(size)
         shown = self.relation.visible_storage_names
         row = to_visible_names(self.relation, self.row.select(shown))
         sources = {one: self._show(one, found) for one, found in rows.items()}
         return RowOrigin(name, row, tables.epochs[name], tuple(tracer.steps), sources)
+
+    def _build_error(self, rows: int) -> SqlError:
+        """Return that so many rows do not make the row; where tables let rows go by themselves, that it may follow from such."""
+        name, relations = self.relation.name, self.tables.stored.catalog.relations
+        message = f"the row of {name} was traced to {rows:,} rows that do not give it again by themselves"
+        leaving = [one for one in self._list_tables() if relations[one].hides_rows]
+        if not leaving:
+            return SqlError(message, hint="trace the rows of what it reads one by one")
+        told = f"{message}; rows leave {' and '.join(leaving)} by themselves, and it may follow from such"
+        return SqlError(told, hint="ask for an epoch at which they were there")
 
     def _list_tables(self) -> list[str]:
         relations = self.tables.stored.catalog.relations

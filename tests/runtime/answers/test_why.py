@@ -123,3 +123,22 @@ def test_what_names_no_row_is_refused_with_what_to_do(
 ) -> None:
     with pytest.raises(SqlError, match=f"(?s){message}"):
         shop.why(view, key)  # type: ignore[arg-type]
+
+
+def test_a_row_that_follows_from_rows_that_have_left_their_table_is_refused_by_name(
+    spark: SparkSession, tmp_path: object
+) -> None:
+    with Session(f"file://{tmp_path}/store", spark) as session:
+        session.sql(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '30 minutes' WITH TTL)"
+        )
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, id * 2 AS twice FROM t")
+        session.sql("INSERT INTO t VALUES (1, TIMESTAMP '2026-01-01 01:00:00')")
+        session.flush().raise_for_errors()
+        before = session.why("v", {"id": 1})
+        session.sql("INSERT INTO t VALUES (2, TIMESTAMP '2026-01-01 09:00:00')")
+        session.flush().raise_for_errors()
+        assert session.why("v", {"id": 2}).sources["t"].num_rows == 1
+        with pytest.raises(SqlError, match="rows leave t by themselves, and it may follow from such"):
+            session.why("v", {"id": 1})
+        assert session.why("v", {"id": 1}, at=before.epoch).sources["t"].equals(before.sources["t"])

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -283,6 +284,51 @@ def test_wanted_values_pass_through_the_equalities_of_joins(spark: SparkSession,
         assert (padded.operator, padded.reason) == ("left join", "l.k is 3, not null")
         met = session.why_not("w", {"d": 5, "k": 3}).loss
         assert (met.operator, met.reason) == ("scan", "o has no row with d = 5, k = 3: o.d is 6, not 5")
+
+
+def test_a_sentence_says_no_more_than_is_true(spark: SparkSession, tmp_path: object) -> None:
+    with Session(f"file://{tmp_path}/store", spark) as session:
+        session.sql("CREATE TABLE a (id BIGINT PRIMARY KEY, x BIGINT, y BIGINT, s STRING)")
+        session.sql("CREATE TABLE b (id BIGINT PRIMARY KEY, x BIGINT, y BIGINT)")
+        session.sql("INSERT INTO b VALUES (1, 1, 1)")
+        long = "s" * 5000
+        rows = {"id": [1, 2, 3], "x": [1, None, 2], "y": [None, 2, 2], "s": ["p", f"{long}1", "q"]}
+        session.write("a", pa.table(rows))
+        views = {
+            "met": "SELECT a.id FROM a JOIN b ON a.x = b.x AND a.y = b.y",
+            "none": "SELECT id FROM a ORDER BY id LIMIT 0",
+            "sets": "SELECT x, y, count(*) AS n FROM a GROUP BY GROUPING SETS ((x), (y))",
+            "short": "SELECT id, s FROM a WHERE length(s) < 5",
+            "named": "SELECT id, concat(s, '') AS s FROM a",
+        }
+        for name, query in views.items():
+            session.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}", build=False)
+        session.flush().raise_for_errors()
+        assert session.why_not("met", 1).loss.reason == "a.y is null in the row, and null equals nothing"
+        assert session.why_not("met", 2).loss.reason == "a.x is null in the row, and null equals nothing"
+        assert session.why_not("none", 1).loss.reason == "LIMIT 0 lets no row through"
+        reasons = {loss.reason for loss in session.why_not("sets", {"x": 1, "y": 2}).losses}
+        assert reasons == {"a.y is null, not 2", "a.x is null, not 1"}
+        reason = session.why_not("short", 2).loss.reason
+        assert reason.endswith("… (5,003 characters)") and len(reason) < 400
+        reason = session.why_not(
+            "named", {"id": 2, "s": f"{long}2"}
+        ).loss.reason  # the last character differs
+        assert reason.count("5,003 characters") == 2 and len(reason) < 700
+
+
+def test_a_window_that_is_open_is_told_by_its_time(spark: SparkSession, tmp_path: object) -> None:
+    with Session(f"file://{tmp_path}/store", spark) as session:
+        session.sql(
+            "CREATE TABLE t (id BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '30 minutes') APPEND ONLY"
+        )
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, at FROM t EMIT ON WINDOW CLOSE")
+        session.sql("INSERT INTO t VALUES (1, TIMESTAMP '2026-01-01 01:00:00')")
+        session.flush().raise_for_errors()
+        loss = session.why_not("v", {"id": 1}).loss
+        assert (loss.operator, loss.text) == ("window close", "at < _watermark_t")
+        stands = "at = 2026-01-01 01:00:00+00:00, _watermark_t = 2026-01-01 00:30:00+00:00"
+        assert loss.reason == f"at < _watermark_t is not true of the row: {stands}"
 
 
 @pytest.mark.parametrize(
