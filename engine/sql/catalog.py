@@ -107,7 +107,8 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Keys name columns as they are stored. `on_conflict` says what an INSERT of a known key does: error, overwrite, ignore or
     "update if not null"; with `version_columns` a row that is older by them changes nothing.
-    A table has been there since after the epoch `since`. With `null_keys` a null is a value of the key like others, as in
+    A table has been there since after the epoch `since`; a materialized view has had its query from the epoch `query_since` on.
+    With `null_keys` a null is a value of the key like others, as in
     RisingWave. `through` names the plain views and functions whose text the statement uses. A plain view that is `renamed` gives
     its query's columns other names. `watermark` is that of a table which has one, `carried` are the columns of a view that
     follow such. `checks` are those of a materialized view; a relation of the kind check is a hidden view for them.
@@ -130,6 +131,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     version_columns: tuple[str, ...] = ()
     null_keys: bool = False
     since: int = 0
+    query_since: int = 0
     watermark: Watermark | None = None
     carried: tuple[Carried, ...] = ()
     checks: tuple[Check, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -11,8 +11,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
-from engine.hummock import Hummock
+from engine.hummock import Hummock, Version
+from engine.hummock.epoch import format_epoch
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
+from engine.meta.catalog.successions import list_successions
 from engine.meta.epochs.query_policy import POLICIES, choose_epochs
 from engine.operators.context import EpochContext
 from engine.runtime.answers.tables_read import StoreTables
@@ -48,6 +50,7 @@ class Question:
                 f"{at} is no epoch", hint="give its number, or a time such as 2026-01-31 12:00:00 (UTC)"
             )
         epochs = choose_epochs(version, stored, below, "consistent" if at is None else str(at))
+        _check_queries(version, stored, epochs)
         return cls(StoreTables(store, version, stored, epochs, open_spark), relation)
 
     @property
@@ -106,6 +109,22 @@ def _resolve_view(stored: StoredCatalog, name: str) -> Relation:
         f"{relation.name} is a {relation.kind}, and keeps no rows of its own",
         hint="ask for a row of a materialized view",
     )
+
+
+def _check_queries(version: Version, stored: StoredCatalog, epochs: Mapping[str, int]) -> None:
+    """Raise SqlError if a view did not have its present query at the epoch at which it is read."""
+    successions = list_successions(version)
+    for name, epoch in epochs.items():
+        relation, succession = stored.catalog.get(name), successions.get(name)
+        if succession is not None and succession.copied:
+            hint = "run FLUSH, and ask again"
+            raise SqlError(f"{name} is just taking over the rows of its next query", hint=hint)
+        if epoch < relation.query_since:
+            message = f"{name} had another query at epoch {format_epoch(epoch)}, and only its present one is explained"
+            last = format_epoch(relation.query_since - 1)
+            raise SqlError(
+                message, hint=f"ask for an epoch after {last}; `tideline diff` and `blame` tell what changed"
+            )
 
 
 def _list_below(stored: StoredCatalog, name: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from engine.hummock.rows.key_numbers import deduplicate, find_members
 from engine.operators.context import EpochContext
@@ -23,6 +24,7 @@ from engine.runtime.answers.operator_texts import describe_operator, describe_pa
 from engine.runtime.answers.tables_read import StoreTables
 from engine.sql.catalog import watermark_name
 from engine.sql.expression.nodes import Expr
+from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import (
     Aggregate,
     DynamicFilter,
@@ -109,9 +111,10 @@ class Tracer:
             column = relation.watermark.column
             items = tuple((c, c) for c in dict.fromkeys((*relation.primary_key, column)))
             scan = Scan(name, items, relation.primary_key, relation.distribution_key)
-            rows = as_arrow(self.tables.read(scan, {}))
-            last = rows.sort_by([(column, "descending")]).slice(0, 1)
-            self._add(scan, last)
+            rows = self.tables.read(scan, {})
+            if not isinstance(rows, pa.Table):  # too many to be read as a whole
+                rows = rows.orderBy(F.col(quote(column)).desc_nulls_last()).limit(1).toArrow()
+            self._add(scan, rows.sort_by([(column, "descending")]).slice(0, 1))
 
     def _collect(self, carrying: CarryingPlan, rows: pa.Table) -> pa.Table:
         """Return for each row of a plan that is wanted what its parts are found by."""

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed, SqlError
+from engine.meta.catalog.successions import list_successions
 from engine.session import Session
 from tests.runtime.answers.views import (
     VIEWS,
@@ -142,3 +143,32 @@ def test_a_row_that_follows_from_rows_that_have_left_their_table_is_refused_by_n
         with pytest.raises(SqlError, match="rows leave t by themselves, and it may follow from such"):
             session.why("v", {"id": 1})
         assert session.why("v", {"id": 1}, at=before.epoch).sources["t"].equals(before.sources["t"])
+
+
+def test_what_follows_from_another_query_is_not_explained_by_the_present_one(
+    spark: SparkSession, tmp_path: object
+) -> None:
+    with Session(f"file://{tmp_path}/store", spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, g BIGINT, n BIGINT)")
+        session.sql("INSERT INTO t VALUES (1, 1, 10), (2, 1, 30)")
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT g, sum(n) AS x FROM t GROUP BY g")
+        session.sql("CREATE MATERIALIZED VIEW w AS SELECT g, x + 1 AS y FROM v")
+        session.flush().raise_for_errors()
+        before = session.store.version.tables["v"].committed_epoch
+        assert session.why("v", 1, at=before).row.to_pylist() == [{"g": 1, "x": 40}]
+        session.sql("ALTER MATERIALIZED VIEW v AS SELECT g, max(n) AS x FROM t GROUP BY g")
+        for _ in range(3):
+            session.flush().raise_for_errors()
+        assert not list_successions(session.store.version)
+        with pytest.raises(SqlError, match=r"(?s)v had another query at epoch .*ask for an epoch after"):
+            session.why("v", 1, at=before)
+        with pytest.raises(SqlError, match="v had another query at epoch"):
+            session.why_not("v", {"g": 1, "x": 41}, at=before)
+        assert session.why("w", 1).row.to_pylist() == [{"g": 1, "y": 31}]
+        session.sql("INSERT INTO t VALUES (3, 1, 50)")
+        session.flush().raise_for_errors()
+        now = session.why("v", 1)
+        session.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT g, max(n) AS x FROM t GROUP BY g")
+        session.flush().raise_for_errors()
+        again = session.why("v", 1, at=now.epoch)
+        assert again.row.to_pylist() == [{"g": 1, "x": 50}] and again.epoch == now.epoch

@@ -91,6 +91,7 @@ def plan_replacement(
         checks=checks.checks,
         comment=before.comment,
         columns=carry_comments(relation, before),
+        query_since=before.query_since,
     )
     return (
         relation,
@@ -185,7 +186,9 @@ def keep_rows(
     if checks:
         store.commit(build_removal(version, stored, checks))
         version = store.refresh()
-    store.commit(build_plan_change(version, stored, view, encode_entries(relations, plans)))
+    changed = after if is_same_query else begin_query(version, after)
+    entries = encode_entries({**relations, view: changed}, plans)
+    store.commit(build_plan_change(version, stored, view, entries))
     drop_unused(store)
     return ViewChange("difference", is_same_query=is_same_query)
 
@@ -260,6 +263,11 @@ def _check_no_loop(
         path = "" if through[0] == view.name else f": {through[0]} is computed from it"
         message, hint = f"{view.name} would read itself{path}", "read what it reads"
         raise build_name_error(message, through[0], statement.sql, hint)
+
+
+def begin_query(version: Version, view: Relation) -> Relation:
+    """Return a view whose query holds from its next epoch on."""
+    return msgspec.structs.replace(view, query_since=version.tables[view.name].committed_epoch + 1)
 
 
 def build_plan_change(

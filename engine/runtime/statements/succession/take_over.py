@@ -41,7 +41,7 @@ from engine.meta.epochs.time_boundary import rename_boundaries
 from engine.meta.status.check_results import rename_check_results
 from engine.runtime.statements.alter.rename import map_names, rename_tables
 from engine.runtime.statements.create.assumption_checks import check_taken_over
-from engine.runtime.statements.create.replace_view import build_plan_change, carry_comments
+from engine.runtime.statements.create.replace_view import begin_query, build_plan_change, carry_comments
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.runtime.statements.succession.begin import rename_relation
 from engine.runtime.statements.succession.gate import find_gate_reason, record_held
@@ -155,7 +155,8 @@ def _copy_view(store: Hummock, view: str, succession: Succession) -> None:
     scan = Scan(last.table, tuple((name, name) for name in names), last.key, last.distribution_key)
     why = f"{view} takes over the rows of its next query"
     fragment = Fragment(view, Linear(), scan, last.key, last.distribution_key, why, columns=last.columns)
-    relation = msgspec.structs.replace(before, checks=(), depends_on=(succession.successor,), through=())
+    relation = begin_query(version, before)
+    relation = msgspec.structs.replace(relation, checks=(), depends_on=(succession.successor,), through=())
     entries = encode_entries({view: relation}, {view: IncrementalPlan(view, (fragment,))})
     entries |= SUCCESSIONS.record(view, msgspec.structs.replace(succession, copied=True))
     store.commit(build_plan_change(version, stored, view, entries))
@@ -210,6 +211,7 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
         options=succession.options,
         comment=before.comment,
         columns=carry_comments(taken, before),
+        query_since=before.query_since,
     )
     relations[view], plans[view] = found, plan
     moved = {old: new for old, new in names.items() if old not in {successor, *twins}} | {view: view}
