@@ -19,7 +19,7 @@ from tests.hummock.rounds import RoundsStore
 def bucket(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> RoundsStore:
     monkeypatch.setenv("TIDELINE_VERIFY", "")  # a check reads more than what it checks
     found = RoundsStore(open_object_store(s3_url), quiet_seconds=0.5)
-    for module in ("store", "reads.reader"):
+    for module in ("branches", "reads.reader"):
         monkeypatch.setattr(f"engine.hummock.{module}.open_object_store", lambda *_, **__: found)
     bring = FlushRun.run_domain
 
