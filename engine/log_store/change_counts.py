@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.rows.ordering import identical_values, one_chunk
 from engine.log_store.changes import DELETE, INSERT, UPDATE, Changes
 
 
@@ -30,5 +30,5 @@ class ChangeCounts:
         self.updated += len(updates)
         for name in changes.rows.column_names:
             pair = one_chunk(updates.rows.column(name)), one_chunk(updates.old.column(name))
-            differ = int((~equal_values(*pair)).sum())
+            differ = int((~identical_values(*pair)).sum())
             self.columns[name] = self.columns.get(name, 0) + differ

@@ -16,8 +16,14 @@ from engine.arrow import as_rows, compute_sort_indices, to_mask, to_positions
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
-from engine.hummock.rows.key_numbers import find_first_of_each, number_keys
-from engine.hummock.rows.ordering import argsort_stable, as_numbers, equal_to_previous, pack_codes
+from engine.hummock.rows.key_numbers import find_first_of_each, number_rows
+from engine.hummock.rows.ordering import (
+    argsort_stable,
+    as_numbers,
+    equal_to_previous,
+    identical_to_previous,
+    pack_codes,
+)
 from engine.operators.change import Change
 from engine.operators.context import EpochContext
 from engine.operators.flow import Flow
@@ -91,7 +97,7 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
         )
     values = [column for column in rows.column_names if column not in (*primary_key, "_w")]
     same = np.zeros(n, dtype=bool)
-    same[1:] = ~first[1:] & equal_to_previous(rows.select(values))
+    same[1:] = ~first[1:] & identical_to_previous(rows.select(values))
     keep = last & ~same
     chosen = rows.take(to_positions(np.flatnonzero(keep)))
     deletes = weight[keep] < 0
@@ -128,7 +134,7 @@ def _count_signs(weight: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.
 
 def _cancel_rows(rows: pa.Table) -> pa.Table:
     """Return each row as often as its weights add up to, with weight +1 or -1."""
-    group = number_keys(rows.drop_columns("_w"))  # a row that comes from a key has lost its zero's sign
+    group = number_rows(rows.drop_columns("_w"))
     total = np.bincount(group, weights=rows.column("_w").to_numpy()).astype(np.int64)
     chosen = rows.take(to_positions(np.repeat(find_first_of_each(group), np.abs(total)))).drop_columns("_w")
     return chosen.append_column("_w", pa.array(np.repeat(np.sign(total), np.abs(total))))

@@ -20,7 +20,7 @@ from engine.cli.printing import (
     refuse_csv,
 )
 from engine.hummock.epoch import format_epoch, format_epoch_time
-from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.rows.ordering import identical_values, one_chunk
 
 if TYPE_CHECKING:
     from engine.meta.epochs.commit_history import CommitRecord
@@ -95,7 +95,7 @@ def _describe_rows(diff: TableDiff) -> list[TextColumn]:
     found = [TextColumn("what", operations)]
     for at, name in enumerate(names, 1):
         new, old = rows.column(at), rows.column(at + len(names))
-        same = equal_values(one_chunk(new), one_chunk(old))
+        same = identical_values(one_chunk(new), one_chunk(old))
         pairs = zip(operations, as_values(old), as_values(new), same, strict=True)
         hides = bool(diff.key) and name not in diff.key
         cells = [_describe_cell(what, old, new, same=same, hides=hides) for what, old, new, same in pairs]

@@ -6,6 +6,7 @@ what two of its versions hold. A key that occurs twice cannot be followed so, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
@@ -69,9 +70,17 @@ def compare_versions(
     values = [column for column in _list_value_columns(relation) if "map<" not in column.type]
     if len(values) < len(_list_value_columns(relation)):  # maps are compared where the change is read
         return found
-    same = [f"{quote(column.name)} <=> {quote(old_column(column.storage_name))}" for column in values]
+    same = [
+        _compare_values(quote(each.name), quote(old_column(each.storage_name)), each.type) for each in values
+    ]
     stays = " AND ".join([f"{quote(PLACE)} % 2 = 1", WAS, *same])
     return found.where(f"NOT ({stays})")
+
+
+def _compare_values(new: str, old: str, kind: str) -> str:
+    """Return a test whether values are identical: those with floating numbers as texts too, of which -0.0 is another."""
+    texts = f" AND CAST({new} AS STRING) <=> CAST({old} AS STRING)"
+    return f"{new} <=> {old}" + texts * bool(re.search("float|double", kind))
 
 
 def _mark_version(rows: DataFrame, version: int, *, new: bool) -> DataFrame:

@@ -78,7 +78,8 @@ def _find_well_formed(
     used = int(ends[-1]) + 1 if len(ends) else 0
     found = CsvRecords(starts, ends, lines, fields, used)
     if len(ends) < len(newlines) and (
-        _has_wrong_record(codes, found, width, longest) or _has_late_opening(codes, quotes, delimiter, found)
+        _has_wrong_record(codes, found, width, longest)
+        or _may_have_lone_quotes(codes, quotes, delimiter, found)
     ):
         return None
     some = ends > starts
@@ -116,8 +117,8 @@ def _has_wrong_record(codes: np.ndarray, records: CsvRecords, width: int, longes
     return bool((breaks[several] >= LONGEST_QUOTED_LINES).any() or (lengths > longest).any())
 
 
-def _has_late_opening(codes: np.ndarray, quotes: np.ndarray, delimiter: int, records: CsvRecords) -> bool:
-    """Tell whether a quote that closes a record over several lines looks as if it opened one."""
+def _may_have_lone_quotes(codes: np.ndarray, quotes: np.ndarray, delimiter: int, records: CsvRecords) -> bool:
+    """Tell whether a quote that closes a field over several lines may be the whole field of its line."""
     several = _count_line_breaks(codes, records.ends) > 0
     closing = quotes[1::2]
     closing = closing[codes[closing + 1] != QUOTE]
@@ -184,7 +185,7 @@ class _RecordWalk:
                 return (None, -1) if unknown else (self._find_line(limit - 1) + 1, -1)
             opened, current = current, self._find_line(close)
             after = data[close + 1 : close + 2]
-            if current > opened and self._is_likely_opening(close, current, fields - 1):
+            if current > opened and self._are_lone_quotes(at, close, current, fields - 1):
                 return current, -1
             if after == b"\n":
                 break
@@ -208,14 +209,17 @@ class _RecordWalk:
                 return at
             at += 2
 
-    def _is_likely_opening(self, close: int, line: int, before: int) -> bool:
-        """Tell whether the quote that closes a field over lines would, on its line alone, open a field at the same place.
+    def _are_lone_quotes(self, opening: int, close: int, line: int, before: int) -> bool:
+        """Tell whether the quotes around a field over lines are each the whole field at one place of their lines.
 
-        Then both lines have an open quote: `1,"` and `2,"` are two bad rows, not one.
+        Then they are values, such as inches, that nobody has quoted: `1,"` and `2,"` are two bad rows, not one.
         """
-        if not before or self._data[close - 1 : close] != self._delimiter:
+        data = self._data
+        if not before or data[opening + 1] not in (self._delimiter[0], NEWLINE):
             return False
-        return self._data.count(self._delimiter, self._starts[line], close) == before
+        if data[close - 1 : close] != self._delimiter:
+            return False
+        return data.count(self._delimiter, self._starts[line], close) == before
 
     def _find_line(self, at: int) -> int:
         return bisect.bisect_right(self._starts, at) - 1

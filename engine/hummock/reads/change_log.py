@@ -23,7 +23,7 @@ from engine.hummock.reads.lookup import build_answer_schema, find_rows, prepare_
 from engine.hummock.reads.merge import HashRange, list_newest_first, merge_parts
 from engine.hummock.reads.verify_assumptions import check_no_change
 from engine.hummock.rows.expiry import expiry_at
-from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.rows.ordering import identical_values, one_chunk
 from engine.hummock.sorted_files.file_set import FileSet
 from engine.hummock.version import HASH, OP, LogEntry, TableVersion
 from engine.verification import should_verify
@@ -133,7 +133,7 @@ def drop_no_ops(change: NetChanges, columns: Sequence[str]) -> NetChanges:
     if same.any():
         for name in columns:
             mine = one_chunk(rows.column(name)).take(pa.array(index))
-            same &= equal_values(mine, one_chunk(old.column(name)))
+            same &= identical_values(mine, one_chunk(old.column(name)))
     idle = deletes & ~known
     idle[index[same]] = True
     if not idle.any():

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.arrow import Column, as_values, choose_values, decode_dictionary, to_positions
-from engine.hummock.rows.ordering import extract_number_key, normalize_key
+from engine.hummock.rows.ordering import extract_number_key, mark_zero_signs, normalize_key, one_chunk
 
 
 def number_keys(keys: pa.Table) -> np.ndarray:
@@ -32,6 +32,19 @@ def number_keys(keys: pa.Table) -> np.ndarray:
         own = _number_values(column)
         numbers = own if at == 0 else _renumber(numbers * (int(own.max(initial=0)) + 1) + own)
     return numbers
+
+
+def number_rows(rows: pa.Table) -> np.ndarray:
+    """Return a number for each row as `number_keys` does, other ones where zeros have other signs.
+
+    >>> number_rows(pa.table({"d": [0.0, -0.0, 0.0]})).tolist()
+    [0, 1, 0]
+    """
+    for column in rows.columns:
+        signs = mark_zero_signs(one_chunk(column))
+        if signs is not None:
+            rows = rows.append_column(f"sign {rows.num_columns}", pa.array(signs))
+    return number_keys(rows)
 
 
 def find_first_of_each(numbers: np.ndarray) -> np.ndarray:

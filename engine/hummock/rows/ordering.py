@@ -5,7 +5,7 @@ equals null.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -131,6 +131,16 @@ def sort_indices(keys: pa.Table, leading: np.ndarray | None = None) -> np.ndarra
     return compute_sort_indices(table, [(name, "ascending", "at_start") for name in names]).to_numpy()
 
 
+def identical_to_previous(rows: pa.Table) -> np.ndarray:
+    """For rows 1..n-1: whether all columns are identical to those of the row before."""
+    n = max(rows.num_rows - 1, 0)
+    equal = np.ones(n, dtype=bool)
+    for column in rows.columns:
+        array = one_chunk(column)
+        equal &= identical_values(array.slice(0, n), array.slice(1, n))
+    return equal
+
+
 def equal_to_previous(rows: pa.Table) -> np.ndarray:
     """For rows 1..n-1: whether all columns equal those of the row before."""
     n = max(rows.num_rows - 1, 0)
@@ -169,6 +179,58 @@ def equal_values(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
     if pa.types.is_floating(kind):
         equal |= intersect_masks(pc.is_nan(left), pc.is_nan(right))
     return equal
+
+
+def identical_values(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
+    """Whether each pair of values is the same, as `equal_values` says, and zeros have one sign: views show it as texts.
+
+    >>> identical_values(pa.array([0.0, -0.0, None]), pa.array([0.0, 0.0, None])).tolist()
+    [True, False, True]
+    """
+    equal = equal_values(left, right)
+    if not _holds_floats(left.type):
+        return equal
+    signs = mark_zero_signs(pa.concat_arrays([left, right]))
+    return equal if signs is None else equal & (signs[: len(left)] == signs[len(left) :])
+
+
+def mark_zero_signs(values: pa.Array[Any]) -> np.ndarray | None:
+    """Return a mark for each value, which differs between equal values that have zeros of other signs.
+
+    None where no zero has a minus, so that there is nothing to tell apart.
+    """
+    if not _has_negative_zero(values):
+        return None
+    if pa.types.is_floating(values.type):
+        return _find_negative_zeros(values)
+    return np.array([repr(value) for value in as_values(values)])
+
+
+def _find_negative_zeros(values: pa.Array[Any]) -> np.ndarray:
+    numbers = values.fill_null(1).to_numpy(zero_copy_only=False)
+    found: np.ndarray = np.signbit(numbers) & (numbers == 0)
+    return found
+
+
+def _has_negative_zero(values: pa.Array[Any]) -> bool:
+    """Tell whether a value, or a part of one, is -0.0; of a slice of nested values it may be one beside the slice."""
+    kind = values.type
+    if not _holds_floats(kind):
+        return False
+    if pa.types.is_floating(kind):
+        return bool(_find_negative_zeros(values).any())
+    if isinstance(values, pa.StructArray):
+        return any(map(_has_negative_zero, values.flatten()))
+    if isinstance(values, pa.MapArray):
+        return _has_negative_zero(values.keys) or _has_negative_zero(values.items)
+    return _has_negative_zero(cast("pa.ListArray[Any]", values).flatten())
+
+
+def _holds_floats(kind: pa.DataType) -> bool:
+    """Tell whether a type is of floating numbers, or has such parts."""
+    return pa.types.is_floating(kind) or any(
+        _holds_floats(kind.field(place).type) for place in range(kind.num_fields)
+    )
 
 
 def _is_same(a: Any, b: Any) -> bool:

@@ -14,7 +14,7 @@ from engine.errors import SqlError
 from engine.hummock import Hummock
 from engine.hummock.epoch import format_epoch
 from engine.hummock.reads.key_history import Cause, KeyHistory, RowState
-from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.rows.ordering import identical_values, one_chunk
 from engine.meta.domains.creation import list_creations
 from engine.meta.epochs.commit_history import CommitRecord, find_commits
 from engine.runtime.answers.asked_row import AskedKey, convert_value, describe_asked, find_row, resolve_key
@@ -169,7 +169,7 @@ class _Answer:
         return tuple(
             name
             for name, array in values.items()
-            if not equal_values(array.slice(before, 1), array.slice(now, 1))[0]
+            if not identical_values(array.slice(before, 1), array.slice(now, 1))[0]
         )
 
     def _add_commits(self, changes: list[RowChange]) -> tuple[RowChange, ...]:

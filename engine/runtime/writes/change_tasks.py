@@ -21,7 +21,7 @@ from engine.arrow import as_rows, as_stream, as_values, to_mask, to_positions
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.manifests.pass_through import WAS, old_column
 from engine.hummock.monitoring.driver_traffic import track_rows
-from engine.hummock.rows.ordering import equal_values, one_chunk
+from engine.hummock.rows.ordering import equal_values, identical_values, one_chunk
 from engine.runtime.rows import convert_rows, to_stored_names
 from engine.runtime.writes.key_order import KeyOrderedRows
 from engine.runtime.writes.spill import ANSWER, ANSWER_SCHEMA, PLACE, concatenate_streams, encode_answer
@@ -246,7 +246,7 @@ class _ChangeTask:
             for name in self.columns:
                 values = one_chunk(rows.column(name))
                 mine, theirs = (values.take(to_positions(at[known])) for at in (top, stored))
-                equal &= equal_values(mine, theirs)
+                equal &= identical_values(mine, theirs)
             same[known[equal]] = True
         chosen, gone = top[~same], gone[~same]
         if not len(chosen):

@@ -113,6 +113,33 @@ def test_a_query_reads_the_version_that_was_taken_last(world: World) -> None:
     ]
 
 
+@pytest.mark.parametrize("connector", ["SOURCE", "TABLE"])
+def test_without_a_feed_a_zero_that_changes_its_sign_is_a_change(
+    session: Session, spark: SparkSession, tmp_path: Path, connector: str
+) -> None:
+    lake = DeltaTable(spark, tmp_path / "s").make("id BIGINT, x DOUBLE, xs ARRAY<FLOAT>", properties="")
+    lake.insert("VALUES (1, 0.0D, NULL), (2, 0.0D, array(0F)), (3, 1.5D, array(1F))")
+    session.sql(
+        f"CREATE {connector} s (id BIGINT PRIMARY KEY, x DOUBLE, xs ARRAY<FLOAT>) "
+        f"WITH (connector = 'delta', path = '{tmp_path / 's'}')"
+    )
+    session.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT id, CAST(x AS STRING) AS x, CAST(xs AS STRING) AS xs FROM s"
+    )
+    poll(session)
+    session.flush().raise_for_all()
+    lake.sql("UPDATE {} SET x = -0.0D WHERE id = 1", "UPDATE {} SET xs = array(-0F) WHERE id = 2")
+    poll(session)
+    session.flush().raise_for_all()
+    found = session.sql("SELECT * FROM v ORDER BY id")
+    assert found is not None
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        (1, "-0.0", None),
+        (2, "0.0", "[-0.0]"),
+        (3, "1.5", "[1.0]"),
+    ]
+
+
 @pytest.mark.long
 def test_many_versions_at_once_are_one_change_of_each_key(world: World) -> None:
     world.begin()

@@ -49,7 +49,7 @@ def test_what_is_written_by_the_rules_is_read_as_it_was_written(rows: list[list[
         for row in zip(*(c.to_pylist() for c in each.columns.values()), strict=True)
     ]
     doubtful = {bad.line for each in found for bad in each.bad}
-    if not doubtful:  # a text whose end looks like the beginning of a field is told instead
+    if not doubtful:  # a text that begins and ends with a delimiter may be two lone quotes
         assert read_rows == rows
 
 
@@ -82,6 +82,8 @@ def test_records_do_not_depend_on_where_blocks_end(text: str, memory: int) -> No
         ('1,",3\n2,",3\n', [0, 1]),
         ('1,"a\n2,"b",3\n4,5,6\n', [0]),
         ('1,2,"\n3,4,"\n5,6,7\n', [0, 1]),
+        ('1,"Main Street,\nLondon,",3\n4,5,6\n', []),
+        ('1,2,"a,\n3,4,"\n', []),
         ('"a\n",2,3\n', []),
     ],
 )

@@ -15,6 +15,7 @@ from engine.hummock.rows.ordering import (
     bisect_keys,
     equal_to_previous,
     equal_values,
+    identical_values,
     match_rows,
     order_by_key,
     sort_indices,
@@ -38,6 +39,25 @@ def as_table(rows: list[tuple]) -> tuple[np.ndarray, pa.Table]:
             "s": pa.array([row[2] for row in rows], pa.string()),
         }
     )
+
+
+FLOATS = st.sampled_from([0.0, -0.0, 1.5, float("nan"), None])
+NESTED: dict[str, tuple[pa.DataType, st.SearchStrategy]] = {
+    "number": (pa.float64(), FLOATS),
+    "struct": (pa.struct({"x": pa.float32()}), st.none() | st.fixed_dictionaries({"x": FLOATS})),
+    "list": (pa.list_(pa.float64()), st.none() | st.lists(FLOATS, max_size=2)),
+    "map": (pa.map_(pa.string(), pa.float64()), st.lists(st.tuples(st.just("k"), FLOATS), max_size=1)),
+    "text": (pa.string(), st.sampled_from(["a", "b", None])),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+@given(data=st.data())
+def test_identical_values_have_one_text(kind: str, data: st.DataObject) -> None:
+    arrow_type, values = NESTED[kind]
+    left, right = ([data.draw(values) for _ in range(4)] for _ in range(2))
+    found = identical_values(*(pa.array([None, *each], arrow_type).slice(1) for each in (left, right)))
+    assert found.tolist() == [repr(one) == repr(other) for one, other in zip(left, right, strict=True)]
 
 
 @given(ROWS)
