@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from engine.arrow import as_rows, compute_sort_indices, to_mask, to_positions
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
-from engine.hummock.rows.key_numbers import find_first_of_each, number_rows
+from engine.hummock.rows.key_numbers import find_first_of_each, number_keys, number_rows
 from engine.hummock.rows.ordering import (
     argsort_stable,
     as_numbers,
@@ -79,10 +79,15 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     if n == 0:
         return rows.drop_columns("_w").append_column(OPERATION, pa.array([], pa.uint8())), 0, 0, 0
     plus, minus = _count_signs(weight, first)
-    crowded = (plus > 1) | (minus > 1)
-    if crowded.any():  # terms of a join brought rows that cancel each other
+    for number in (
+        number_rows,
+        number_keys,
+    ):  # identical rows first: what comes from a key has lost its zero's sign
+        crowded = (plus > 1) | (minus > 1)
+        if not crowded.any():
+            break  # else terms of a join brought rows that cancel each other
         among = crowded[np.cumsum(first) - 1]
-        left = _cancel_rows(rows.filter(pa.array(among)))
+        left = _cancel_rows(rows.filter(pa.array(among)), number)
         rows, first = _sort_by_key(pa.concat_tables([rows.filter(pa.array(~among)), left]), primary_key)
         weight = rows.column("_w").to_numpy()
         n = len(weight)
@@ -132,9 +137,9 @@ def _count_signs(weight: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.
     return np.bincount(group, weights=weight > 0), np.bincount(group, weights=weight < 0)
 
 
-def _cancel_rows(rows: pa.Table) -> pa.Table:
-    """Return each row as often as its weights add up to, with weight +1 or -1."""
-    group = number_rows(rows.drop_columns("_w"))
+def _cancel_rows(rows: pa.Table, number: Callable[[pa.Table], np.ndarray]) -> pa.Table:
+    """Return each row as often as its weights add up to, with weight +1 or -1; `number` tells rows apart."""
+    group = number(rows.drop_columns("_w"))
     total = np.bincount(group, weights=rows.column("_w").to_numpy()).astype(np.int64)
     chosen = rows.take(to_positions(np.repeat(find_first_of_each(group), np.abs(total)))).drop_columns("_w")
     return chosen.append_column("_w", pa.array(np.repeat(np.sign(total), np.abs(total))))
