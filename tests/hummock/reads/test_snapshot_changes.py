@@ -199,7 +199,7 @@ def test_rows_that_hide_by_themselves_are_told_with_the_reason(tmp_path: Path, k
         last = epoch_at(clock()) if kind == "ttl" else store.set_watermark(made, 10)
         table = store.refresh().tables["t"]
         assert [change[:2] for change in list_changes(store, first, last, None)] == [
-            ("delete", (1.0, "a", 1.0, None))
+            ("delete", (1.0, "a", "1.0", None))
         ]
         assert [store.reader.count_rows(table, epoch) for epoch in (first, last)] == [2, 1]
         found = store.reader.read_key_history(
