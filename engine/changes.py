@@ -18,13 +18,13 @@ from engine.session import Session
 from engine.sql.statements import reader as st
 
 
-def alter_view(session: Session, text: str) -> ViewChange:
+def alter_view(session: Session, text: str, *, new_columns: bool = True) -> ViewChange:
     """Give a view that is there the query and options of a CREATE VIEW or CREATE MATERIALIZED VIEW; returns what became of it.
 
     The rows of a materialized view stay, and so do views and sinks over it: it answers by its old query until flushes have
     computed the new one, and they follow the difference. Where that cannot be, nothing is done, and it would have to be made
-    anew: its columns, key or partitions are others, its rows only come, or leave by a watermark. What reads a plain view is to
-    be changed with it: `commit_together`.
+    anew: its key or partitions are others, somebody reads a column that goes, its rows only come, or leave by a watermark.
+    Without `new_columns` so it is with any other columns. What reads a plain view is to be changed with it: `commit_together`.
     """
     context = StatementContext.of(session)
     statement = parse_statement(text, None, context)
@@ -33,7 +33,7 @@ def alter_view(session: Session, text: str) -> ViewChange:
             return change_plain_view(statement, context)
         assert isinstance(statement, st.CreateMaterializedView), statement
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
-        return begin_succession(statement, context)
+        return begin_succession(statement, context, new_columns=new_columns)
 
 
 def alter_sink_query(session: Session, text: str) -> ViewChange:

@@ -211,7 +211,7 @@ def _classify(model: Model, relation: Relation, change: RelationChange, *, renam
         return "renamed" if renamed else "unchanged"  # only what it reads has changed
     if change.work == "rebuild" and not change.through:
         return "incompatible"
-    if explain_other_shape(before, after):
+    if change.work != "difference" and explain_other_shape(before, after):
         return "incompatible"
     if not change.is_same_query:
         return "content"
@@ -255,7 +255,11 @@ def _explain(
         return (f"its options are others: {', '.join(names) or 'its Delta table'}",)
     if found in ("content", "incompatible") and change.work == "text":
         return ("what reads it is planned anew",)
-    return ("its query is another; its columns and its key stay",) if found == "content" else ()
+    if found != "content":
+        return ()
+    if explain_other_shape(before, after):
+        return ("its query and its columns are others; its key stays",)
+    return ("its query is another; its columns and its key stay",)
 
 
 def estimate_build(version: Version, name: str) -> BuildEstimate:

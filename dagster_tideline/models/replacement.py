@@ -15,15 +15,16 @@ from engine.changes import alter_sink_query, alter_view, commit_together
 from engine.errors import SqlError, TidelineError
 from engine.hummock import Commit
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries
+from engine.meta.catalog.successions import name_successor
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.mutation import read_control
 from engine.meta.status.sinks import KIND as SINK
 from engine.meta.status.sinks import is_delta_copy, list_copies, read_sink_state
 from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
-from engine.runtime.statements.create.replace_view import carry_comments
+from engine.runtime.statements.create.fit_columns import shows_the_same
 from engine.runtime.statements.create.view_change import ViewChange, Work, explain_other_shape
 from engine.runtime.subscriptions.positions import mark_rebuilt
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import Catalog, Relation, carry_comments
 from engine.sql.incremental.same_plan import is_same_plan
 from engine.sql.statements.options.option_text import render_literal, with_option
 from engine.sql.statements.reader import CreateMaterializedView, parse_statement
@@ -83,11 +84,11 @@ def rename_relation(session: Session, old: str, model: Model) -> None:
 
 
 class ReplacementRefused(Exception):
-    """A relation cannot be as a change wants it."""
+    """A relation cannot be as a change wants it; with `new_columns` one that it may read gets other columns while it is answered."""
 
-    def __init__(self, name: str, error: TidelineError) -> None:
+    def __init__(self, name: str, error: TidelineError, *, new_columns: bool = False) -> None:
         super().__init__(name)
-        self.name, self.error = name, error
+        self.name, self.error, self.new_columns = name, error, new_columns
 
 
 def group_changed(catalog: Catalog, changed: Sequence[str]) -> list[tuple[str, ...]]:
@@ -108,12 +109,24 @@ def replace_relations(
     """Make the store hold these models, which it has with other texts, in one commit; return what became of each, inputs first.
 
     A view whose rows can stay gets its new query, and what follows it stays as it is. One that has to be made anew takes what
-    reads it with it: this comes back as it was, sinks begin anew. Raises ReplacementRefused, and nothing has changed then.
+    reads it with it: this comes back as it was, sinks begin anew. So does a view with other columns that a changed reader wants at
+    once. Raises ReplacementRefused, and nothing has changed then.
     """
+    try:
+        return _replace_together(session, changed, models, new_columns=True)
+    except ReplacementRefused as refused:
+        if not refused.new_columns:
+            raise
+    return _replace_together(session, changed, models, new_columns=False)
+
+
+def _replace_together(
+    session: Session, changed: Sequence[str], models: Mapping[str, Model], *, new_columns: bool
+) -> tuple[RelationChange, ...]:
     stored = session.stored
     reach = {name for one in changed for name in (one, *stored.catalog.list_dependents(one))}
     with commit_together(session):
-        making = _Replacer(session, models, stored)
+        making = _Replacer(session, models, stored, new_columns=new_columns)
         for name in stored.catalog.sort_by_dependency():
             if name in reach:
                 making.replace(stored.catalog.get(name), name in changed)
@@ -123,7 +136,10 @@ def replace_relations(
 class _Replacer:
     """Takes relations one after the other, inputs first."""
 
-    def __init__(self, session: Session, models: Mapping[str, Model], stored: StoredCatalog) -> None:
+    def __init__(
+        self, session: Session, models: Mapping[str, Model], stored: StoredCatalog, *, new_columns: bool
+    ) -> None:
+        self._new_columns, self._has_new_columns = new_columns, False
         self.session, self.models, self.stored, self.before = session, models, stored, stored.catalog
         self.dropped: set[str] = set()
         self.changes: list[RelationChange] = []
@@ -158,7 +174,7 @@ class _Replacer:
                 self.session.sql(text, build=False)
             self._restore(relation)
         except TidelineError as error:
-            raise ReplacementRefused(name, error) from error
+            raise ReplacementRefused(name, error, new_columns=self._has_new_columns) from error
         self._record(relation, change)
 
     def _change(self, relation: Relation, text: str, kind: str, is_changed: bool) -> ViewChange:
@@ -170,7 +186,7 @@ class _Replacer:
         if relation.kind != kind:
             return ViewChange("rebuild", (f"it is a {relation.kind} in the store",))
         if kind in VIEWS:
-            return alter_view(self.session, text)
+            return self._change_view(relation, text)
         if not is_changed and relation.kind == "index":
             return ViewChange("nothing", is_same_query=True)  # what it reads has stayed
         if not is_changed and relation.kind == SUBSCRIPTION:
@@ -179,10 +195,23 @@ class _Replacer:
             return alter_sink_query(self.session, text)  # what it reads has stayed
         return ViewChange("rebuild", (f"a {relation.kind} with another statement begins anew",))
 
+    def _change_view(self, relation: Relation, text: str) -> ViewChange:
+        """Give a view its text, and see whether it gets other columns by it."""
+        change = alter_view(self.session, text, new_columns=self._new_columns)
+        after = self._find_successor(relation)
+        if change.work == "difference" and after is not None and not shows_the_same(relation, after):
+            self._has_new_columns = True
+        return change
+
+    def _find_successor(self, relation: Relation) -> Relation | None:
+        return self.session.catalog.relations.get(name_successor(relation.name))
+
     def _record(self, relation: Relation, change: ViewChange) -> None:
         """Note what became of a relation."""
         after, is_same = self.session.stored, change.is_same_query
         now, through = after.catalog.get(relation.name), self._list_dropped_inputs(relation)
+        if change.work == "difference":
+            now = self._find_successor(relation) or now
         reasons = change.reasons
         if through:
             is_same = now.sql == relation.sql

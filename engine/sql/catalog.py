@@ -175,6 +175,15 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return not column.nullable or (in_key and not self.null_keys)
 
 
+def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn, ...]:
+    """Return the columns of a relation with the comments that those of the same names had."""
+    comments = {column.name: column.comment for column in before.columns}
+    return tuple(
+        msgspec.structs.replace(column, comment=column.comment or comments.get(column.name))
+        for column in relation.columns
+    )
+
+
 def watermark_name(table: str) -> str:
     """Return the name of the relation in which a table's watermark stands."""
     return f"_watermark_{table}"

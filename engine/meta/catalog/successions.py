@@ -8,6 +8,9 @@ import msgspec
 
 from engine.hummock import Version
 from engine.meta.catalog.records import Prefix, Record
+from engine.meta.catalog.replaced_queries import list_replaced_tables
+from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
+from engine.sql.catalog import carry_comments
 
 _SUCCESSOR = "_next_"
 
@@ -48,3 +51,15 @@ def end_successions(version: Version, gone: Collection[str]) -> dict[str, str | 
     """Return the catalog entries that go as views, or their successors, are dropped."""
     ended = (v for v, one in list_successions(version).items() if v in gone or one.successor in gone)
     return SUCCESSIONS.remove(*ended)
+
+
+def show_columns(version: Version, tables: Collection[str]) -> dict[str, str | None]:
+    """Return the catalog entries by which views that are brought on as copies of their successors show the columns of these."""
+    catalog = load_catalog(version).catalog
+    found = {}
+    for view, succession in list_successions(version).items():
+        if view in tables and succession.copied and view in list_replaced_tables(version):
+            before, after = catalog.get(view), catalog.get(succession.successor)
+            if before.columns != after.columns:
+                found[view] = msgspec.structs.replace(before, columns=carry_comments(after, before))
+    return encode_entries(found, {})

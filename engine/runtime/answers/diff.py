@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from engine.hummock.version import OP
 from engine.log_store.change_counts import ChangeCounts
 from engine.log_store.changes import DELETE, Changes
 from engine.runtime.answers.stored_rows import StoredRows
-from engine.runtime.statements.succession.gate import read_difference, read_pending
+from engine.runtime.statements.succession.gate import list_shared_columns, read_difference, read_pending
 from engine.sql.column_names import to_storage_name
 
 MOST_ROWS = 1000
@@ -156,7 +157,9 @@ def compare_queries(store: Hummock, view: str, *, limit: int | None = MOST_ROWS)
     """
     _check_limit(limit)
     version, stored, succession, epoch = read_pending(store, view)
-    rows = StoredRows(store, version, stored, stored.catalog.get(view))
+    relation = stored.catalog.get(view)
+    shared = list_shared_columns(version, relation, succession.successor)
+    rows = StoredRows(store, version, stored, msgspec.structs.replace(relation, columns=shared))
     return _summarize(_Comparison(rows, epoch, epoch, successor=succession.successor), limit)
 
 

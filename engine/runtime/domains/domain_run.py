@@ -12,6 +12,7 @@ from engine.hummock import Commit, Hummock, Version, without_new_keys
 from engine.hummock.manifests.preconditions import require_all
 from engine.meta.catalog.replaced_queries import clear_replaced
 from engine.meta.catalog.stored_catalog import StoredCatalog, build_table, load_catalog, require_same_plans
+from engine.meta.catalog.successions import show_columns
 from engine.meta.domains.creation import encode_creation, list_creations
 from engine.meta.domains.domain import Domain
 from engine.meta.domains.failures import forget_failure
@@ -95,7 +96,7 @@ class DomainRun:
         closing |= forget_boundaries(
             version, brought - timed
         )  # an earlier plan may have had a table of this name
-        closing |= clear_replaced(version, brought)
+        closing |= clear_replaced(version, brought) | show_columns(version, brought)
         closing |= record_boundaries(self.store.reader, checkpoint.version.tables, timed)
         commit = checkpoint.commit(self.domain.writer, generation, closing)
         gone = find_expired_watermarks(self.store.reader, checkpoint.version, self.domain, barrier.curr)

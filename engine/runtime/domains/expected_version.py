@@ -11,6 +11,7 @@ from engine.hummock import TableVersion, Version
 from engine.hummock.version import LogEntry
 from engine.meta.catalog.replaced_queries import clear_replaced
 from engine.meta.catalog.stored_catalog import build_table
+from engine.meta.catalog.successions import show_columns
 from engine.meta.domains.creation import CREATED, encode_creation, list_creations
 from engine.meta.domains.domain import Domain
 from engine.meta.domains.failures import forget_failure
@@ -49,7 +50,9 @@ def predict_version(version: Version, domain: Domain, step: FlushStep, now: floa
             changed = record_target_epoch(version, step.stop) | forget_failure(version, domain.name)
     if step.work != "mutation":
         changed |= close_barrier(version, domain.name)
-    changed |= clear_boundaries(version, brought) | clear_replaced(version, brought)
+    changed |= (
+        clear_boundaries(version, brought) | clear_replaced(version, brought) | show_columns(version, brought)
+    )
     tables = dict(version.tables)
     if step.label is not None:
         for name in brought:

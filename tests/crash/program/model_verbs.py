@@ -16,7 +16,8 @@ from engine.meta.catalog.successions import find_succeeded_view, list_succession
 from engine.meta.domains.domain import find_domain_name, list_domains
 from engine.meta.status.sinks import KIND as SINK
 from engine.meta.status.sinks import read_sink_state
-from engine.runtime.statements.create.replace_view import fit_columns, keep_rows, leave_out
+from engine.runtime.statements.create.fit_columns import fit_columns
+from engine.runtime.statements.create.replace_view import keep_rows, leave_out
 from engine.runtime.statements.create.view_change import find_rebuild_reasons
 from engine.runtime.statements.drop import drop_relation
 from engine.runtime.statements.succession.begin import commit_successor, give_up_succession
@@ -85,7 +86,7 @@ class ModelVerbs(ViewVerbs):
             return
         text, before = OTHERS[self.texts[name]], stored.catalog.get(name)
         relations, plans = planned(leave_out(stored, name), name, text, before.options)
-        relation, plan = fit_columns(before, relations[name], plans[name])
+        relation, plan = fit_columns(before, relations[name], plans[name], version.tables[name].table)
         reasons = find_rebuild_reasons(version, stored, before, relation, plan)
         self.trace[-1] += f" {name} {text}{f': refused, {reasons}' if reasons else ''}"
         if not reasons:

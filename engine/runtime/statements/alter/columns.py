@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,13 +25,13 @@ from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
 from engine.runtime.reads.spark_read import run_spark_sql
 from engine.runtime.relations import build_name_error, list_readers
 from engine.runtime.statement_context import StatementContext
+from engine.runtime.statements.alter.column_users import list_column_users
 from engine.runtime.statements.alter.delta_copy import rename_copy_column
 from engine.runtime.statements.alter.fed_columns import refuse_unfed
 from engine.sql.catalog import Catalog, Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan, build_index_fragment
-from engine.sql.plan import Scan, list_children
 from engine.sql.statements.ddl.create_text import render_create_table
 from engine.sql.statements.ddl.defaults import compute_local_default
 from engine.sql.statements.dml.literal_rows import NotLiteral, find_misfit
@@ -238,7 +237,7 @@ def drop_column(
         raise build_name_error(
             f"{name} is the only column of {relation.name}", name, statement.sql, "DROP the table"
         )
-    used = _list_column_users(stored, relation, column)
+    used = list_column_users(stored, relation, column)
     if used:
         hint = "drop those first"
         raise build_name_error(
@@ -249,40 +248,6 @@ def drop_column(
     return _alter_with_indexes(
         context.store.version, stored, _rewrite_statement(changed), drop=[column.storage_name]
     )
-
-
-def _list_column_users(stored: StoredCatalog, relation: Relation, column: RelationColumn) -> list[str]:
-    """Return what needs a column: views by plans or texts, indexes by keys, generated columns, sinks from it or into it."""
-    found = [
-        f"the generated column {c.name}"
-        for c in relation.columns
-        if quote(column.name) in (c.generated or "")
-    ]
-    for name, plan in stored.plans.items():
-        if stored.catalog.relations[name].kind == "index":
-            continue
-        if any(_reads(fragment.plan, relation.name, column.storage_name) for fragment in plan.fragments):
-            found.append(name)
-    for name, other in stored.catalog.relations.items():
-        named = other.kind == "index" and other.sql and other.options.get("on") == relation.name
-        if named and column.name in (c.name for c in other.columns):
-            found.append(name)
-        pattern = rf"\*|\b{re.escape(column.name)}\b"
-        reads = other.kind == "view" and relation.name in other.depends_on
-        if reads and re.search(pattern, other.sql, re.IGNORECASE):
-            found.append(name)
-        if other.kind == "sink" and relation.name in other.depends_on:
-            read = relation.name == other.depends_on[0]
-            needed = (c.storage_name if read else c.name for c in other.columns)
-            if (column.storage_name if read else column.name) in needed:
-                found.append(f"the sink {name}")
-    return found
-
-
-def _reads(node: Any, table: str, column: str) -> bool:
-    if isinstance(node, Scan):
-        return node.table == table and column in (source for _, source in node.items)
-    return any(_reads(child, table, column) for child in list_children(node))
 
 
 def _alter_with_indexes(

@@ -16,7 +16,8 @@ from engine.verification import build_assumption_error
 
 def check_taken_over(store: Hummock, version: Version, view: str, successor: str) -> None:
     """Check `TAKEN_OVER` of a view and its successor, each at its newest epoch."""
-    own, other = (_read(store, version.tables[name]) for name in (view, successor))
+    names = version.tables[successor].table.schema.names  # the view may have more, which go
+    own, other = (_read(store, version.tables[name], names) for name in (view, successor))
     if not is_same_rows(own, other):
         raise build_assumption_error(
             TAKEN_OVER,
@@ -35,6 +36,6 @@ def check_unread(stored: StoredCatalog, view: str, columns: Collection[str]) -> 
                 )
 
 
-def _read(store: Hummock, table: TableVersion) -> pa.Table:
-    batches = store.reader.scan(table, table.committed_epoch, columns=table.table.schema.names)
-    return pa.Table.from_batches(batches, schema=table.table.schema)
+def _read(store: Hummock, table: TableVersion, columns: list[str]) -> pa.Table:
+    batches = store.reader.scan(table, table.committed_epoch, columns=columns)
+    return pa.Table.from_batches(batches, schema=pa.schema(map(table.table.schema.field, columns)))

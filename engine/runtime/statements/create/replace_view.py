@@ -26,6 +26,7 @@ from engine.runtime.relations import build_name_error
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.assumption_checks import check_unread
 from engine.runtime.statements.create.check_views import plan_checks
+from engine.runtime.statements.create.fit_columns import fit_columns, list_null_columns
 from engine.runtime.statements.create.relations import (
     build_view_relation,
     check_domains,
@@ -43,13 +44,10 @@ from engine.runtime.statements.create.view_change import (
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.sql.batch.ad_hoc import query_tables
 from engine.sql.bind.binder import bind
-from engine.sql.catalog import Catalog, Relation, RelationColumn
-from engine.sql.expression.nodes import NULL, Cast, Column
+from engine.sql.catalog import Catalog, Relation, carry_comments
 from engine.sql.incremental.access_paths import index_name
-from engine.sql.incremental.fragments import Fragment, IncrementalPlan
-from engine.sql.incremental.rules import Linear
+from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.same_plan import is_same_plan
-from engine.sql.plan import Project, Scan
 from engine.sql.statements.statement_types import CreateMaterializedView, CreateView
 from engine.sql.statements.view_query import parse_view_query
 
@@ -76,8 +74,9 @@ def plan_replacement(
     """Return what a view is to be by a statement, and the relations and plans of itself and of what comes with it."""
     _check_no_loop(stored, before, statement)
     catalog = leave_out(stored, before.name).catalog
-    relation, plan = fit_columns(before, *plan_view(statement, catalog, context))
-    check_unread(stored, before.name, _list_null_columns(relation, plan))
+    own = context.store.version.tables[before.name].table
+    relation, plan = fit_columns(before, *plan_view(statement, catalog, context), own)
+    check_unread(stored, before.name, list_null_columns(relation, plan))
     relations: dict[str, Relation] = {}
     plans: dict[str, IncrementalPlan] = {before.name: plan}
     for table, columns in plan.indexes:
@@ -98,56 +97,6 @@ def plan_replacement(
         {before.name: relation, **relations, **checks.relations},
         plans | dict(checks.plans),
     )
-
-
-def fit_columns(
-    before: Relation, relation: Relation, plan: IncrementalPlan
-) -> tuple[Relation, IncrementalPlan]:
-    """Return a view and its plan so that they have the columns of the view as it was, hidden ones included, if they can.
-
-    Where the rules of another query keep other hidden columns, its rows are a state of the view, which shows a copy of them: its
-    own hidden columns, which nobody reads any more, are null.
-    """
-    last = plan.fragments[-1]
-    stored = tuple((column.storage_name, column.type) for column in before.columns)
-    if stored == last.columns or not _can_copy(before, relation):
-        return relation, plan
-    state = msgspec.structs.replace(last, table=f"_state_{plan.view}_{len(plan.fragments) + 1}")
-    names = tuple(name for name, _ in last.columns)
-    scan = Scan(state.table, tuple((name, name) for name in names), state.key, state.distribution_key)
-    items = tuple((name, Column(name) if name in names else Cast(NULL, kind)) for name, kind in stored)
-    why = "the rows of its query, without what only that keeps"
-    copied = Fragment(
-        plan.view, Linear(), Project(scan, items), last.key, last.distribution_key, why, columns=stored
-    )
-    fragments = (*plan.fragments[:-1], state, copied)
-    return (
-        msgspec.structs.replace(relation, columns=before.columns),
-        msgspec.structs.replace(plan, fragments=fragments),
-    )
-
-
-def _list_null_columns(relation: Relation, plan: IncrementalPlan) -> tuple[str, ...]:
-    """Return the hidden columns of a view to which its plan gives no values."""
-    hidden, last = {c.storage_name for c in relation.columns if c.hidden}, plan.fragments[-1].plan
-    items = last.items if isinstance(last, Project) else ()
-    nulls = (name for name, item in items if isinstance(item, Cast) and item.value == NULL)
-    return tuple(name for name in nulls if name in hidden)
-
-
-def _can_copy(before: Relation, relation: Relation) -> bool:
-    """Tell whether a view shows the same columns, under the same key, as before."""
-    shown = [one.visible_columns for one in (before, _carry_comments(relation, before))]
-    keys = [(one.primary_key, one.distribution_key, one.append_only) for one in (before, relation)]
-    key_columns = [
-        {(c.storage_name, c.type) for c in one.columns if c.storage_name in one.primary_key}
-        for one in (before, relation)
-    ]
-    return shown[0] == shown[1] and keys[0] == keys[1] and key_columns[0] == key_columns[1]
-
-
-def _carry_comments(relation: Relation, before: Relation) -> Relation:
-    return msgspec.structs.replace(relation, columns=carry_comments(relation, before))
 
 
 def leave_out(stored: StoredCatalog, view: str) -> StoredCatalog:
@@ -237,15 +186,6 @@ def _reads_the_same(before: Relation, after: Relation, catalog: Catalog) -> bool
     except SqlError:  # what it reads has changed, and the old text does not fit it any more
         return False
     return bound[0].columns == bound[1].columns and is_same_plan(bound[0].plan, bound[1].plan)
-
-
-def carry_comments(relation: Relation, before: Relation) -> tuple[RelationColumn, ...]:
-    """Return the columns of a relation with the comments that those of the same names had."""
-    comments = {column.name: column.comment for column in before.columns}
-    return tuple(
-        msgspec.structs.replace(column, comment=column.comment or comments.get(column.name))
-        for column in relation.columns
-    )
 
 
 def _check_no_loop(

@@ -12,7 +12,11 @@ from engine.hummock import Version
 from engine.meta.catalog.stored_catalog import StoredCatalog, build_table
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
 from engine.meta.domains.domain import find_domain_name
+from engine.meta.status.sinks import list_copies
+from engine.runtime.statements.alter.column_users import list_column_users
+from engine.runtime.statements.create.fit_columns import has_same_key, shows_the_same
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.checks import list_companions
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.partitions import is_partitioned
 from engine.sql.incremental.rules import JoinedOnArrival
@@ -89,11 +93,26 @@ def is_in_same_place(before: Relation, after: Relation) -> bool:
 
 
 def find_rebuild_reasons(
-    version: Version, stored: StoredCatalog, before: Relation, after: Relation, plan: IncrementalPlan
+    version: Version,
+    stored: StoredCatalog,
+    before: Relation,
+    after: Relation,
+    plan: IncrementalPlan,
+    *,
+    new_columns: bool = False,
 ) -> tuple[str, ...]:
-    """Return why the rows of a view cannot go on as those of another query, whose difference is committed; empty if they can."""
-    found = tuple(dict.fromkeys(_list_reasons(version, stored, before, after, plan)))
-    if found or not _has_other_form(version, before, after, plan):
+    """Return why the rows of a view cannot go on as those of another query, whose difference is committed; empty if they can.
+
+    With `new_columns` other columns are no reason, as long as nobody reads those that go.
+    """
+    reasons = [*_list_reasons(version, stored, before, after, plan)]
+    changes_columns = new_columns and has_same_key(before, after)
+    if changes_columns and not shows_the_same(before, after):
+        reasons += _list_column_reasons(stored, before, after)
+    elif not changes_columns:
+        reasons += _list_shape_reasons(before, after)
+    found = tuple(dict.fromkeys(reasons))
+    if found or changes_columns or not _has_other_form(version, before, after, plan):
         return found
     return ("its rows are stored in another form",)
 
@@ -113,11 +132,6 @@ def _list_reasons(
     if table is None or (creation is not None and creation.state == CONSUMING_SNAPSHOT):
         yield "it has no rows yet, or is still being created"
         return
-    shape = explain_other_shape(before, after)
-    yield from shape
-    hidden = [{c.name: c.type for c in one.columns if c.hidden} for one in (before, after)]
-    if not shape and hidden[0] != hidden[1]:
-        yield "what is stored with its rows to compute them is another"
     if before.append_only or after.append_only:
         yield "rows are only added to it, and none of them can be taken back"
     if before.carried or after.carried:
@@ -134,6 +148,36 @@ def _list_reasons(
     read = {name for f in plan.fragments for name in f.inputs} & stored.catalog.relations.keys()
     for name in sorted(name for name in read if stored.catalog.get(name).is_pass_through):
         yield f"it reads the source {name}, whose rows are not kept"
+
+
+def _list_shape_reasons(before: Relation, after: Relation) -> Iterator[str]:
+    """Yield by what the rows of a view, hidden columns and all, differ in shape from those it had."""
+    shape = explain_other_shape(before, after)
+    yield from shape
+    hidden = [{c.name: c.type for c in one.columns if c.hidden} for one in (before, after)]
+    if not shape and hidden[0] != hidden[1]:
+        yield "what is stored with its rows to compute them is another"
+
+
+def _list_column_reasons(stored: StoredCatalog, before: Relation, after: Relation) -> Iterator[str]:
+    """Yield why a view cannot get other columns while it stays answered: what stands beside it goes by those that it has."""
+    name, kept, checks = (
+        before.name,
+        {one.storage_name for one in after.columns},
+        list_companions(before.checks),
+    )
+    for column in before.columns:
+        gone = column.storage_name not in kept
+        users = (
+            [one for one in list_column_users(stored, before, column) if one not in checks] if gone else []
+        )
+        if users:
+            yield f"{', '.join(users)} would read its column {column.name} no more"
+    for other in stored.catalog.relations.values():
+        if other.kind == "index" and name in (*other.depends_on, other.options.get("on")):
+            yield "its columns are others, and it is read through an index"
+    if list_copies(stored, name):
+        yield "its columns are others than those of its Delta table"
 
 
 def _with_text_of(after: Relation, before: Relation) -> Relation:

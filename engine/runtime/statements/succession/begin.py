@@ -36,19 +36,22 @@ from engine.runtime.statements.drop import build_removal
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.same_plan import is_same_plan
-from engine.sql.statements.options.gate_bounds import GATE
+from engine.sql.statements.options.gate_bounds import GATE, parse_gate
 from engine.sql.statements.statement_types import CreateMaterializedView
 
 _OWN = (DOMAIN, BACKGROUND)
 """The options that a successor has for itself."""
 
 
-def begin_succession(statement: CreateMaterializedView, context: StatementContext) -> ViewChange:
+def begin_succession(
+    statement: CreateMaterializedView, context: StatementContext, *, new_columns: bool = True
+) -> ViewChange:
     """Begin to build what a view is to be by another statement; a later run lets it take the view's place.
 
     Where the statement means the same rows, the view has its text and options at once. An earlier change that has not taken
     place yet goes on if it is the same, and is given up else. A view that commits together with others is computed anew in their
-    next epoch. Nothing is done where it would have to be made anew. Raises SqlError for a statement that cannot be.
+    next epoch. Nothing is done where it would have to be made anew; without `new_columns` that is so with other columns, too.
+    Raises SqlError for a statement that cannot be.
     """
     store, name = context.store, statement.name
     version = store.refresh()
@@ -68,7 +71,9 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
         raise build_name_error(message, GATE, statement.sql, hint)
     if in_place:
         check_domains(leave_out(stored, name), relations, plans)
-    elif reasons := find_rebuild_reasons(version, stored, before, relation, plans[name]):
+    elif reasons := find_rebuild_reasons(
+        version, stored, before, relation, plans[name], new_columns=new_columns
+    ):
         if GATE in relation.options:
             hint = "leave the gate out to have it made anew"
             message = (
@@ -76,6 +81,8 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
             )
             raise build_name_error(message, GATE, statement.sql, hint)
         return ViewChange("rebuild", reasons)
+    if not in_place:
+        _check_gate_columns(before, relation, statement.sql)
     if pending is not None:
         if _is_begun(stored, *_rename(name, relations, plans)):
             return ViewChange("difference")
@@ -87,6 +94,17 @@ def begin_succession(statement: CreateMaterializedView, context: StatementContex
         return keep_rows(store, relation, relations, plans)
     commit_successor(store, version, relation, relations, plans)
     return ViewChange("difference")
+
+
+def _check_gate_columns(before: Relation, after: Relation, sql: str) -> None:
+    """Raise SqlError for a gate that bounds the changes of a column which a view does not have yet."""
+    names = {column.name.lower() for column in before.visible_columns}
+    for bound in parse_gate(after.options[GATE], sql) if GATE in after.options else ():
+        if bound.column and bound.column.lower() not in names:
+            message = (
+                f"{before.name} has no column {bound.column} yet, and the gate cannot count how it changes"
+            )
+            raise build_name_error(message, bound.column, sql, "leave it out of the gate of this change")
 
 
 def commit_successor(

@@ -15,7 +15,7 @@ from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog, requ
 from engine.meta.catalog.successions import SUCCESSIONS, Succession, list_successions
 from engine.meta.epochs.content import Content
 from engine.runtime.relations import build_name_error
-from engine.sql.catalog import Relation
+from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.statements.options.gate_bounds import GATE, GateBound, parse_gate
 
 
@@ -27,11 +27,17 @@ def find_meeting_epoch(version: Version, stored: StoredCatalog, view: str, succe
 def read_difference(
     store: Hummock, version: Version, view: Relation, successor: str, epoch: int
 ) -> Iterator[Changes]:
-    """Yield by what the rows of a view's successor differ from the view's at an epoch, through the columns that users see."""
-    columns = view.visible_storage_names
+    """Yield by what the rows of a view's successor differ from the view's at an epoch, through the columns that both show."""
+    columns = [column.storage_name for column in list_shared_columns(version, view, successor)]
     tables = version.tables[view.name], version.tables[successor]
     for change in store.reader.compare_tables(*tables, epoch, columns=columns):
         yield Changes.of(change, columns)
+
+
+def list_shared_columns(version: Version, view: Relation, successor: str) -> tuple[RelationColumn, ...]:
+    """Return the columns that users see of a view and that its successor has, too."""
+    names = set(version.tables[successor].table.schema.names)
+    return tuple(column for column in view.visible_columns if column.storage_name in names)
 
 
 def find_gate_reason(
@@ -48,7 +54,9 @@ def find_gate_reason(
     if epoch is None:
         raise Conflict(f"{view} and {succession.successor} have content at no epoch together")
     relation = stored.catalog.get(view)
-    counts = ChangeCounts(columns=dict.fromkeys(relation.visible_storage_names, 0))
+    counts = ChangeCounts(
+        columns={one.storage_name: 0 for one in list_shared_columns(version, relation, succession.successor)}
+    )
     for changes in read_difference(store, version, relation, succession.successor, epoch):
         counts.add(changes)
     rows = store.reader.count_rows(version.tables[view], epoch) or counts.inserted
@@ -65,7 +73,11 @@ def _count(bound: GateBound, view: Relation, counts: ChangeCounts) -> int:
         "rows_deleted": counts.deleted,
         "rows_updated": counts.updated,
     }
-    return counts.columns[names[bound.column.lower()]] if bound.column else measured[bound.measure]
+    return (
+        counts.columns.get(names.get(bound.column.lower(), ""), 0)
+        if bound.column
+        else measured[bound.measure]
+    )
 
 
 def _describe(bound: GateBound, count: int, rows: int) -> str:

@@ -11,9 +11,11 @@ import logging
 from collections.abc import Collection, Mapping
 
 import msgspec
+import pyarrow as pa
 
 from engine.errors import Conflict
 from engine.hummock import Commit, Hummock, Version
+from engine.hummock.manifests.alter import apply_alter
 from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.hummock.staged_store import StagedStore
 from engine.meta.catalog.replaced_queries import list_replaced_tables
@@ -41,15 +43,17 @@ from engine.meta.epochs.time_boundary import rename_boundaries
 from engine.meta.status.check_results import rename_check_results
 from engine.runtime.statements.alter.rename import map_names, rename_tables
 from engine.runtime.statements.create.assumption_checks import check_taken_over
-from engine.runtime.statements.create.replace_view import begin_query, build_plan_change, carry_comments
+from engine.runtime.statements.create.replace_view import begin_query, build_plan_change
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.runtime.statements.succession.begin import rename_relation
 from engine.runtime.statements.succession.gate import find_gate_reason, record_held
-from engine.sql.catalog import Catalog, Relation
+from engine.sql.catalog import Catalog, Relation, carry_comments
 from engine.sql.checks import list_companions
+from engine.sql.expression.nodes import NULL, Cast, Column
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import Linear
-from engine.sql.plan import Scan
+from engine.sql.plan import Project, Scan
+from engine.sql.typing.types import to_arrow
 from engine.verification import should_verify
 
 _LOG = logging.getLogger(__name__)
@@ -151,15 +155,24 @@ def _copy_view(store: Hummock, view: str, succession: Succession) -> None:
         store.commit(build_removal(version, stored, checks))
         version = store.version
         stored = load_catalog(version)
-    names = tuple(name for name, _ in last.columns)
-    scan = Scan(last.table, tuple((name, name) for name in names), last.key, last.distribution_key)
+    columns = dict(last.columns)
+    scan = Scan(last.table, tuple((name, name) for name in columns), last.key, last.distribution_key)
+    added = [name for name in columns if name not in version.tables[view].table.schema.names]
+    table = apply_alter(
+        version.tables[view].table, [pa.field(name, to_arrow(columns[name])) for name in added]
+    )
+    gone = {name: kind for name, kind in stored.plans[view].fragments[-1].columns if name not in columns}
+    nulls = tuple((name, Cast(NULL, kind)) for name, kind in gone.items())
+    rows = Project(scan, (*((name, Column(name)) for name in columns), *nulls)) if gone else scan
     why = f"{view} takes over the rows of its next query"
-    fragment = Fragment(view, Linear(), scan, last.key, last.distribution_key, why, columns=last.columns)
+    stored_columns = (*last.columns, *gone.items())
+    fragment = Fragment(view, Linear(), rows, last.key, last.distribution_key, why, columns=stored_columns)
     relation = begin_query(version, before)
     relation = msgspec.structs.replace(relation, checks=(), depends_on=(succession.successor,), through=())
     entries = encode_entries({view: relation}, {view: IncrementalPlan(view, (fragment,))})
     entries |= SUCCESSIONS.record(view, msgspec.structs.replace(succession, copied=True))
-    store.commit(build_plan_change(version, stored, view, entries))
+    change = build_plan_change(version, stored, view, entries)
+    store.commit(dataclasses.replace(change, alter={view: table}) if added else change)
 
 
 def _finish(store: Hummock) -> None:
@@ -217,15 +230,20 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
     moved = {old: new for old, new in names.items() if old not in {successor, *twins}} | {view: view}
     after, control = StoredCatalog(Catalog({view: found}), {}), read_control(version, domain)
     own = {view, *(fragment.table for fragment in plan.fragments)}
+    tables = {old: version.tables[old].table for old in moved if old in version.tables}
+    gone = [
+        name for name in tables[view].schema.names if name not in version.tables[successor].table.schema.names
+    ]
+    tables[view] = apply_alter(tables[view], drop=gone)
     altered = {
         old: place_table(
-            dataclasses.replace(version.tables[old].table, name=new),
+            dataclasses.replace(tables[old], name=new),
             view if new in own else new,
             after,
             control,
         )
         for old, new in moved.items()
-        if old in version.tables
+        if old in tables
     }
     own_table, other = version.tables[view], version.tables[successor]
     hidden = find_domain_name(stored, successor)
