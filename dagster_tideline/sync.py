@@ -15,6 +15,7 @@ from dagster_tideline.models.replacement import (
     ReplacementRefused,
     explain_refusal,
     get_delta_options,
+    gets_new_columns,
     group_changed,
     rename_relation,
     replace_relations,
@@ -128,13 +129,14 @@ def sync_models(session: Session, models: Sequence[Model]) -> SyncReport:
     folders = _make_folders(models) if session.reaches_out else {}
     plan = plan_sync(session.catalog, models)
     errors = folders | dict(plan.errors)
-    outcome = _change_stored(session, models)
+    at_once = _find_new_columns(session, models, plan)
+    outcome = _change_stored(session, models, at_once=at_once)
     new = [model for model in plan.create if model.name not in folders]
     refused = outcome.errors
     above = [model for model in new if any(name in refused for name in _find_upstream(model, models))]
     created = create_models(session, [model for model in new if model not in above], errors)
     if refused:  # what they read may be there now
-        again = _change_stored(session, models, refused.keys())
+        again = _change_stored(session, models, refused.keys(), at_once)
         outcome.changes |= again.changes
         outcome.changed += again.changed
         outcome.renamed |= again.renamed
@@ -169,17 +171,49 @@ def _explain_missing(catalog: Catalog, models: Sequence[Model], errors: Mapping[
     return found
 
 
+def _find_new_columns(session: Session, models: Sequence[Model], plan: SyncPlan) -> frozenset[str]:
+    """Return the changed views whose other columns new models read: these cannot wait until the views have them."""
+    changed = {*plan.change, *plan.rename}
+    readers = [model for model in plan.create if not changed.isdisjoint(_find_upstream(model, models))]
+    refused, pending = _try_readers(session, models, readers, frozenset())
+    read = {name for model in readers if model.name in refused for name in _find_upstream(model, models)}
+    wanted = pending & read
+    if not wanted or _try_readers(session, models, readers, wanted)[0] >= refused:
+        return frozenset()  # these readers cannot be for other reasons
+    return wanted
+
+
+def _try_readers(
+    session: Session, models: Sequence[Model], readers: Sequence[Model], at_once: frozenset[str]
+) -> tuple[set[str], frozenset[str]]:
+    """Return which new models would be refused after the changes of others, and which views would not have their columns yet."""
+    errors: dict[str, str] = {}
+    if not readers:
+        return set(), frozenset()
+    with discard_commits(session):
+        _change_stored(session, models, at_once=at_once)
+        create_models(session, readers, errors)
+        names = [model.name for model in models if model.name in session.catalog.relations]
+        return set(errors), frozenset(name for name in names if gets_new_columns(session.catalog, name))
+
+
 def _change_stored(
-    session: Session, models: Sequence[Model], among: Collection[str] | None = None
+    session: Session,
+    models: Sequence[Model],
+    among: Collection[str] | None = None,
+    at_once: Collection[str] = frozenset(),
 ) -> _Outcome:
-    """Rename and change what is in the store, each group in one commit; only groups with some of the models `among`, if given."""
+    """Rename and change what is in the store, each group in one commit; only groups with some of the models `among`, if given.
+
+    The views `at_once` get other columns by being made anew.
+    """
     by_name = {model.name: model for model in models if model.error is None}
     outcome = _Outcome()
     for group in _group_changes(session, models, outcome):
         if among is not None and group.names.isdisjoint(among):
             continue
         try:
-            changes = _change_group(session, group, by_name)
+            changes = _change_group(session, group, by_name, at_once)
         except ReplacementRefused as refused:
             outcome.errors |= explain_refusal(refused, sorted(group.names), by_name)
         except Conflict as error:  # somebody has changed the catalog meanwhile: the next run does it
@@ -225,7 +259,7 @@ def _group_changes(session: Session, models: Sequence[Model], outcome: _Outcome)
 
 
 def _change_group(
-    session: Session, group: _ChangeGroup, models: Mapping[str, Model]
+    session: Session, group: _ChangeGroup, models: Mapping[str, Model], at_once: Collection[str]
 ) -> tuple[RelationChange, ...]:
     """Rename and change relations in one commit; return what became of each. Raises ReplacementRefused: nothing has changed."""
     found: dict[str, RelationChange] = {}
@@ -240,7 +274,7 @@ def _change_group(
                 new, "rename", (), (), True, before.get(old), session.catalog.get(new)
             )
         if group.change:
-            found |= {one.name: one for one in replace_relations(session, group.change, models)}
+            found |= {one.name: one for one in replace_relations(session, group.change, models, at_once)}
         for name in group.alter:
             try:
                 found[name] = _alter(session, models[name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -83,8 +83,14 @@ def rename_relation(session: Session, old: str, model: Model) -> None:
             raise model.build_rename_error(error.message, error.hint) from error
 
 
+def gets_new_columns(catalog: Catalog, view: str) -> bool:
+    """Tell whether a view gets other columns once its next query is computed."""
+    after = catalog.relations.get(name_successor(view))
+    return after is not None and not shows_the_same(catalog.get(view), after)
+
+
 class ReplacementRefused(Exception):
-    """A relation cannot be as a change wants it; with `new_columns` one that it may read gets other columns while it is answered."""
+    """A relation cannot be as a change wants it; `new_columns`: one that it may read has not got its other columns yet."""
 
     def __init__(self, name: str, error: TidelineError, *, new_columns: bool = False) -> None:
         super().__init__(name)
@@ -104,29 +110,32 @@ def group_changed(catalog: Catalog, changed: Sequence[str]) -> list[tuple[str, .
 
 
 def replace_relations(
-    session: Session, changed: Sequence[str], models: Mapping[str, Model]
+    session: Session,
+    changed: Sequence[str],
+    models: Mapping[str, Model],
+    at_once: Collection[str] = frozenset(),
 ) -> tuple[RelationChange, ...]:
     """Make the store hold these models, which it has with other texts, in one commit; return what became of each, inputs first.
 
     A view whose rows can stay gets its new query, and what follows it stays as it is. One that has to be made anew takes what
-    reads it with it: this comes back as it was, sinks begin anew. So does a view with other columns that a changed reader wants at
-    once. Raises ReplacementRefused, and nothing has changed then.
+    reads it with it: this comes back as it was, sinks begin anew. So does one whose other columns somebody reads `at_once`, as a
+    changed model may. Raises ReplacementRefused, and nothing has changed then.
     """
     try:
-        return _replace_together(session, changed, models, new_columns=True)
+        return _replace_together(session, changed, models, at_once)
     except ReplacementRefused as refused:
         if not refused.new_columns:
             raise
-    return _replace_together(session, changed, models, new_columns=False)
+    return _replace_together(session, changed, models, changed)
 
 
 def _replace_together(
-    session: Session, changed: Sequence[str], models: Mapping[str, Model], *, new_columns: bool
+    session: Session, changed: Sequence[str], models: Mapping[str, Model], at_once: Collection[str]
 ) -> tuple[RelationChange, ...]:
     stored = session.stored
     reach = {name for one in changed for name in (one, *stored.catalog.list_dependents(one))}
     with commit_together(session):
-        making = _Replacer(session, models, stored, new_columns=new_columns)
+        making = _Replacer(session, models, stored, at_once)
         for name in stored.catalog.sort_by_dependency():
             if name in reach:
                 making.replace(stored.catalog.get(name), name in changed)
@@ -137,9 +146,13 @@ class _Replacer:
     """Takes relations one after the other, inputs first."""
 
     def __init__(
-        self, session: Session, models: Mapping[str, Model], stored: StoredCatalog, *, new_columns: bool
+        self,
+        session: Session,
+        models: Mapping[str, Model],
+        stored: StoredCatalog,
+        at_once: Collection[str],
     ) -> None:
-        self._new_columns, self._has_new_columns = new_columns, False
+        self._at_once, self._has_new_columns = at_once, False
         self.session, self.models, self.stored, self.before = session, models, stored, stored.catalog
         self.dropped: set[str] = set()
         self.changes: list[RelationChange] = []
@@ -197,21 +210,17 @@ class _Replacer:
 
     def _change_view(self, relation: Relation, text: str) -> ViewChange:
         """Give a view its text, and see whether it gets other columns by it."""
-        change = alter_view(self.session, text, new_columns=self._new_columns)
-        after = self._find_successor(relation)
-        if change.work == "difference" and after is not None and not shows_the_same(relation, after):
+        change = alter_view(self.session, text, new_columns=relation.name not in self._at_once)
+        if change.work == "difference" and gets_new_columns(self.session.catalog, relation.name):
             self._has_new_columns = True
         return change
-
-    def _find_successor(self, relation: Relation) -> Relation | None:
-        return self.session.catalog.relations.get(name_successor(relation.name))
 
     def _record(self, relation: Relation, change: ViewChange) -> None:
         """Note what became of a relation."""
         after, is_same = self.session.stored, change.is_same_query
         now, through = after.catalog.get(relation.name), self._list_dropped_inputs(relation)
         if change.work == "difference":
-            now = self._find_successor(relation) or now
+            now = after.catalog.relations.get(name_successor(relation.name)) or now
         reasons = change.reasons
         if through:
             is_same = now.sql == relation.sql

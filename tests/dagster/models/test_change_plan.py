@@ -82,22 +82,22 @@ CASES: dict[str, tuple[str, str, str]] = {
     "wider": (
         f"{MV} wider AS SELECT id, a FROM t",
         f"{MV} wider AS SELECT id, a, b FROM t",
-        "wider: incompatible, rebuild",
+        "wider: content, difference",
     ),
     "narrower": (
         f"{MV} narrower AS SELECT id, a, b FROM t",
         f"{MV} narrower AS SELECT id, a FROM t",
-        "narrower: incompatible, rebuild",
+        "narrower: content, difference",
     ),
     "retyped": (
         f"{MV} retyped AS SELECT id, a FROM t",
         f"{MV} retyped AS SELECT id, CAST(a AS BIGINT) AS a FROM t",
-        "retyped: incompatible, rebuild",
+        "retyped: content, difference",
     ),
     "other_name": (
         f"{MV} other_name AS SELECT id, a FROM t",
         f"{MV} other_name AS SELECT id, a AS c FROM t",
-        "other_name: incompatible, rebuild",
+        "other_name: content, difference",
     ),
     "keyed": (
         f"{MV} keyed AS SELECT a, b, count(*) AS n FROM t GROUP BY a, b",
@@ -116,8 +116,23 @@ CASES: dict[str, tuple[str, str, str]] = {
     ),
     "chain_anew": (
         f"{MV} d1 AS SELECT id, a FROM t; {MV} d2 AS SELECT id, a FROM d1; {MV} d3 AS SELECT id, a FROM d2",
-        f"{MV} d1 AS SELECT id, a, b FROM t; {MV} d2 AS SELECT id, a FROM d1; {MV} d3 AS SELECT id, a FROM d2",
+        f"{MV} d1 AS SELECT a, max(id) AS id FROM t GROUP BY a; {MV} d2 AS SELECT id, a FROM d1; {MV} d3 AS SELECT id, a FROM d2",
         "d1: incompatible, rebuild; d2: unchanged, rebuild; d3: unchanged, rebuild",
+    ),
+    "chain_wider": (
+        f"{MV} f1 AS SELECT id, a FROM t; {MV} f2 AS SELECT id, a FROM f1; {MV} f3 AS SELECT id, a FROM f2",
+        f"{MV} f1 AS SELECT id, b, a FROM t; {MV} f2 AS SELECT id, a FROM f1; {MV} f3 AS SELECT id, a FROM f2",
+        "f1: content, difference; f2: unchanged, nothing; f3: unchanged, nothing",
+    ),
+    "read_no_more": (
+        f"{MV} g1 AS SELECT id, a, b FROM t; {MV} g2 AS SELECT id, a, b FROM g1",
+        f"{MV} g1 AS SELECT id, a FROM t; {MV} g2 AS SELECT id, a FROM g1",
+        "g1: incompatible, rebuild; g2: incompatible, rebuild",
+    ),
+    "at_once": (
+        f"{MV} demanded AS SELECT id, a FROM t",
+        f"{MV} demanded AS SELECT id, a, b FROM t; {MV} demander AS SELECT id, b FROM demanded",
+        "demanded: incompatible, rebuild; demander: new, create",
     ),
     "readers_too": (
         f"{MV} e1 AS SELECT id, a FROM t; {MV} e2 AS SELECT id, a FROM e1; {MV} e3 AS SELECT id, a FROM e1",
@@ -169,7 +184,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         f"{MV} kind AS SELECT id, a FROM t",
         "kind: incompatible, rebuild",
     ),
-    "fresh": ("", f"{MV} fresh AS SELECT id, b FROM wider", "fresh: new, create"),
+    "fresh": ("", f"{MV} fresh AS SELECT id, a FROM wider", "fresh: new, create"),
     "fresh_wrong": (
         "",
         f"{MV} fresh_wrong AS SELECT nosuch FROM t; {MV} over_wrong AS SELECT * FROM fresh_wrong",
@@ -191,10 +206,10 @@ CASES: dict[str, tuple[str, str, str]] = {
         f"-- renamed from: o1\n{MV} o2 AS SELECT id, a FROM t WHERE a > 2",
         "o2: content, difference",
     ),
-    "renamed_anew": (
+    "renamed_wider": (
         f"{MV} p1 AS SELECT id, a FROM t; {MV} over_p AS SELECT id FROM p1",
         f"-- renamed from: p1\n{MV} p2 AS SELECT id, a, b FROM t; {MV} over_p AS SELECT id FROM p2",
-        "p2: incompatible, rebuild; over_p: cosmetic, rebuild",
+        "p2: content, difference; over_p: cosmetic, text",
     ),
     "renamed_options": (
         f"{MV} s1 AS SELECT id, a FROM t",
@@ -343,7 +358,9 @@ def test_a_plan_has_all_that_there_is(outcome: Outcome) -> None:
 @pytest.mark.long
 def test_a_plan_says_why_and_which_columns_and_what_comes_along(outcome: Outcome) -> None:
     plan = outcome.plan
-    assert plan["wider"].columns.added == ("b int",) and plan["wider"].reasons == ("its columns are others",)
+    assert plan["wider"].columns.added == ("b int",) and plan["wider"].reasons == (
+        "its query and its columns are others; its key stays",
+    )
     assert plan["narrower"].columns.dropped == ("b int",)
     assert plan["retyped"].columns.retyped == ("a int -> bigint",)
     assert "its key is (a), and was (a, b)" in plan["keyed"].reasons

@@ -299,7 +299,7 @@ def test_a_subscription_of_a_view_follows_the_difference_and_is_told_of_one_that
         {"id": 3, "a": 30, "op": "UpdateDelete"},
         {"id": 3, "a": 31, "op": "UpdateInsert"},
     ]
-    found = sync(session, view("SELECT id, a, b FROM t"))
+    found = sync(session, view("SELECT a, max(id) AS id FROM t GROUP BY a"))
     assert found.errors == {} and "news" in found.dropped
     session.flush().raise_for_errors()
     with pytest.raises(SubscriptionError, match=r"m was made anew.*FULL"):
@@ -307,8 +307,8 @@ def test_a_subscription_of_a_view_follows_the_difference_and_is_told_of_one_that
     shown = session.sql("SHOW SUBSCRIPTIONS").to_pylist()[0]
     assert (shown["phase"], shown["retention"]) == ("lapsed", "2 days")
     (item,) = session.subscribe("news", since="full")
-    assert item.snapshot and item.changes.num_rows == 3
+    assert item.snapshot and item.changes.num_rows == 2
     session.sql("INSERT INTO t VALUES (4, 40, 400)")
     session.flush().raise_for_errors()
     (item,) = session.subscribe("news")
-    assert item.changes.to_pylist() == [{"id": 4, "a": 40, "b": 400, "op": "Insert"}]
+    assert item.changes.to_pylist() == [{"a": 40, "id": 4, "op": "Insert"}]

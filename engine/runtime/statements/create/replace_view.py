@@ -74,8 +74,10 @@ def plan_replacement(
     """Return what a view is to be by a statement, and the relations and plans of itself and of what comes with it."""
     _check_no_loop(stored, before, statement)
     catalog = leave_out(stored, before.name).catalog
-    own = context.store.version.tables[before.name].table
-    relation, plan = fit_columns(before, *plan_view(statement, catalog, context), own)
+    relation, plan = plan_view(statement, catalog, context)
+    own = context.store.version.tables.get(before.name)
+    if own is not None:
+        relation, plan = fit_columns(before, relation, plan, own.table)
     check_unread(stored, before.name, list_null_columns(relation, plan))
     relations: dict[str, Relation] = {}
     plans: dict[str, IncrementalPlan] = {before.name: plan}

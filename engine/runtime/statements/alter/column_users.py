@@ -1,0 +1,45 @@
+"""What needs a column of a table or view: it cannot go before that does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.sql.catalog import Relation, RelationColumn
+from engine.sql.expression.spark_sql import quote
+from engine.sql.plan import Scan, list_children
+
+
+def list_column_users(stored: StoredCatalog, relation: Relation, column: RelationColumn) -> list[str]:
+    """Return what needs a column: views by plans or texts, indexes by keys, generated columns, sinks from it or into it."""
+    found = [
+        f"the generated column {c.name}"
+        for c in relation.columns
+        if quote(column.name) in (c.generated or "")
+    ]
+    for name, plan in stored.plans.items():
+        if stored.catalog.relations[name].kind == "index":
+            continue
+        if any(_reads(fragment.plan, relation.name, column.storage_name) for fragment in plan.fragments):
+            found.append(name)
+    for name, other in stored.catalog.relations.items():
+        named = other.kind == "index" and other.sql and other.options.get("on") == relation.name
+        if named and column.name in (c.name for c in other.columns):
+            found.append(name)
+        pattern = rf"\*|\b{re.escape(column.name)}\b"
+        reads = other.kind == "view" and relation.name in other.depends_on
+        if reads and re.search(pattern, other.sql, re.IGNORECASE):
+            found.append(name)
+        if other.kind == "sink" and relation.name in other.depends_on:
+            read = relation.name == other.depends_on[0]
+            needed = (c.storage_name if read else c.name for c in other.columns)
+            if (column.storage_name if read else column.name) in needed:
+                found.append(f"the sink {name}")
+    return found
+
+
+def _reads(node: Any, table: str, column: str) -> bool:
+    if isinstance(node, Scan):
+        return node.table == table and column in (source for _, source in node.items)
+    return any(_reads(child, table, column) for child in list_children(node))
