@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ KINDS = (
     "more",
     "fewer",
     "other name",
+    "followed",
     "other type",
     "order",
     "key",
@@ -85,8 +87,8 @@ class Project:
         other = "b" if source in INPUTS else self.rng.choice(self.models[source].columns)[0]
         return text.replace("b", other, 1) if "(b)" in text else text.replace(" b)", f" {other})")
 
-    def change(self, name: str, kind: str) -> str:
-        """Change a model; returns its new name."""
+    def change(self, name: str, kind: str) -> bool:
+        """Change a model; returns whether that kind of change is one."""
         rng, old = self.rng, self.models[name]
         new = old
         if kind == "cosmetic":
@@ -118,12 +120,26 @@ class Project:
             new = replace(old, key="id" if old.key == "a" else "a")
         elif kind == "input" and old.source in INPUTS:
             new = replace(old, source="u" if old.source == "t" else "t")
-        elif kind == "renamed" and name == "alone":
-            new = replace(old, name="lonely", old_name="alone")
+        elif kind == "renamed":
+            new = replace(old, name=f"{name}_new", old_name=name)
+        elif kind == "followed":
+            new = replace(old, columns=(("followed", old.columns[0][1]), *old.columns[1:]))
         self.models = {
             new.name if n == name else n: new if n == name else one for n, one in self.models.items()
         }
-        return new.name
+        self._follow(old, new)
+        return new != old
+
+    def _follow(self, old: Grouped, new: Grouped) -> None:
+        """Let what reads a model read it by its new name, and by the new name of a column."""
+        for name, one in self.models.items():
+            if one.source == old.name:
+                first = rf"\b{old.columns[0][0]}\b"
+                columns = tuple((n, re.sub(first, "followed", text)) for n, text in one.columns)
+                has_other = new.columns[0][0] == "followed"
+                self.models[name] = replace(
+                    one, source=new.name, columns=columns if has_other else one.columns
+                )
 
     def write(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
@@ -216,9 +232,10 @@ def test_a_random_change_of_a_project_does_what_its_plan_says(
         session.flush().raise_for_errors()
         old = dict(project.models)
         before = compute(session, old)
-        changes = {rng.choice(list(project.models)): rng.choice(KINDS) for _ in range(rng.randint(1, 2))}
-        for name, kind in changes.items():
-            project.change(name, kind)
+        changes: list[tuple[str, str]] = []
+        while len(changes) < 1 + seed % 2:
+            name, kind = rng.choice([*project.models]), rng.choice(KINDS)
+            changes += [(name, kind)] if project.change(name, kind) else []
         project.write(folder)
         models = load_models(folder)
         plan = plan_models(session, models)
