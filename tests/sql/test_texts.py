@@ -97,7 +97,7 @@ EXPECTED = {
     "runtime/statements/create/check_views.py": "writes the query of a check from its parts, and tells a wrong one at its place",
     "sql/statements/options/check_list.py": "reads the list of checks in an option's text",
     "sql/statements/options/gate_bounds.py": "reads the bounds of a gate in an option's text",
-    "runtime/statements/alter/columns.py": "asks whether a plain view's statement may name a column: too often rather than too seldom",
+    "runtime/statements/alter/column_users.py": "asks whether a plain view's statement may name a column: too often rather than too seldom",
     "runtime/statements/create/window_close.py": PLACES,
     "runtime/statements/create/full_view.py": VALUES,
     "runtime/statements/create/restrictions.py": VALUES,
