@@ -167,10 +167,11 @@ def _list_column_reasons(stored: StoredCatalog, before: Relation, after: Relatio
         list_companions(before.checks),
     )
     for column in before.columns:
-        gone = column.storage_name not in kept
-        users = (
-            [one for one in list_column_users(stored, before, column) if one not in checks] if gone else []
-        )
+        if column.storage_name in kept:
+            continue
+        users = [one for one in list_column_users(stored, before, column) if one not in checks]
+        if column.hidden:  # no text names it
+            users = [one for one in users if one in stored.plans]
         if users:
             yield f"{', '.join(users)} would read its column {column.name} no more"
     for other in stored.catalog.relations.values():
