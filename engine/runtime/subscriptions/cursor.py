@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from engine.arrow import Column
 from engine.hummock.epoch import micros_of
+from engine.log_store.sink import ReaderPosition
 from engine.runtime.subscriptions.feed import ChangeFeed, EpochReading
 from engine.runtime.subscriptions.starts import EPOCH, TIME
 
@@ -35,10 +36,18 @@ class SubscriptionCursor:
     def fetch(self, count: int, seconds: float = 0.0) -> pa.Table:
         """Return the next `count` rows, each with `op`, its epoch and the epoch's time; fewer where there are no more by now.
 
-        Where there is none it waits for the first, for so many `seconds` at most.
+        Where there is none it waits for the first, for so many `seconds` at most. After an error the epochs that it was in come
+        again from their beginning.
         """
-        self._acknowledge()
-        deadline = time.monotonic() + seconds
+        start = self._find_start()
+        self._acknowledge(start)
+        try:
+            return self._read(count, time.monotonic() + seconds)
+        except BaseException:
+            self._go_back(start)
+            raise
+
+    def _read(self, count: int, deadline: float) -> pa.Table:
         found: list[pa.Table] = []
         while count:
             rows = self._get_rest()
@@ -58,10 +67,28 @@ class SubscriptionCursor:
             count -= taken.num_rows
         return pa.concat_tables([self._add_epoch(self._feed.schema.empty_table()), *found])
 
+    def _find_start(self) -> ReaderPosition:
+        """Return the place behind the epochs of which all rows were given."""
+        if self._reading is None:
+            return self._feed.place
+        try:
+            rows = self._get_rest()
+        except BaseException:
+            self._go_back(self._reading.start)
+            raise
+        return self._feed.place if rows is None else self._reading.start
+
+    def _go_back(self, place: ReaderPosition) -> None:
+        """Let what comes after a place be read again: what a FETCH that failed had read was given to nobody."""
+        self._feed.rewind(place)
+        self._reading, self._parts, self._rest = None, iter(()), None
+
     def close(self) -> None:
         """Acknowledge the epochs of which all rows were fetched, and let go of what was kept for the cursor alone."""
-        self._acknowledge()
-        self._feed.hold.release()
+        try:
+            self._acknowledge(self._find_start())
+        finally:
+            self._feed.hold.release()
 
     def release(self) -> None:
         """Let go of what was kept for the cursor alone; what was fetched last is not acknowledged."""
@@ -73,10 +100,7 @@ class SubscriptionCursor:
             self._rest = next(self._parts, None)
         return self._rest
 
-    def _acknowledge(self) -> None:
-        place = self._feed.place
-        if self._reading is not None and self._get_rest() is not None:
-            place = self._reading.start
+    def _acknowledge(self, place: ReaderPosition) -> None:
         if not place.snapshot:
             self._feed.hold.acknowledge(place.epoch)
         self._feed.hold.renew()

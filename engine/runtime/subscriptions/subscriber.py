@@ -85,9 +85,14 @@ class Subscriber(Iterator[EpochChanges]):
         """Return the next epoch's changes in parts of bounded size, None where there is nothing more; acknowledges as `next`."""
         while not self._closed.is_set():
             reading = self._feed.read_next()
-            if self._acknowledges:
-                self._acknowledge_before(reading)
-            self._feed.hold.renew()
+            try:
+                if self._acknowledges:
+                    self._acknowledge_before(reading)
+                self._feed.hold.renew()
+            except BaseException:
+                if reading is not None:
+                    self._feed.rewind(reading.start)  # nobody has got it
+                raise
             if reading is not None or not self._follow:
                 return reading
             self._closed.wait(self._poll_seconds)

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from engine.errors import SqlError, SubscriptionError
+from engine.errors import SqlError, StorageError, SubscriptionError
 from engine.hummock.epoch import seconds_of
+from engine.log_store.changes import Changes
+from engine.log_store.sink import read_changes
+from engine.runtime.subscriptions import feed
 from engine.session import Session
 from engine.testing.manual_clock import ManualClock
 from tests.runtime.subscriptions.judge import told
+
+
+class BreakingRead:
+    """Reads changes in parts of one change, and fails once, before part `at` of all that it reads."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def read(self, *arguments: Any) -> Iterator[Changes]:
+        """Yield the changes of a range."""
+        for changes in read_changes(*arguments):
+            for at in range(len(changes)):
+                self.left -= 1
+                if self.left == 0:
+                    raise StorageError("the bucket says 503: slow down")
+                yield changes.filter(np.arange(len(changes)) == at)
 
 
 def fetch(db: Session, count: int | str = "NEXT", cursor: str = "c") -> list[tuple[object, ...]]:
@@ -170,3 +192,41 @@ def test_wrong_statements_say_where_and_what_to_do(changed: Session, statement: 
     with pytest.raises(SqlError, match=message) as raised:
         changed.sql(statement)
     assert raised.value.line == 1 and raised.value.hint
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 100])
+def test_what_a_fetch_that_failed_had_read_comes_again(
+    changed: Session, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Each epoch is read in parts of one row, and the store fails at one of them, once."""
+    for fails_at in range(1, 6):
+        changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s SINCE begin()")
+        breaking = BreakingRead(fails_at)
+        monkeypatch.setattr(feed, "read_changes", breaking.read)
+        got: list[tuple[object, ...]] = []
+        failures = 0
+        while True:
+            try:
+                rows = fetch(changed, count)
+            except StorageError:
+                failures += 1
+                continue
+            if not rows:
+                break
+            got += rows
+        assert failures == 1 and set(got) == set(ALL), fails_at
+        monkeypatch.undo()
+        changed.sql("CLOSE c")
+        assert told(changed, "s") == []  # and all of it is acknowledged
+
+
+def test_a_cursor_whose_last_rows_cannot_be_read_acknowledges_nothing(
+    changed: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed.sql("DECLARE c SUBSCRIPTION CURSOR FOR s")
+    monkeypatch.setattr(feed, "read_changes", BreakingRead(3).read)
+    assert fetch(changed, 3)[:2] == ALL[:2]
+    with pytest.raises(StorageError):
+        changed.sql("CLOSE c")
+    monkeypatch.undo()
+    assert len(told(changed, "s")) == len(ALL)

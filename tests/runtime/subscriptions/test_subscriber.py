@@ -15,9 +15,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.errors import SqlError, SubscriptionError
+from engine.errors import SqlError, StorageError, SubscriptionError
+from engine.hummock import Hummock
 from engine.hummock.epoch import seconds_of
-from engine.runtime.subscriptions import feed
+from engine.runtime.subscriptions import feed, holds
+from engine.runtime.subscriptions.positions import acknowledge_epoch
 from engine.session import Session
 from engine.testing.manual_clock import ManualClock
 from tests.runtime.subscriptions.judge import Bag, shown, told
@@ -119,6 +121,38 @@ def test_one_that_acknowledges_itself(db: Session) -> None:
     subscriber.acknowledge(epochs[0])  # which takes nothing back
     assert [item.epoch for item in db.subscribe("s", acknowledge=False)] == epochs[2:]
     subscriber.acknowledge()
+    assert told(db, "s") == []
+
+
+@pytest.mark.parametrize("when", [1, 2, 3])
+def test_an_epoch_comes_again_if_the_one_before_could_not_be_acknowledged(
+    db: Session, monkeypatch: pytest.MonkeyPatch, when: int
+) -> None:
+    db.sql("CREATE SUBSCRIPTION s FROM t")
+    for value in "xyz":
+        db.sql(f"UPDATE t SET v = '{value}' WHERE id = 1")
+    epochs = [item.epoch for item in db.subscribe("s", acknowledge=False)]
+    left = when
+
+    def acknowledge(store: Hummock, name: str, table_id: int, epoch: int) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise StorageError("the bucket says 503: slow down")
+        acknowledge_epoch(store, name, table_id, epoch)
+
+    monkeypatch.setattr(holds, "acknowledge_epoch", acknowledge)
+    subscriber, got, failures = db.subscribe("s"), [], 0
+    while True:
+        try:
+            item = next(subscriber, None)
+        except StorageError:
+            failures += 1
+            continue
+        if item is None:
+            break
+        got.append(item.epoch)
+    assert failures == 1 and got == epochs
     assert told(db, "s") == []
 
 
