@@ -26,6 +26,7 @@ from engine.errors import EnvironmentNotReady, StorageError
 from engine.hummock import Hummock
 from engine.hummock.manifests.manifest import manifest_path
 from engine.hummock.object_store import open_object_store
+from engine.hummock.object_store.branch import find_branch_place
 from engine.runtime.spark.errors import is_job_cancelled, simplify_message
 from engine.runtime.spark.masters import DRIVER_HOST, PACKED, is_local
 from engine.runtime.spark.session import MOST_TASKS, EngineSpark
@@ -107,11 +108,11 @@ def check_cluster(spark: EngineSpark, store: Hummock) -> None:
 
 @contextmanager
 def _provide_object(store: Hummock) -> Iterator[str]:
-    """Give the path of an object that a store has: its newest manifest, in an empty store one that is made for this."""
+    """Give the path of an object that a store has: its newest manifest, without any, as in a new branch, one made for this."""
     if number := store.version.number:
         yield manifest_path(number)
         return
-    path = f"{_PROBES}/{uuid.uuid4()}"
+    path = f"{find_branch_place(store.url)}{_PROBES}/{uuid.uuid4()}"
     store.objects.put(path, b"")
     try:
         yield path

@@ -43,6 +43,15 @@ def test_each_task_tells_what_its_machine_has(session: Session, spark: SparkSess
             probe._check_executors(EngineSpark.of(spark), MASTER, (tmp_path / "elsewhere").as_uri(), newest)
 
 
+def test_in_a_branch_that_nobody_has_written_to_an_object_of_its_own_is_looked_for(session: Session) -> None:
+    session.sql("CREATE TABLE t (id BIGINT)")
+    branch = session.store.create_branch("try")
+    with Session(branch.url) as tried, probe._provide_object(tried.store) as made:
+        assert f"/{made}".startswith("/branch/try/") and tried.store.objects.head(made) is not None
+        assert not probe.ClusterProbe(tried.store.url, made)._find_fault()
+    assert session.store.objects.head(made) is None
+
+
 def test_a_cluster_is_asked_once_for_each_store(
     session: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
