@@ -28,9 +28,12 @@ Name = Annotated[str, typer.Argument(help="The branch's name.")]
 @branches.command("create")
 def create_branch(name: Name, store: Store = "") -> None:
     """Begin a branch with all that is committed, at once and without a copy."""
+    from engine.hummock.object_store.branch import find_branch_place, split_branch_url
+
     with open_store(store) as found:
         branch = found.create_branch(name)
-    typer.echo(f"branch {name}: {branch.url}; TIDELINE_BRANCH={name} works on it")
+    path = "/".join(step.name for step in split_branch_url(f"/{find_branch_place(branch.url)}")[1])
+    typer.echo(f"branch {name}: {branch.url}; TIDELINE_BRANCH={path} works on it")
 
 
 @branches.command("list", cls=PrintingCommand)

@@ -44,6 +44,7 @@ def make_store(store: str) -> str:
     if not store and get_default_store() == (get_state_folder() / "store").as_uri():
         get_state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     with Hummock.open(choose_store(store)) as made:
+        _require_branch(made)
         if not made.version.number:
             made.commit(Commit())  # so that it is there, and other commands find it
         return f"store {made.url}: {len(made.version.tables)} tables"
@@ -56,13 +57,29 @@ def open_store(store: str) -> Hummock:
 
     url = choose_store(store)
     try:
-        return Hummock.open(url, create=False)
+        found = Hummock.open(url, create=False)
     except UnknownStore as error:
         if split_branch_url(url)[1]:
             raise
         raise UnknownStore(
             f"there is no store at {url}: `tideline init` makes one, --store or TIDELINE_STORE names another"
         ) from error
+    try:
+        _require_branch(found)
+    except UnknownStore:
+        found.close()
+        raise
+    return found
+
+
+def _require_branch(store: Hummock) -> None:
+    """Raise UnknownStore for a store that is none though TIDELINE_BRANCH is set: its own address ends as that of a branch."""
+    name = os.environ.get("TIDELINE_BRANCH", "")
+    if name and not store.is_branch:
+        raise UnknownStore(
+            f"{store.url} is a store of its own, and not branch {name} of one: unset TIDELINE_BRANCH to work on it, or take "
+            f"--store {store.url}/branch/{name}"
+        )
 
 
 def report_progress(text: str) -> None:

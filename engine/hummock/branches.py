@@ -22,8 +22,8 @@ from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_sto
 from engine.hummock.object_store.branch import (
     BranchObjectStore,
     BranchStep,
+    build_path,
     cut_place,
-    find_branch_place,
     is_branch_name,
     split_branch_url,
 )
@@ -65,22 +65,30 @@ class Address:
 
 
 def open_address(url: str, *, create: bool, objects: ObjectStore | None = None) -> Address:
-    """Return what an address says, by `objects` if they are given; what looks like a branch's may be that of a store.
+    """Return what an address says, by `objects` if they are given; the nearest store there or above is the root.
 
-    It is where no store is above, and where a store is right there. Raises UnknownStore without `create`.
+    No store is made at what looks like the address of a branch: who names a branch of a store that is missing means no new
+    store, which would follow sources and deliver to sinks. Raises UnknownStore for that, and without `create`.
     """
     root_url, steps = split_branch_url(url)
     if not steps or objects is not None:
         return Address(root_url, objects or open_object_store(root_url, create=create), steps)
+    missing = UnknownStore(
+        f"{url}: there is no store at {root_url} that has a branch {steps[0].name}: `tideline init` makes one without "
+        f"TIDELINE_BRANCH; none is made at an address that ends in /branch/{steps[-1].name}"
+    )
     try:
         root = open_object_store(root_url, create=False)
     except UnknownStore:
-        return Address(url, open_object_store(url, create=create))
-    inside = url[len(root_url) :].strip("/")
-    is_branch = _has_objects(root, "manifest/") and not _has_objects(root, f"{inside}/manifest/")
-    if is_branch or find_branch_place(url):
-        return Address(root_url, root, steps)
-    return Address(url, open_object_store(url, create=create))
+        raise missing from None
+    for count in range(len(steps), 0, -1):
+        inside = build_path(steps[:count])
+        if steps[count - 1].number is None and _has_objects(root, f"{inside}/manifest/"):
+            own = f"{root_url}/{inside}"
+            return Address(own, open_object_store(own, create=False), steps[count:])
+    if not _has_objects(root, "manifest/"):
+        raise missing
+    return Address(root_url, root, steps)
 
 
 def _has_objects(store: ObjectStore, prefix: str) -> bool:

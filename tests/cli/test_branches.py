@@ -46,7 +46,9 @@ def test_a_branch_is_created_listed_worked_on_and_dropped(
         patch.setenv("TIDELINE_BRANCH", "try")
         assert "manifest" in _run(capsys, "inspect", "version")
         inner = _run(capsys, "branch", "create", "inner")
-        assert inner.startswith(f"branch inner: {place}/branch/inner/{1:020d};")
+        assert (
+            inner == f"branch inner: {place}/branch/inner/{1:020d}; TIDELINE_BRANCH=try/inner works on it\n"
+        )
         patch.setenv("TIDELINE_BRANCH", "try/inner")
         assert _run(capsys, "branch", "list") == "no branches\n"
         assert f"store {place}/branch/inner" in _run(capsys, "init")
@@ -70,3 +72,28 @@ def test_a_branch_that_is_not_there_is_told(
     monkeypatch.setenv("TIDELINE_BRANCH", branch)
     assert said in _run(capsys, "status", status=1)
     assert said in _run(capsys, "init", status=1)
+
+
+def test_no_store_is_made_where_a_branch_was_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_STORE", (tmp_path / "store").as_uri())
+    monkeypatch.setenv("TIDELINE_BRANCH", "try")
+    assert "there is no store at" in _run(capsys, "init", status=1)
+    assert "there is no store at" in _run(capsys, "status", status=1)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_whose_own_address_ends_as_that_of_a_branch_is_not_taken_for_it(
+    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "branch").mkdir()
+    (tmp_path / "store").rename(tmp_path / "branch" / "try")
+    moved = (tmp_path / "branch" / "try").as_uri()
+    monkeypatch.setenv("TIDELINE_STORE", moved)
+    assert "try" in _run(capsys, "branch", "create", "try")
+    monkeypatch.setenv("TIDELINE_BRANCH", "try")
+    for command in (["status"], ["init"], ["sql", "DROP TABLE t"]):
+        assert "is a store of its own, and not branch try of one" in _run(capsys, *command, status=1)
+    assert _run(capsys, "branch", "list", "--store", f"{moved}/branch/try") == "no branches\n"

@@ -249,9 +249,16 @@ def test_a_stalled_writer_is_not_led_astray_by_manifests_that_are_kept_for_a_bra
 
 def test_what_looks_like_the_address_of_a_branch_may_be_a_store(tmp_path: Path) -> None:
     url = (tmp_path / "above").as_uri()
-    with Hummock.open(f"{url}/branch/plain") as plain:
+    with Hummock.open((tmp_path / "plain").as_uri()) as plain:
         plain.commit(Commit(catalog={"k": "v"}))
-        assert not plain.is_branch
+    (tmp_path / "above" / "branch").mkdir(parents=True)
+    (tmp_path / "plain").rename(tmp_path / "above" / "branch" / "plain")
+    with Hummock.open(f"{url}/branch/plain") as alone:
+        assert not alone.is_branch and alone.version.catalog == {"k": "v"}
+        branch = alone.create_branch("own")
+        for address in (branch.url, f"{alone.url}/branch/own"):  # its branches are found below it
+            with Hummock.open(address) as own:
+                assert own.is_branch and own.url == branch.url and own.version.catalog == {"k": "v"}
     with Hummock.open(url) as above:
         above.commit(Commit())
         with Hummock.open(f"{url}/branch/plain") as again:
@@ -265,6 +272,22 @@ def test_what_looks_like_the_address_of_a_branch_may_be_a_store(tmp_path: Path) 
         above.gc(grace_seconds=0)
         assert (tmp_path / "above" / "branch" / "plain" / "manifest").is_dir()
     assert not (tmp_path / "above" / "branch" / "other").exists()
+
+
+@pytest.mark.parametrize("above", [None, "empty", "of a project"])
+@pytest.mark.parametrize("create", [True, False])
+def test_no_store_is_made_at_the_address_of_a_branch(tmp_path: Path, above: str | None, create: bool) -> None:
+    """One that was made there by mistake would follow sources and deliver to sinks, as it is no branch."""
+    root = tmp_path / "store"
+    if above is not None:
+        root.mkdir()
+    if above == "of a project":
+        (root / "README.md").write_text("not a store")
+    before = sorted(root.rglob("*"))
+    for name in ("try", "outer/branch/inner", f"try/{3:020d}"):
+        with pytest.raises(UnknownStore, match=r"there is no store at .* that has a branch"):
+            Hummock.open(f"{root.as_uri()}/branch/{name}", create=create)
+    assert sorted(root.rglob("*")) == before and root.exists() == (above is not None)
 
 
 def test_a_task_elsewhere_reads_and_writes_in_a_branch_by_its_address(store: Hummock) -> None:

@@ -45,6 +45,16 @@ def split_branch_url(url: str) -> tuple[str, tuple[BranchStep, ...]]:
     )
 
 
+def build_path(steps: Iterable[BranchStep]) -> str:
+    """Return what the address of a branch has behind that of its store.
+
+    >>> build_path([BranchStep("outer", None), BranchStep("inner", None)])
+    'branch/outer/branch/inner'
+    """
+    numbers = ((step.name, "" if step.number is None else f"/{step.number:020d}") for step in steps)
+    return "/".join(f"branch/{name}{number}" for name, number in numbers)
+
+
 def add_branch(url: str, path: str) -> str:
     """Return the address of a branch of the store at `url`; `path` is its name, or those that lead to it, between slashes.
 
