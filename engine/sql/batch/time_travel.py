@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
-from sqlglot.errors import ParseError
+from sqlglot.errors import SqlglotError
 
 from engine.errors import SqlError
 from engine.sql.parsing.proctime import is_at_proctime
@@ -15,6 +15,8 @@ from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.parsing.tree_parser import parse_tree
 
 _SECONDS_BELOW = 100_000_000_000
+_MOST_DIGITS = 18
+"""Of an epoch; what is longer names no time for another five centuries, and perhaps none at all."""
 _HINT = "write an epoch, TIMESTAMP '2026-01-31 10:00:00', or now() - INTERVAL '10' MINUTE"
 _UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
 
@@ -76,7 +78,7 @@ def read_moment(text: str) -> Moment:
             table is not None and not table.alias and clauses <= {"expressions", "from_"} and ";" not in text
         )
         found = parse_moment(table, query) if table is not None and alone else None
-    except (SqlError, ParseError):
+    except (SqlError, SqlglotError, RecursionError):
         found = None
     if found is None:
         raise SqlError(f"{text or 'nothing'} is no moment of the past", hint=_HINT)
@@ -90,7 +92,7 @@ def _parse_moment(node: exp.Expr) -> Moment | None:
         case exp.Literal(is_string=True):
             return parse_moment_text(node.name)
         case exp.Literal():
-            if not node.name.isdigit():
+            if not node.name.isdigit() or len(node.name) > _MOST_DIGITS:
                 return None
             number = int(node.name)  # no store has an epoch this low: it counts seconds
             return Moment(seconds=float(number)) if number < _SECONDS_BELOW else Moment(epoch=number)
