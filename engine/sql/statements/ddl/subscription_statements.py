@@ -41,7 +41,10 @@ DECLARE_FORM = (
     "[SINCE now() | begin() | milliseconds since 1970 | FULL]"
 )
 FETCH_FORM = "FETCH NEXT FROM cursor, or FETCH 100 FROM cursor, each with WITH (timeout = '5 seconds')"
+MOST_DIGITS = 15
+"""Of a time in milliseconds, and more than any number of rows has."""
 MOST_WAIT_SECONDS = 3_600.0
+MOST_RETENTION_SECONDS = 36_500 * 86_400.0
 MOST_ROWS = 1_000_000
 """So many rows one FETCH gives at most."""
 
@@ -124,6 +127,9 @@ def read_subscription_statement(readable: str, sql: str, dialect: Dialect) -> Su
         found = _DECLARE.fullmatch(text)
         if found is None:
             raise unsupported_error_at("this form of DECLARE is not offered", sql, start, DECLARE_FORM)
+        if found[4] and len(found[4]) > MOST_DIGITS:
+            message = f"SINCE {found[4]} is no time"
+            raise unsupported_error_at(message, sql, start + found.start(4), "write milliseconds since 1970")
         since: Since | int | None = int(found[4]) if found[4] else None
         if spoken := (found[3] or found[5] or found[6]):
             since = _WORDS[spoken.lower()]
@@ -132,7 +138,7 @@ def read_subscription_statement(readable: str, sql: str, dialect: Dialect) -> Su
         found = _FETCH.fullmatch(text)
         if found is None:
             raise unsupported_error_at("this form of FETCH is not offered", sql, start, FETCH_FORM)
-        count = 1 if found[1].upper() == "NEXT" else int(found[1])
+        count = 1 if found[1].upper() == "NEXT" else int(found[1][:MOST_DIGITS])
         if not 1 <= count <= MOST_ROWS:
             message = f"FETCH {found[1]} is not offered"
             raise unsupported_error_at(message, sql, start, f"ask for 1 to {MOST_ROWS:,} rows at a time")
@@ -174,9 +180,10 @@ def _read_cursor_name(text: str, dialect: Dialect) -> str:
 
 def _parse_retention(text: str, sql: str, place: int) -> float:
     seconds = _parse_span(text)
-    if seconds is None:
+    if seconds is None or seconds > MOST_RETENTION_SECONDS:
         line, column = locate_character(sql, place)
-        hint = "write retention = '1 day', or a number of seconds"
+        most = MOST_RETENTION_SECONDS / 86_400
+        hint = f"write retention = '1 day', or a number of seconds; {most:,.0f} days at most"
         raise SqlError(f'retention "{text}" is no time span', sql=sql, line=line, column=column, hint=hint)
     return seconds
 
