@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -547,12 +548,11 @@ class Session:
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""
-        for cursor in self.cursors.values():
-            cursor.release()
-        self.cursors.clear()
-        self.epochs.close()
-        self.sinks.close()
-        self.store.close()
+        with contextlib.ExitStack() as closing:  # each is closed, whatever another raises
+            for close in (self.store.close, self.sinks.close, self.epochs.close):
+                closing.callback(close)
+            while self.cursors:
+                closing.callback(self.cursors.popitem()[1].release)
 
     def notice(self, text: str) -> None:
         """Keep what a statement has to say beside its rows, for who looks at `notices`; an empty text is nothing."""

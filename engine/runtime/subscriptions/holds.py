@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
 
-from engine.errors import Conflict, SubscriptionError
+from engine.errors import BranchDropped, Conflict, SubscriptionError
 from engine.hummock import Commit, Hummock, Pin, TableVersion, Version
 from engine.hummock.epoch import COUNTER_BITS, epoch_at, format_epoch
 from engine.hummock.upkeep.pins import create_pin
@@ -97,8 +98,12 @@ class PinHold:
             self._move(self.find(self._store.refresh()).table)
 
     def release(self) -> None:
-        """Take the pin away; of a table that is gone there is none."""
+        """Take the pin away; of a table that is gone there is none, nor in a branch that was dropped."""
         pin, self._pin = self._pin, None
+        with contextlib.suppress(BranchDropped):
+            self._unpin(pin)
+
+    def _unpin(self, pin: Pin | None) -> None:
         version = self._store.refresh()
         table = next((one for one in version.tables.values() if one.table_id == self._table_id), None)
         if pin is not None and table is not None and pin.name in table.pins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -140,8 +141,9 @@ def execute_close_cursor(statement: CloseCursor, context: StatementContext) -> N
     cursors = context.session.cursors
     if statement.name is not None and statement.name not in cursors:
         raise _build_no_cursor_error(statement.name, statement.sql)
-    for name in [*cursors] if statement.name is None else [statement.name]:
-        cursors.pop(name).close()
+    with contextlib.ExitStack() as closing:  # all are closed, whatever one raises
+        for name in [*cursors] if statement.name is None else [statement.name]:
+            closing.callback(cursors.pop(name).close)
 
 
 def execute_show_subscriptions(statement: ShowSubscriptions, context: StatementContext) -> pa.Table:

@@ -230,3 +230,42 @@ def test_a_cursor_whose_last_rows_cannot_be_read_acknowledges_nothing(
         changed.sql("CLOSE c")
     monkeypatch.undo()
     assert len(told(changed, "s")) == len(ALL)
+
+
+def test_all_cursors_are_closed_also_if_a_subscription_of_one_is_gone(changed: Session) -> None:
+    for name, source in (("c", "s"), ("d", "t"), ("e", "s")):
+        changed.sql(f"DECLARE {name} SUBSCRIPTION CURSOR FOR {source} SINCE begin()")
+        fetch(changed, 2, name)
+    changed.sql("DROP SUBSCRIPTION s")
+    with pytest.raises(SubscriptionError, match="subscription s was dropped"):
+        changed.sql("CLOSE ALL")
+    assert not changed.cursors and not changed.store.refresh().tables["t"].pins
+
+
+def test_a_session_is_closed_with_its_cursors_when_its_branch_was_dropped(changed: Session) -> None:
+    branch = changed.store.create_branch("try")
+    with Session(branch.url) as tried:
+        tried.sql("DECLARE c SUBSCRIPTION CURSOR FOR t")
+        subscriber = tried.subscribe("t")
+        changed.store.drop_branch("try")
+        subscriber.close()
+    assert not tried.cursors
+
+
+def test_a_session_lets_go_of_its_store_if_a_cursor_cannot_be_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+    session = Session((tmp_path / "other").as_uri())
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    session.sql("DECLARE c SUBSCRIPTION CURSOR FOR t")
+    monkeypatch.setattr(session.cursors["c"], "release", fail)
+    monkeypatch.setattr(session.store, "close", lambda close=session.store.close: (closed.append(1), close()))
+    with pytest.raises(StorageError, match="503"):
+        session.close()
+    assert closed and not session.cursors
+
+
+def fail() -> None:
+    """Do what a store that does not answer does."""
+    raise StorageError("the bucket says 503: slow down")
