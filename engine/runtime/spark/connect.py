@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from engine.errors import EnvironmentNotReady
+from engine.hummock.object_store.branch import split_branch_url
 from engine.spark_internals import has_own_spark
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ class WarmSpark(msgspec.Struct, frozen=True):
         return f"WarmSpark(process={self.process}, port={self.port}, store={self.store!r})"
 
     def serves(self, store: str) -> bool:
-        """Tell whether a store can be computed on there: a folder can, a bucket's credentials are those of its own store."""
-        return store == self.store or store.startswith("file:")
+        """Tell whether a store can be computed on there: a folder can, a bucket's credentials are those of its own store, which
+        are those of its branches.
+        """
+        own, asked = (split_branch_url(url.rstrip("/"))[0] for url in (self.store, store))
+        return own == asked or store.startswith("file:")
 
 
 def announce_server(state: Path, warm: WarmSpark) -> Path:

@@ -96,7 +96,8 @@ def test_the_token_is_not_in_what_is_shown() -> None:
 def test_a_bucket_is_computed_only_where_its_credentials_are() -> None:
     warm = WarmSpark(1, 7, "t", "s", "s3://ours/store")
     assert warm.serves("s3://ours/store") and warm.serves("file:///any")
-    assert not warm.serves("s3://other/store")
+    assert warm.serves("s3://ours/store/branch/try") and warm.serves(f"s3://ours/store/branch/try/{3:020d}")
+    assert not warm.serves("s3://other/store") and not warm.serves("s3://other/store/branch/try")
 
 
 def test_a_server_is_not_mistaken_for_the_spark_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
