@@ -15,8 +15,8 @@ from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.parsing.tree_parser import parse_tree
 
 _SECONDS_BELOW = 100_000_000_000
-_MOST_DIGITS = 18
-"""Of an epoch; what is longer names no time for another five centuries, and perhaps none at all."""
+_MOST_DIGITS = 19
+"""Of an epoch, which has 64 bits; what is longer names perhaps no time at all."""
 _HINT = "write an epoch, TIMESTAMP '2026-01-31 10:00:00', or now() - INTERVAL '10' MINUTE"
 _UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
 
