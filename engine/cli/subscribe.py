@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
-
-import typer
 
 from engine.arrow import as_rows
 from engine.cli.printing import (
@@ -42,7 +41,7 @@ def _print_epoch(reading: EpochReading, output: Format, left: int | None) -> tup
     """Print the changes of an epoch, at most `left`; return how many may still be printed, and whether these were all."""
     if output is not Format.json:
         what = ", all rows" if reading.snapshot else ""
-        typer.echo(f"── epoch {format_epoch(reading.epoch)}{what}")
+        _write(f"── epoch {format_epoch(reading.epoch)}{what}")
     for rows in reading.parts:
         if left == 0:
             return left, False
@@ -58,7 +57,7 @@ def _print_rows(reading: EpochReading, rows: pa.Table, output: Format) -> None:
     names = [name for name in rows.column_names if name != OPERATION]
     if output is not Format.json:
         width = find_output_width() or UNKNOWN_WIDTH
-        typer.echo("\n".join(format_result(rows.select([OPERATION, *names]), width)))
+        _write("\n".join(format_result(rows.select([OPERATION, *names]), width)))
         return
     operations = rows.column(OPERATION)
     lines = [
@@ -73,4 +72,16 @@ def _print_rows(reading: EpochReading, rows: pa.Table, output: Format) -> None:
         )
         for operation, row in zip(operations, as_rows(rows.select(names)), strict=True)
     ]
-    typer.echo("\n".join(lines))
+    _write("\n".join(lines))
+
+
+def _write(text: str) -> None:
+    """Print a text whole, or raise BrokenPipeError: an unbuffered output, as of PYTHONUNBUFFERED, takes a part without a word.
+
+    What its reader did not get would count as taken.
+    """
+    sys.stdout.flush()
+    left = memoryview(f"{text}\n".encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "strict"))
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
+    sys.stdout.buffer.flush()

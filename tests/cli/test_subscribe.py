@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from engine.cli.commands import main
@@ -74,6 +78,30 @@ def test_an_epoch_that_is_cut_by_the_limit_comes_again(
     assert len(printed.splitlines()) == min(limit, 5)
     printed, _ = run(capsys, "subscribe", "s", "--json", "--store", shop)
     assert len(printed.splitlines()) == left
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_the_next_program_of_a_pipe_did_not_take_comes_again(shop: str, unbuffered: str) -> None:
+    with Session(shop) as session:
+        list(session.subscribe("s"))
+        session.write("t", pa.table({"id": range(10, 20_000), "v": ["a text of some length"] * 19_990}))
+    command = [
+        sys.executable,
+        "-c",
+        "from engine.cli.commands import main; main()",
+        "subscribe",
+        "s",
+        "--json",
+    ]
+    environment = {**os.environ, "TIDELINE_STORE": shop, "PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    ) as printing:
+        assert printing.stdout is not None and printing.stdout.read(1) == b"{"
+        printing.stdout.close()  # as `head` does, or a program that dies
+        assert printing.wait(60) != 0
+    with Session(shop) as session:
+        assert [item.changes.num_rows for item in session.subscribe("s")] == [19_990]
 
 
 def test_following_ends_by_ctrl_c_and_prints_what_came_meanwhile(
