@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def open_planning_session(settings: Settings) -> Iterator[Session]:
     """Give a session over a project's store, or over an empty one where there is none yet; Spark starts if it is needed.
 
-    Raises at the end what kept Spark from starting: that is no fault of a model.
+    Raises UnknownStore for a branch that is not there, and at the end what kept Spark from starting: that is no fault of a model.
     """
     failures: list[TidelineError] = []
 
@@ -72,6 +72,8 @@ def open_planning_session(settings: Settings) -> Iterator[Session]:
             with Hummock.open(settings.store, create=False) as found:
                 url = found.url
         except UnknownStore:
+            if settings.is_of_branch:
+                raise  # what a branch that is missing would hold is not known
             report_progress(f"note: there is no store at {settings.store} yet")
             url = Path(folder).as_uri()
         with Session(url, open_spark) as session:

@@ -39,6 +39,18 @@ def test_a_new_project_is_planned_and_nothing_is_made(shop: Path, capsys: pytest
     assert not (shop / ".tideline").exists() and not (shop / "landing").exists()
 
 
+def test_a_branch_that_is_not_there_is_told_and_not_planned_as_a_new_store(
+    shop: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_BRANCH", "nope")
+    assert plan.main([]) == 1
+    assert "there is no store at" in capsys.readouterr().err
+    with Session((shop / ".tideline" / "store").as_uri(), spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT)")
+    assert plan.main([]) == 1
+    assert "no branch nope; there is none" in capsys.readouterr().err
+
+
 def test_what_is_there_needs_nothing_and_a_change_is_told_with_its_reason(
     shop: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
