@@ -41,13 +41,18 @@ def make_store(store: str) -> str:
     """Create the store that is named, else the default, or check that it opens; returns one line about it."""
     from engine.hummock import Commit, Hummock
 
-    if not store and get_default_store() == (get_state_folder() / "store").as_uri():
-        get_state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_state_folder(store)
     with Hummock.open(choose_store(store)) as made:
         _require_branch(made)
         if not made.version.number:
             made.commit(Commit())  # so that it is there, and other commands find it
         return f"store {made.url}: {len(made.version.tables)} tables"
+
+
+def make_state_folder(store: str) -> None:
+    """Create `.tideline`, for its user alone, where the store is to be in it."""
+    if not store and get_default_store() == (get_state_folder() / "store").as_uri():
+        get_state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def open_store(store: str) -> Hummock:

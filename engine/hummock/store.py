@@ -50,6 +50,7 @@ from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
 from engine.hummock.sorted_files.sst import FILES
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.upkeep import gc
+from engine.hummock.upkeep.backup_holds import HOLD_PREFIX
 from engine.hummock.upkeep.maintenance import AutoCompact, Maintenance, StoreParts
 from engine.hummock.upkeep.pins import Pin, create_pin
 from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
@@ -428,8 +429,10 @@ class Hummock:
     def create_branch(self, name: str) -> Branch:
         """Begin a branch with all that is committed: a store of its own, at the address that is returned, in one commit.
 
-        It shares the files, which stay until it is dropped. Raises BranchExists.
+        It shares the files, which stay until it is dropped. Raises BranchExists, and StorageError for a name of a backup's hold.
         """
+        if name.startswith(HOLD_PREFIX):
+            raise StorageError(f'"{name}" cannot name a branch: {HOLD_PREFIX} begins the holds of backups')
         return create_branch(self._chain, self.url, name)
 
     def list_branches(self) -> tuple[Branch, ...]:

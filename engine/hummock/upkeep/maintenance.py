@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.errors import Conflict, UnknownTable, WriteStopped
+from engine.errors import Conflict, UnknownStore, UnknownTable, WriteStopped
 from engine.hummock import compaction
 from engine.hummock.background import Background
-from engine.hummock.branches import StorePlace
+from engine.hummock.branches import StorePlace, drop_branch
 from engine.hummock.compaction.lease import LEASE_PREFIX, expire_leases
 from engine.hummock.epoch import COUNTER_BITS, epoch_at
 from engine.hummock.manifests import pass_through
@@ -25,6 +25,7 @@ from engine.hummock.object_store import ObjectStore
 from engine.hummock.reads.reader import Reader
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.upkeep import gc
+from engine.hummock.upkeep.backup_holds import list_expired_holds, remove_leases
 from engine.hummock.upkeep.history import Holder, ReleasedHistory, list_holders, list_released
 from engine.hummock.upkeep.pins import Pin, expire_pins, list_pins
 from engine.hummock.version import Commit, Compaction, Table, Version
@@ -50,10 +51,11 @@ class StoreParts:
 
 @dataclass(frozen=True)
 class ExpiredHolds:
-    """What was taken away because its time was over: pins, and the tables that compactors had claimed."""
+    """What was taken away because its time was over: pins, the tables that compactors had claimed, and holds of backups."""
 
     pins: tuple[Pin, ...]
     leases: tuple[str, ...]
+    backups: tuple[str, ...] = ()
 
 
 class Maintenance:
@@ -72,7 +74,7 @@ class Maintenance:
         retention_seconds: float,
         auto_compact: AutoCompact,
     ) -> None:
-        self._chain, self._objects, self._place = parts.chain, parts.objects, parts.place.place
+        self._chain, self._objects, self._place = parts.chain, parts.objects, parts.place
         self._reader, self._clock = parts.reader, parts.clock
         self._counters, self._background = parts.reader.files.counters, background
         self._refresh, self._retention, self._auto_compact = refresh, retention_seconds, auto_compact
@@ -141,14 +143,27 @@ class Maintenance:
         return self.delete_garbage(dry_run=dry_run, grace_seconds=grace_seconds)
 
     def end_holds(self) -> ExpiredHolds:
-        """Take away pins and claims of compactors whose time is over, and return which."""
+        """Take away pins, claims of compactors and holds of backups whose time is over, and return which."""
         version = self._refresh()
         now_ms = epoch_at(self._clock()) >> COUNTER_BITS
         pins, leases = expire_pins(version, now_ms), expire_leases(version, self._clock())
         if pins or leases:
             self._chain.commit(Commit(pins=pins, catalog=leases))
         ended = tuple(pin for pin in list_pins(version) if pin.name in pins.get(pin.table, {}))
-        return ExpiredHolds(ended, tuple(key.removeprefix(LEASE_PREFIX) for key in leases))
+        tables = tuple(key.removeprefix(LEASE_PREFIX) for key in leases)
+        return ExpiredHolds(ended, tables, self._end_backup_holds(version))
+
+    def _end_backup_holds(self, version: Version) -> tuple[str, ...]:
+        """Drop what backups that have died have held; one that has branches by now is somebody's, and stays."""
+        ended = []
+        for name in list_expired_holds(version, self._clock()):
+            with contextlib.suppress(UnknownStore, Conflict):
+                drop_branch(self._place, self._chain, name, self._clock)
+            if name not in self._chain.version.branches:
+                ended.append(name)
+        if ended:
+            self._chain.commit(remove_leases(ended))
+        return tuple(ended)
 
     def truncate(self) -> tuple[ReleasedHistory, ...]:
         """Let go of the history that no retention, consumer or pin asks for, and return it by table."""
@@ -172,7 +187,7 @@ class Maintenance:
             now=self._clock(),
             grace_seconds=grace_seconds,
             dry_run=dry_run,
-            place=self._place,
+            place=self._place.place,
         )
 
     def list_holders(self) -> tuple[Holder, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -146,6 +146,20 @@ def release_holds(relation: Relation) -> tuple[Holds, Holds]:
 def is_paused_by_branch(version: Version, relation: Relation) -> bool:
     """Tell whether a sink rests because the store is a branch: what is outside belongs to its parent."""
     return version.is_branch and "into" not in relation.options
+
+
+def list_sinks_to_pause(version: Version, stored: StoredCatalog) -> list[str]:
+    """Return the sinks to places outside of the store that are not paused."""
+    outside = (relation.name for relation in list_sinks(stored) if "into" not in relation.options)
+    return [name for name in outside if not read_sink_state(version, name).paused]
+
+
+def encode_paused_sinks(version: Version, names: Sequence[str]) -> dict[str, str | None]:
+    """Return the catalog entries by which sinks are paused."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        found |= encode_sink_state(name, msgspec.structs.replace(read_sink_state(version, name), paused=True))
+    return found
 
 
 def compute_progress(version: Version, relation: Relation) -> SinkProgress:
