@@ -1,0 +1,197 @@
+"""`tideline backup` and `tideline restore`: what they print and refuse, and a project that goes on from a backup."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.cli.commands import main
+from engine.hummock import Hummock, Put
+from engine.session import Session
+from tests.hummock.conftest import SCHEMA, content, rows
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a store with a table of one row, which commands work on by default."""
+    url = (tmp_path / "store").as_uri()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_STORE", url)
+    with Hummock.open(url) as opened:
+        opened.create_table("t", SCHEMA, ["id"])
+        opened.ingest_batch({"t": Put(rows({1: "a"}))})
+    return url
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    printed = capsys.readouterr()
+    assert ended.value.code == status, printed
+    return printed.out + printed.err
+
+
+def test_backups_are_made_listed_and_dropped_and_one_is_restored(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to, restored = (tmp_path / "backups").as_uri(), (tmp_path / "restored").as_uri()
+    made = _run(capsys, "backup", to)
+    assert re.fullmatch(
+        r"backup 1 at epoch [\d :.+-]+ UTC: 1 files copied \([\d.]+ K?i?B\), 0 were there \(0 B\), in [\d.]+ s\n",
+        made,
+    )
+    with Hummock.open(store) as opened:
+        opened.ingest_batch({"t": Put(rows({2: "b"}))})
+    record = json.loads(_run(capsys, "backup", to, "--verify", "--json"))
+    assert (record["backup"], record["files"], record["copied"], record["kept"], record["repaired"]) == (
+        2,
+        2,
+        1,
+        1,
+        0,
+    )
+    listed = json.loads(_run(capsys, "backup", to, "--list", "--json"))
+    assert [(one["backup"], one["files"], one["store"]) for one in listed] == [(1, 1, store), (2, 2, store)]
+    assert "backup  epoch (UTC)" in _run(capsys, "backup", to, "--list")
+    said = _run(capsys, "restore", to, "--backup", "1", "--store", restored)
+    assert said.startswith(f"store {restored}: 1 tables of backup 1 at epoch ")
+    with Hummock.open(restored, create=False) as opened:
+        assert content(opened) == {1: "a"}
+    assert "backups dropped: 1; 0 files that no backup needs were deleted (0 B)" in _run(
+        capsys, "backup", to, "--keep", "2"
+    )
+    assert "no backup 1 at" in _run(
+        capsys, "restore", to, "--backup", "1", "--store", f"{restored}2", status=1
+    )
+
+
+def test_what_cannot_be_done_is_told(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    to = (tmp_path / "backups").as_uri()
+    assert f"there are no backups at {to}: correct the address" in _run(
+        capsys, "backup", to, "--list", status=1
+    )
+    assert "there are no backups at" in _run(capsys, "restore", to, status=1)
+    _run(capsys, "backup", to)
+    assert f"{store} is not empty" in _run(capsys, "restore", to, status=1)
+    assert "csv is for --list" in _run(capsys, "backup", to, "--format", "csv", status=2)
+    assert "No such option: --table" in _run(capsys, "backup", to, "--table", "t", status=2)
+    assert "No such option: --table" in _run(capsys, "restore", to, "--table", "t", status=2)
+    assert '"nowhere" is no address of a store' in _run(capsys, "backup", "nowhere", status=1)
+    _run(capsys, "branch", "create", "try")
+    assert "is the address of a branch" in _run(
+        capsys, "restore", to, "--store", f"{store}/branch/try", status=1
+    )
+
+
+def test_the_branch_that_the_environment_names_is_backed_up(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to, restored = (tmp_path / "backups").as_uri(), (tmp_path / "restored").as_uri()
+    _run(capsys, "branch", "create", "try")
+    with Hummock.open(f"{store}/branch/try") as branch:
+        branch.ingest_batch({"t": Put(rows({1: "branch"}))})
+    with monkeypatch.context() as patch:
+        patch.setenv("TIDELINE_BRANCH", "try")
+        _run(capsys, "backup", to)
+    _run(capsys, "restore", to, "--store", restored)
+    with Hummock.open(restored, create=False) as opened:
+        assert content(opened) == {1: "branch"}
+
+
+def test_the_default_store_is_restored_into_a_folder_of_its_user(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = (tmp_path / "backups").as_uri()
+    _run(capsys, "backup", to)
+    monkeypatch.delenv("TIDELINE_STORE")
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path / "home"))
+    _run(capsys, "restore", to)
+    assert (tmp_path / "home" / ".tideline").stat().st_mode & 0o777 == 0o700
+    assert "t" in _run(capsys, "inspect", "version")
+
+
+STATEMENTS = """
+CREATE TABLE sales (id INT PRIMARY KEY, bar STRING, cents INT) WITH (connector = 'landing', path = 'landing/sales');
+CREATE TABLE bars (bar STRING PRIMARY KEY, city STRING);
+CREATE MATERIALIZED VIEW takings AS
+  SELECT city, count(*) AS n, sum(cents) AS cents FROM sales JOIN bars ON sales.bar = bars.bar GROUP BY city;
+CREATE MATERIALIZED VIEW best AS SELECT max(cents) AS cents FROM takings;
+CREATE TABLE copied (city STRING PRIMARY KEY, n BIGINT, cents BIGINT);
+CREATE SINK files FROM takings WITH (connector = 'file', path = 'out/takings', format = 'jsonl');
+CREATE SINK lake FROM takings WITH (connector = 'delta', path = 'lake/takings');
+CREATE SINK copies INTO copied FROM takings;
+INSERT INTO bars VALUES ('north', 'Oslo'), ('south', 'Rome')
+"""
+BATCH = "SELECT city, count(*) AS n, sum(cents) AS cents FROM sales JOIN bars ON sales.bar = bars.bar GROUP BY city"
+
+
+def _land(home: Path, name: str, *lines: str) -> None:
+    folder = home / "landing" / "sales"
+    (folder / f".{name}").write_text("\n".join(["id,bar,cents", *lines]) + "\n")
+    (folder / f".{name}").rename(folder / name)
+
+
+def _flush(session: Session) -> None:
+    session.poll()
+    session.flush().raise_for_errors()
+
+
+def _read(session: Session, text: str) -> list[tuple]:
+    return sorted(tuple(row.values()) for row in session.sql(text).to_pylist())
+
+
+def test_a_project_goes_on_from_a_backup(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
+    (tmp_path / "landing" / "sales").mkdir(parents=True)
+    first, to, second = ((tmp_path / name).as_uri() for name in ("first", "backups", "second"))
+    with Session(first, spark) as session:
+        for statement in STATEMENTS.strip().split(";\n"):
+            session.sql(statement)
+        _land(tmp_path, "a.csv", "1,north,250", "2,south,420")
+        _flush(session)
+        expected = _read(session, "SELECT * FROM takings")
+        _run(capsys, "backup", to, "--store", first)
+        _land(tmp_path, "b.csv", "3,north,100", "1,south,50")
+        _flush(session)
+        ahead = _read(session, "SELECT * FROM takings")
+    delivered = {path.name for path in (tmp_path / "out" / "takings").iterdir()}
+    said = _run(capsys, "restore", to, "--store", second)
+    assert "sinks that are paused: files, lake; what they have delivered" in said
+    epoch = json.loads(_run(capsys, "backup", to, "--list", "--json"))[0]["epoch"]
+    with Session(second, spark) as session:
+        assert _read(session, "SELECT * FROM takings") == expected
+        assert _read(session, f"SELECT * FROM takings FOR SYSTEM_TIME AS OF {epoch}") == expected
+        assert _read(session, "SELECT * FROM copied") == expected
+        _flush(session)  # takes the file that landed after the backup
+        assert _read(session, "SELECT * FROM takings") == _read(session, BATCH) == ahead
+        assert _read(session, "SELECT * FROM copied") == ahead
+        session.sql("INSERT INTO bars VALUES ('west', 'Rome')")
+        _land(tmp_path, "c.csv", "4,west,1000")
+        _flush(session)
+        assert _read(session, "SELECT * FROM takings") == _read(session, BATCH)
+        assert _read(session, "SELECT * FROM best") == [(max(row[2] for row in _read(session, BATCH)),)]
+        phases = {row["name"]: row["phase"] for row in session.sql("SHOW SINKS").to_pylist()}
+        assert (phases["files"], phases["lake"], phases["copies"]) == ("paused", "paused", "log")
+        assert {path.name for path in (tmp_path / "out" / "takings").iterdir()} == delivered
+        for name in ("files", "lake"):
+            session.sql(f"ALTER SINK {name} RESET")
+            session.sql(f"ALTER SINK {name} RESUME")
+        _flush(session)
+        now = {path.name for path in (tmp_path / "out" / "takings").iterdir()} - delivered
+        assert min(now) > max(delivered)  # a higher start: whoever reads the files drops what it had
+        lines = [
+            line for name in now for line in (tmp_path / "out" / "takings" / name).read_text().splitlines()
+        ]
+        found = [json.loads(line) for line in lines]
+        assert sorted((row["city"], row["n"], row["cents"]) for row in found) == _read(session, BATCH)
+    lake = spark.read.format("delta").load(str(tmp_path / "lake" / "takings")).collect()
+    assert sorted((row["city"], row["n"], row["cents"]) for row in lake) == sorted(
+        (row["city"], row["n"], row["cents"]) for row in found
+    )
