@@ -169,7 +169,7 @@ def collect_garbage(
 def end_pins(
     context: dg.OpExecutionContext, hummock: HummockResource, naming: Naming
 ) -> Iterator[dg.AssetMaterialization]:
-    """Take away pins, and claims of compactors, whose time is over; say who holds what is left."""
+    """Take away pins, claims of compactors and holds of backups whose time is over; say who holds what is left."""
     with hold_job_lock(context), hummock.open() as store:
         ended = store.maintenance.end_holds()
         version, now = store.refresh(), store.clock()
@@ -178,6 +178,7 @@ def end_pins(
         numbers: dict[str, Metadata] = {
             "pins_ended": len(ended.pins),
             "claims_ended": len(ended.leases),
+            "backup_holds_ended": len(ended.backups),
             "pins_alive": len(living),
             "claims_alive": len(leases),
             "oldest_pin_seconds": round(now - seconds_of(living[0].epoch), 1) if living else 0.0,
