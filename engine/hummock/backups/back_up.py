@@ -118,7 +118,7 @@ class _Backup:
             dropped = self._place.drop_old(run, self._options.keep) if self._options.keep else []
             deleted, deleted_bytes = 0, 0
             if dropped or run.cleans:
-                deleted, deleted_bytes = self._place.sweep(run, self._place.read_file_sizes())
+                deleted, deleted_bytes = self._place.sweep(run)
         return BackupReport(
             summary,
             len(kept),
@@ -133,13 +133,16 @@ class _Backup:
     def _copy_version(self, run: Run, held: HeldVersion) -> tuple[BackupSummary, list[BackupFile]]:
         """Copy what is not there, make the backup visible, and return its summary and what was there before."""
 
-        def tell(progress: CopyProgress) -> None:
+        def tick() -> None:
             held.renew()
             self._place.touch(run)
+
+        def tell(progress: CopyProgress) -> None:
+            tick()
             self._options.tell(progress)
 
         files = list_backup_files(held.version)
-        sizes = self._place.read_file_sizes()
+        sizes = self._place.read_file_sizes(tick)
         kept = [file for file in files if file.is_whole(sizes.get(file.name))]
         if self._options.verify:
             work_on_files(kept, self._check_copy, tell)
@@ -148,7 +151,7 @@ class _Backup:
         there = {file.name for file in kept}
         missing = [file for file in files if file.name not in there]
         work_on_files(missing, self._copy, tell)
-        self._require_all(files)
+        self._require_all(files, self._place.read_file_sizes(tick))
         summary = self._summarize(run, held.version, files, missing)
         self._place.finish(run, encode_backup(summary, held.version))
         return summary, kept
@@ -162,9 +165,8 @@ class _Backup:
         if data is None or file.find_damage(data) is not None:
             self._damaged.append(file)
 
-    def _require_all(self, files: list[BackupFile]) -> None:
-        """Look once more that nothing was deleted meanwhile, by a run that was taken for dead or by somebody's hand."""
-        sizes = self._place.read_file_sizes()
+    def _require_all(self, files: list[BackupFile], sizes: dict[str, int]) -> None:
+        """Raise Conflict if a file was deleted meanwhile, by a run that was taken for dead or by somebody's hand."""
         gone = [file.name for file in files if not file.is_whole(sizes.get(file.name))]
         if gone:
             raise Conflict(

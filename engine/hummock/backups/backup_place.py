@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -63,9 +63,14 @@ class BackupPlace:
     def __init__(self, url: str, objects: ObjectStore, clock: Clock) -> None:
         self.url, self.objects, self.clock = url, objects, StoreClock(clock, objects)
 
-    def read_file_sizes(self) -> dict[str, int]:
-        """Return the stored files, by name, with their bytes."""
-        return {info.path.removeprefix(FILES): info.size for info in self.objects.list(FILES)}
+    def read_file_sizes(self, tick: Callable[[], None] = lambda: None) -> dict[str, int]:
+        """Return the stored files, by name, with their bytes; `tick` is called after every thousand."""
+        sizes: dict[str, int] = {}
+        for info in self.objects.list(FILES):
+            sizes[info.path.removeprefix(FILES)] = info.size
+            if len(sizes) % 1000 == 0:
+                tick()
+        return sizes
 
     def list_backups(self) -> list[BackupSummary]:
         """Return the backups, the oldest first."""
@@ -157,9 +162,9 @@ class BackupPlace:
         self.objects.delete([_build_path(BACKUPS, number) for number in doomed])
         return doomed
 
-    def sweep(self, run: Run, sizes: dict[str, int]) -> tuple[int, int]:
-        """Delete those files that no backup names, of those that were listed; return how many and their bytes."""
-        needed: set[str] = set()
+    def sweep(self, run: Run) -> tuple[int, int]:
+        """Delete the files that no backup names; return how many and their bytes."""
+        sizes, needed = self.read_file_sizes(lambda: self.touch(run)), set[str]()
         for summary in self.list_backups():
             needed |= {file.name for file in list_backup_files(self.read_backup(summary.number).version)}
             self.touch(run)

@@ -154,8 +154,9 @@ class BackupWorld:
     def check_restored(self, place: BackupPlace, number: int) -> None:
         """Restore a backup; it has the rows of its epoch, and of those before it that it keeps, and goes on."""
         objects, url = MemoryObjectStore(self.clock), f"memory://restored/{number}"
-        target = open_target(url, objects=objects, clock=self.clock)
-        epoch = restore_backup(place, target, number).summary.epoch
+        if not self.try_restore(objects, url, number):
+            restore_backup(place, open_target(url, objects=objects, clock=self.clock), number)
+        epoch = place.read_backup(number).summary.epoch
         assert self.made.get(number, epoch) == epoch
         restored = self.open(url, objects)
         for name, past in self.past.items():
@@ -172,6 +173,28 @@ class BackupWorld:
         assert not restored.version.branches and not any(
             info.path.startswith("branch/") for info in objects.list("")
         )
+
+    def try_restore(self, objects: ObjectStore, url: str, number: int) -> bool:
+        """Begin a restore whose requests fail, and which may die before its store is there; whether it is there."""
+        plans = [FaultPlan(self.chance.randrange(1 << 30), self.rate, 0.0, NO_STALE_LISTS) for _ in range(2)]
+        copies, restored = (
+            FaultyObjectStore(inner, plan, self.clock)
+            for inner, plan in zip((self.copies, objects), plans, strict=True)
+        )
+
+        def die(progress: CopyProgress) -> None:
+            if progress.done == progress.files or self.chance.random() < 0.1:
+                raise Crashed("during a restore")
+
+        with contextlib.suppress(*REFUSED, Crashed):
+            restore_backup(
+                self.open_backups(copies),
+                open_target(url, objects=restored, clock=self.clock),
+                number,
+                tell=die,
+            )
+        restored.settle()
+        return any(info.path[-1].isdigit() for info in objects.list("manifest/"))
 
     def check_nothing_left(self) -> None:
         """After a backup without faults the place has what its backups name, and the store nothing of them."""
