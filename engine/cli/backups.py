@@ -11,7 +11,7 @@ import typer
 from engine.cli.connections import choose_store, make_state_folder, open_store, report_progress
 from engine.cli.layout import TextColumn, format_ago, format_duration, format_size
 from engine.cli.options import Output, Store
-from engine.cli.printing import Format, PrintingCommand, format_json, print_listing
+from engine.cli.printing import Format, PrintingCommand, format_count, format_json, print_listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,8 +90,8 @@ def restore_store(
     )
     summary = report.summary
     typer.echo(
-        f"store {report.url}: {summary.tables} tables of backup {summary.number} at epoch "
-        f"{format_epoch_time(summary.epoch)} UTC, {summary.files:,} files, {format_size(summary.bytes)}, in "
+        f"store {report.url}: {format_count(summary.tables, 'table')} of backup {summary.number} at epoch "
+        f"{format_epoch_time(summary.epoch)} UTC, {format_count(summary.files, 'file')}, {format_size(summary.bytes)}, in "
         f"{format_duration(report.seconds)}"
     )
     if paused:
@@ -122,17 +122,16 @@ def _format_backup(report: BackupReport) -> str:
     from engine.hummock.epoch import format_epoch_time
 
     summary = report.summary
-    lines = [
-        f"backup {summary.number} at epoch {format_epoch_time(summary.epoch)} UTC: {summary.copied:,} files copied "
-        f"({format_size(summary.copied_bytes)}), {report.kept:,} were there ({format_size(report.kept_bytes)}), in "
-        f"{format_duration(report.seconds)}"
-    ]
+    copied = f"{format_count(summary.copied, 'file')} copied ({format_size(summary.copied_bytes)})"
+    kept = f"{report.kept:,} were there ({format_size(report.kept_bytes)})"
+    at = f"{format_epoch_time(summary.epoch)} UTC"
+    lines = [f"backup {summary.number} at epoch {at}: {copied}, {kept}, in {format_duration(report.seconds)}"]
     if report.repaired:
-        lines.append(f"{report.repaired:,} of the files that were there were damaged, and were copied again")
+        lines.append(f"copied again, as the copy was damaged: {format_count(report.repaired, 'file')}")
     if report.dropped or report.deleted_files:
         dropped = ", ".join(map(str, report.dropped)) or "none"
         lines.append(
-            f"backups dropped: {dropped}; {report.deleted_files:,} files that no backup needs were deleted "
+            f"backups dropped: {dropped}; {format_count(report.deleted_files, 'file')} that no backup needs deleted "
             f"({format_size(report.deleted_bytes)})"
         )
     return "\n".join(lines)

@@ -164,8 +164,8 @@ def format_compaction(report: CompactionReport) -> str:
     if not report.done:
         return f"{report.table}: there is nothing to merge"
     return (
-        f"{report.table}: {_format_count(report.files_before, 'file')} of {format_size(report.bytes_before)} became "
-        f"{_format_count(report.files_after, 'file')} of "
+        f"{report.table}: {format_count(report.files_before, 'file')} of {format_size(report.bytes_before)} became "
+        f"{format_count(report.files_after, 'file')} of "
         f"{format_size(report.bytes_after)} in {report.seconds:.1f} s"
     )
 
@@ -173,15 +173,16 @@ def format_compaction(report: CompactionReport) -> str:
 def format_collection(report: GcReport) -> str:
     """Return what a garbage collection did, or would do, as a sentence."""
     objects, manifests = (
-        _format_count(report.deleted_objects, "object"),
-        _format_count(report.deleted_manifests, "manifest"),
+        format_count(report.deleted_objects, "object"),
+        format_count(report.deleted_manifests, "manifest"),
     )
     what = "would be deleted" if report.dry_run else "deleted"
-    retained = _format_count(report.kept_objects, "object")
+    retained = format_count(report.kept_objects, "object")
     return f"{objects} of {format_size(report.deleted_bytes)} and {manifests} {what}; {retained} kept"
 
 
-def _format_count(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
+    """Return a number of things with their name."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 

@@ -25,6 +25,7 @@ from engine.hummock.epoch import COUNTER_BITS, Clock, epoch_at, system_clock
 from engine.hummock.manifests.alter import apply_alter, replace_options
 from engine.hummock.manifests.chain import ManifestChain
 from engine.hummock.manifests.delta import Delta
+from engine.hummock.manifests.invariants import describe_unknown_branch
 from engine.hummock.manifests.preconditions import Precondition, require_same_tables, require_unaltered
 from engine.hummock.metrics import Counters, Metrics, build_metrics, get_counters
 from engine.hummock.monitoring.prices import Spending, sum_spending
@@ -438,6 +439,14 @@ class Hummock:
     def list_branches(self) -> tuple[Branch, ...]:
         """Return the branches of the store, the oldest first."""
         return list_branches(self.url, self.refresh())
+
+    def read_branch_start(self, name: str) -> Version:
+        """Return the version that a branch begins with, whose files stay while it is there; a few GETs. Raises UnknownStore."""
+        version = self.refresh()
+        point = version.branches.get(name)
+        if point is None:
+            raise UnknownStore(describe_unknown_branch(name, version))
+        return version if version.number == point.number else self._chain.read_version(point.number)
 
     def drop_branch(self, name: str) -> int:
         """End a branch for everybody and delete the files that it has written; return how many.

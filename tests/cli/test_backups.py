@@ -41,7 +41,7 @@ def test_backups_are_made_listed_and_dropped_and_one_is_restored(
     to, restored = (tmp_path / "backups").as_uri(), (tmp_path / "restored").as_uri()
     made = _run(capsys, "backup", to)
     assert re.fullmatch(
-        r"backup 1 at epoch [\d :.+-]+ UTC: 1 files copied \([\d.]+ K?i?B\), 0 were there \(0 B\), in [\d.]+ s\n",
+        r"backup 1 at epoch [\d :.+-]+ UTC: 1 file copied \([\d.]+ K?i?B\), 0 were there \(0 B\), in [\d.]+ s\n",
         made,
     )
     with Hummock.open(store) as opened:
@@ -58,10 +58,10 @@ def test_backups_are_made_listed_and_dropped_and_one_is_restored(
     assert [(one["backup"], one["files"], one["store"]) for one in listed] == [(1, 1, store), (2, 2, store)]
     assert "backup  epoch (UTC)" in _run(capsys, "backup", to, "--list")
     said = _run(capsys, "restore", to, "--backup", "1", "--store", restored)
-    assert said.startswith(f"store {restored}: 1 tables of backup 1 at epoch ")
+    assert said.startswith(f"store {restored}: 1 table of backup 1 at epoch ")
     with Hummock.open(restored, create=False) as opened:
         assert content(opened) == {1: "a"}
-    assert "backups dropped: 1; 0 files that no backup needs were deleted (0 B)" in _run(
+    assert "backups dropped: 1; 0 files that no backup needs deleted (0 B)" in _run(
         capsys, "backup", to, "--keep", "2"
     )
     assert "no backup 1 at" in _run(

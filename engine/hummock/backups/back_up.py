@@ -62,7 +62,10 @@ class HeldVersion:
 
     def __init__(self, store: Hummock) -> None:
         self._store, self._name = store, generate_hold_name()
-        self.version = store.commit(begin_hold(self._name, store.clock()))
+        store.commit(begin_hold(self._name, store.clock()))
+        self.version = store.read_branch_start(
+            self._name
+        )  # commits of one manifest come together, also those after this one
         self._renewed = store.clock.monotonic()
 
     def renew(self) -> None:

@@ -8,6 +8,7 @@ run that was given up cannot finish later, and only one at a time deletes files.
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -104,7 +105,7 @@ class BackupPlace:
                     f"process is gone, begin again in {RUN_SECONDS - seconds + 1:.0f} s"
                 )
         newest = self._find_newest_summary(backups)
-        if newest is not None and newest.store != store:
+        if newest is not None and _name_store(newest.store) != _name_store(store):
             raise StorageError(
                 f"{self.url} holds backups of {newest.store}, this store is {store}: name another place for its backups"
             )
@@ -235,6 +236,11 @@ def open_place(
     except UnknownStore as error:
         raise UnknownStore(f"there are no backups at {url}: correct the address") from error
     return BackupPlace(url.rstrip("/"), wrap_with_retries(inner, Counters(), clock), clock)
+
+
+def _name_store(url: str) -> str:
+    """Return the address of a store in one of its spellings."""
+    return re.sub("^s3a:", "s3:", url.rstrip("/"))
 
 
 def _build_path(folder: str, number: int) -> str:

@@ -37,20 +37,24 @@ def work_on_files(files: Sequence[BackupFile], work: Callable[[BackupFile], None
     running: dict[Future[None], BackupFile] = {}
     under_way = done = done_bytes = 0
     with ThreadPoolExecutor(THREADS) as pool:
-        while waiting or running:
-            while waiting and len(running) < 2 * THREADS:
-                if running and under_way + waiting[-1].size > MOST_BYTES:
-                    break
-                file = waiting.pop()
-                running[pool.submit(work, file)] = file
-                under_way += file.size
-            finished, _ = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
-            for future in finished:
-                file = running.pop(future)
-                under_way -= file.size
-                future.result()
-                done, done_bytes = done + 1, done_bytes + file.size
-            tell(CopyProgress(done, len(files), done_bytes, total))
+        try:
+            while waiting or running:
+                while waiting and len(running) < 2 * THREADS:
+                    if running and under_way + waiting[-1].size > MOST_BYTES:
+                        break
+                    file = waiting.pop()
+                    running[pool.submit(work, file)] = file
+                    under_way += file.size
+                finished, _ = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
+                for future in finished:
+                    file = running.pop(future)
+                    under_way -= file.size
+                    future.result()
+                    done, done_bytes = done + 1, done_bytes + file.size
+                tell(CopyProgress(done, len(files), done_bytes, total))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def read_whole(objects: ObjectStore, path: str, file: BackupFile, what: str) -> bytes:

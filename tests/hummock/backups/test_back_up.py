@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BranchDropped, Conflict, CorruptObject, StorageError
+from engine.errors import BranchDropped, Conflict, CorruptObject, StorageError, UnknownStore
 from engine.hummock import Commit, Hummock, Put
 from engine.hummock.backups.back_up import BackupOptions, HeldVersion, back_up, hold_version
 from engine.hummock.backups.backup_format import list_backup_files
 from engine.hummock.backups.backup_place import FILES, RUN_SECONDS, BackupPlace, open_place
 from engine.hummock.backups.restore import open_target, restore_backup
+from engine.hummock.manifests.chain import Ticket
 from engine.hummock.object_store import ObjectStore, open_object_store
-from engine.hummock.upkeep.backup_holds import HOLD_PREFIX, HOLD_SECONDS
+from engine.hummock.upkeep.backup_holds import HOLD_PREFIX, HOLD_SECONDS, begin_hold
 from engine.testing.faulty import Crashed, FaultPlan, FaultyObjectStore
 from engine.testing.memory import MemoryObjectStore
 from tests.hummock.backups.backup_workload import BackupWorld, run_seed
@@ -123,6 +124,7 @@ def test_random_stores_are_backed_up_while_requests_fail_and_processes_crash() -
         assert failure is None, failure
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("side", [0, 1], ids=["store", "place"])
 def test_a_crash_at_any_request_leaves_the_earlier_backups_and_is_cleaned_up(
     side: int, tmp_path: Path
@@ -179,6 +181,24 @@ def test_a_backup_that_lasts_renews_its_hold(
         seconds[0] += HOLD_SECONDS / 3
         with pytest.raises(Conflict, match="was dropped while it was at work: start it again"):
             held.renew()
+
+
+def test_what_is_held_includes_the_commits_of_other_threads_in_the_same_manifest(
+    store: Hummock, clock: MovableClock
+) -> None:
+    store.create_table("t", SCHEMA, ["id"], ["id"])
+    write(store, {1: "a"})
+    chain = store._chain
+    name = f"{HOLD_PREFIX}{0:032x}"
+    tickets = [Ticket(begin_hold(name, clock()), 0.0), Ticket(Commit(drop=("t",)), 0.0)]
+    chain.commit_all(tickets)
+    held, dropped = (ticket.result() for ticket in tickets)
+    assert held.number == dropped.number and "t" in held.tables
+    assert not store.read_branch_start(name).tables
+    store.create_table("u", SCHEMA, ["id"])
+    assert not store.read_branch_start(name).tables
+    with pytest.raises(UnknownStore, match="no branch other"):
+        store.read_branch_start("other")
 
 
 def test_no_branch_has_the_name_of_a_hold(store: Hummock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import Conflict, CorruptObject, UnknownStore
+from engine.errors import Conflict, CorruptObject, StorageError, UnknownStore
 from engine.hummock.backups.backup_format import VOID, BackupSummary, decode_backup, encode_backup
 from engine.hummock.backups.backup_place import BACKUPS, RUN_SECONDS, RUNS, BackupPlace, open_place
 from engine.hummock.version import Version
@@ -40,6 +40,16 @@ def test_one_run_at_a_time(place: BackupPlace) -> None:
         place.finish(run, encode(1))
     assert paths(place) == [f"{BACKUPS}{1:020d}"]
     assert place.begin(STORE).number == 2
+
+
+def test_an_address_may_be_spelled_in_two_ways(place: BackupPlace) -> None:
+    with place.hold_run("s3a://bucket/shop/") as run:
+        place.finish(run, encode(1, "s3a://bucket/shop/"))
+    place.end(place.begin("s3://bucket/shop"))
+    with pytest.raises(
+        StorageError, match="holds backups of s3a://bucket/shop/, this store is s3://bucket/other"
+    ):
+        place.begin("s3://bucket/other")
 
 
 def test_a_run_that_was_given_up_never_finishes(place: BackupPlace, clock: ManualClock) -> None:
