@@ -33,6 +33,8 @@ from engine.hummock.object_store.retrying import wrap_with_retries
 from engine.hummock.store_clock import StoreClock
 
 BACKUPS, FILES, RUNS = "backup/", "files/", "run/"
+_TORN = ".tmp-"
+"""What the names of objects begin with that a process has half written to a directory."""
 RUN_SECONDS = 300.0
 """A run of which nothing was heard for so long has died."""
 TOUCH_SECONDS = 60.0
@@ -164,7 +166,7 @@ class BackupPlace:
         return doomed
 
     def sweep(self, run: Run) -> tuple[int, int]:
-        """Delete the files that no backup names; return how many and their bytes."""
+        """Delete the files that no backup names, and what dead processes have half written; return how many and their bytes."""
         sizes, needed = self.read_file_sizes(lambda: self.touch(run)), set[str]()
         for summary in self.list_backups():
             needed |= {file.name for file in list_backup_files(self.read_backup(summary.number).version)}
@@ -174,6 +176,8 @@ class BackupPlace:
             self._require_alive(run)
             self.objects.delete([f"{FILES}{name}" for name in doomed[start : start + 1000]])
             self.touch(run)
+        torn = [info.path for folder in (BACKUPS, RUNS) for info in self.objects.list(f"{folder}{_TORN}")]
+        self.objects.delete(torn)
         return len(doomed), sum(sizes[name] for name in doomed)
 
     def _require_alive(self, run: Run) -> None:
@@ -206,9 +210,9 @@ class BackupPlace:
 
     def _list_runs(self) -> dict[int, float]:
         """Return the runs by number, with the seconds since they were heard of."""
-        found = list(self.objects.list(RUNS))
+        found = {info.path.removeprefix(RUNS): info.modified for info in self.objects.list(RUNS)}
         now = self.clock.stamp()
-        return {int(info.path.removeprefix(RUNS)): max(0.0, now - info.modified) for info in found}
+        return {int(name): max(0.0, now - at) for name, at in found.items() if name.isdigit()}
 
     def _list_numbers(self, folder: str) -> list[int]:
         names = (info.path.removeprefix(folder) for info in self.objects.list(folder))

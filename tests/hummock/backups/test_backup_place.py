@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import Conflict, CorruptObject, StorageError, UnknownStore
 from engine.hummock.backups.backup_format import VOID, BackupSummary, decode_backup, encode_backup
-from engine.hummock.backups.backup_place import BACKUPS, RUN_SECONDS, RUNS, BackupPlace, open_place
+from engine.hummock.backups.backup_place import BACKUPS, FILES, RUN_SECONDS, RUNS, BackupPlace, open_place
 from engine.hummock.version import Version
 from engine.testing.manual_clock import ManualClock
 from engine.testing.memory import MemoryObjectStore
@@ -96,6 +96,21 @@ def test_a_run_that_fails_is_void_and_the_next_one_cleans(place: BackupPlace) ->
     assert not place.begin(STORE).cleans
     with pytest.raises(UnknownStore, match="no backup 1 at"):
         place.read_backup(1)
+
+
+def test_what_a_process_has_half_written_is_passed_over_and_swept(
+    place: BackupPlace, clock: ManualClock
+) -> None:
+    place.begin(STORE)
+    torn = [f"{folder}.tmp-{n}" for n, folder in enumerate((BACKUPS, FILES, RUNS))]
+    for path in torn:
+        place.objects.put(path, b"half")
+    clock.sleep(RUN_SECONDS + 1)
+    with place.hold_run(STORE) as run:
+        assert run.number == 2 and run.cleans
+        place.finish(run, encode(2))
+        assert place.sweep(run) == (1, 4)
+    assert not set(torn) & set(paths(place))
 
 
 def test_a_claim_whose_answer_is_lost_is_recognised(place: BackupPlace) -> None:
