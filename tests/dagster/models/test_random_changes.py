@@ -204,13 +204,14 @@ def compute(session: Session, models: dict[str, Grouped]) -> dict[str, object]:
 def mix(old: dict[str, Grouped], new: dict[str, Grouped], plan: ChangePlan) -> dict[str, Grouped]:
     """Return the models that the store has after a sync: of those that were refused the old ones."""
     refused = {change.name for change in plan.refused}
-    kept = {model.old_name or name: model for name, model in new.items()}
-    return {
-        name if name in refused else kept[name].name if name in kept else name: (
-            model if name in refused or name not in kept or kept[name].name in refused else kept[name]
-        )
-        for name, model in old.items()
-    }
+    changed = {model.old_name or name: model for name, model in new.items()}
+    kept: list[Grouped] = []
+    names: dict[str, str] = {}
+    for name, model in old.items():
+        after = changed.get(name, model)
+        kept.append(model if not refused.isdisjoint((name, after.name)) else after)
+        names[name] = kept[-1].name
+    return {model.name: replace(model, source=names.get(model.source, model.source)) for model in kept}
 
 
 @pytest.mark.parametrize(
