@@ -172,12 +172,11 @@ def _build_listing(found: Sequence[BackupSummary], now: float) -> Listing:
     columns = (
         TextColumn("backup", [str(one.number) for one in found], right=True),
         TextColumn("epoch (UTC)", [format_epoch_time(one.epoch) for one in found]),
-        TextColumn("age", [format_ago(now - one.taken) for one in found], right=True, rank=1),
-        TextColumn("tables", [f"{one.tables:,}" for one in found], right=True, rank=2),
+        TextColumn("age", [format_ago(now - one.taken) for one in found], right=True),
+        TextColumn("tables", [f"{one.tables:,}" for one in found], right=True),
         TextColumn("files", [f"{one.files:,}" for one in found], right=True),
         TextColumn("size", [format_size(one.bytes) for one in found], right=True),
-        TextColumn("copied", [format_size(one.copied_bytes) for one in found], right=True, rank=2),
-        TextColumn("store", [one.store for one in found], rank=3),
+        TextColumn("copied", [format_size(one.copied_bytes) for one in found], right=True),
     )
     records = [_build_summary_record(one) for one in found]
     return Listing(columns, [""] * len(found), records, "no backups")
