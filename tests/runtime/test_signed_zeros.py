@@ -36,7 +36,12 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("view", VIEWS)
+USUAL = ("inner", "linear", "folded", "nested")
+
+
+@pytest.mark.parametrize(
+    "view", [name if name in USUAL else pytest.param(name, marks=pytest.mark.long) for name in VIEWS]
+)
 def test_a_view_that_joins_on_zeros_of_both_signs_equals_its_query(session: Session, view: str) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, x DOUBLE, n INT)")
     session.sql("CREATE TABLE u (id INT PRIMARY KEY, y FLOAT)")

@@ -86,7 +86,9 @@ class ModelVerbs(ViewVerbs):
             return
         text, before = OTHERS[self.texts[name]], stored.catalog.get(name)
         relations, plans = planned(leave_out(stored, name), name, text, before.options)
-        relation, plan = fit_columns(before, relations[name], plans[name], version.tables[name].table)
+        relation, plan = relations[name], plans[name]
+        if name in version.tables:
+            relation, plan = fit_columns(before, relation, plan, version.tables[name].table)
         reasons = find_rebuild_reasons(version, stored, before, relation, plan)
         self.trace[-1] += f" {name} {text}{f': refused, {reasons}' if reasons else ''}"
         if not reasons:
