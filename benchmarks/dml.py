@@ -9,9 +9,7 @@ Spark's Python workers, and the heap that Spark's JVM used. With `--small` it me
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import re
 import statistics
 import tempfile
 import time
@@ -25,6 +23,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.process_memory import read_high_water_mib, read_resident_mib, reset_high_water
 from engine.session import Session
 
 CHUNK = 500_000
@@ -42,30 +41,6 @@ class StatementCost:
     driver_before: float
     worker: float
     heap: float
-
-
-def read_high_water_mib(pid: int | str) -> float:
-    """Return the most memory that a process has had resident since its mark was reset; 0 if it is gone."""
-    return _read_status(pid, "VmHWM")
-
-
-def read_resident_mib(pid: int | str) -> float:
-    """Return the memory that a process has resident; 0 if it is gone."""
-    return _read_status(pid, "VmRSS")
-
-
-def _read_status(pid: int | str, field: str) -> float:
-    try:
-        found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    return int(found[1]) / 1024 if found else 0.0
-
-
-def reset_mark(pid: int | str) -> None:
-    """Begin a process's high-water mark anew."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended
-        Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def find_workers() -> Iterator[int]:
@@ -106,7 +81,7 @@ def measure_statement(session: Session, statement: str) -> StatementCost:
     for pool in pools:
         pool.resetPeakUsage()
     for pid in ("self", *find_workers()):
-        reset_mark(pid)
+        reset_high_water(pid)
     before, started = read_resident_mib("self"), time.perf_counter()
     session.sql(statement)
     seconds = time.perf_counter() - started

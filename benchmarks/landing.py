@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.process_memory import read_high_water_mib
 from engine.connectors.landing.source import LandingSource
 from engine.connectors.landing.tables import FILES, FILES_SCHEMA, ensure_landing_tables
 from engine.hummock import Hummock, Put
@@ -42,11 +42,6 @@ def write_large_file(path: Path, size: int) -> int:
     return rows
 
 
-def read_peak_mib() -> float:
-    """Return the largest memory that this process has had, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def measure_large_file(gigabytes: float, home: Path) -> None:
     """Land one file and print rows, seconds and memory."""
     folder = home / "landing"
@@ -54,13 +49,13 @@ def measure_large_file(gigabytes: float, home: Path) -> None:
     rows = write_large_file(folder / "large.csv", int(gigabytes * (1 << 30)))
     with Hummock.open((home / "store").as_uri()) as store:
         store.create_table("large", SCHEMA, ["id"], ["id"])
-        before = read_peak_mib()
+        before = read_high_water_mib()
         report = LandingSource(store, "large", folder).poll()
         commits = len(store.refresh().tables["large"].log)
         assert (report.rows, report.dead_rows, report.files) == (rows, 0, 1), report
         print(
             f"{(folder / 'large.csv').stat().st_size / (1 << 30):.2f} GiB, {rows:,} rows: {report.seconds:.1f} s, "
-            f"{rows / report.seconds:,.0f} rows/s, peak {read_peak_mib():,.0f} MiB ({before:,.0f} MiB before the poll), "
+            f"{rows / report.seconds:,.0f} rows/s, peak {read_high_water_mib():,.0f} MiB ({before:,.0f} MiB before the poll), "
             f"{commits} commits in the log"
         )
 
@@ -133,7 +128,7 @@ def measure_ingested(count: int, home: Path) -> None:
     print(
         f"{count:,} taken: tick cold {cold * 1e3:,.0f} ms, warm {idle * 1e3:.2f} ms (most {most * 1e3:,.1f}), with a new file "
         f"{first * 1e3:,.0f} ms, then {waiting * 1e3:.2f} ms; poll of one file cold {cold_poll * 1e3:,.0f} ms, warm "
-        f"{warm_poll * 1e3:,.0f} ms; peak {read_peak_mib():,.0f} MiB",
+        f"{warm_poll * 1e3:,.0f} ms; peak {read_high_water_mib():,.0f} MiB",
         flush=True,
     )
 

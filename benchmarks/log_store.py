@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import sys
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.process_memory import read_high_water_mib
 from engine.hummock import Commit, Hummock, Table
 from engine.hummock.version import OP
 from engine.log_store import Barrier, Chunk, SyncLogStore
@@ -130,7 +130,7 @@ class Life:
 def main(chunks: int = 1_500, crashes: int = 5) -> None:
     """Run the job with crashes and print what was measured."""
     measured = JobResult()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = read_high_water_mib()
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("TIDELINE_CACHE_DIR", str(Path(folder) / "cache"))
         url = (Path(folder) / "store").as_uri()
@@ -146,14 +146,14 @@ def main(chunks: int = 1_500, crashes: int = 5) -> None:
         measured.wrong = sum(a != b for a, b in zip(found, range(chunks * ROWS), strict=False))
         missing = chunks * ROWS - len(found)
     delays = np.array(measured.delays) * 1000
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    grown = read_high_water_mib() - before
     print(
         f"rows {chunks * ROWS:,}, crashes {measured.crashes}, {seconds:.1f} s, consumer 10 x slower than producer"
     )
     print(f"missing {missing}, out of place {measured.wrong}")
     print(
         f"buffer at most {measured.peak_buffered:,} bytes of {BUFFER_BYTES:,}; rows through references "
-        f"{measured.flushed_rows:,}; the process grew by {grown} MiB"
+        f"{measured.flushed_rows:,}; the process grew by {grown:.0f} MiB"
     )
     print(
         f"barriers {len(delays)}: passed on in {np.median(delays):.1f} ms (median), "
