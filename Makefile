@@ -65,7 +65,7 @@ planted: setup ## Plant a dozen bugs by hand, one at a time, and show which test
 proof: setup ## All that `make test` leaves out, target by target, with a table; goes on where it was broken off.
 	$(BIN)/python -m tools.proof
 
-long: setup ## The tests that take some ten seconds or more, which `make test` leaves out.
+long: setup ## The tests that take some four seconds or more, or repeat a kind of fault; `make test` leaves them out.
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long tests
 
 faults: setup ## Run the engine on a store that fails, by 1,000 seeds (SEEDS=0:1000); a failing seed prints how to replay it.

@@ -79,6 +79,7 @@ def test_a_landing_folder_takes_the_file_of_its_page_and_takes_it_again_when_it_
             ]
 
 
+@pytest.mark.long
 def test_sinks_are_created_as_their_page_says_and_deliver(home: Path, spark: SparkSession) -> None:
     first, own, into = read_blocks("docs/sinks.md", "sql")
     with Session((home / "store").as_uri(), spark) as session:

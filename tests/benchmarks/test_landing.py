@@ -9,6 +9,7 @@ import pytest
 from benchmarks.landing import measure_ingested
 
 
+@pytest.mark.long
 def test_a_look_at_a_folder_of_taken_files_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

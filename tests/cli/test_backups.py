@@ -143,6 +143,7 @@ def _read(session: Session, text: str) -> list[tuple]:
     return sorted(tuple(row.values()) for row in session.sql(text).to_pylist())
 
 
+@pytest.mark.long
 def test_a_project_goes_on_from_a_backup(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from engine.meta.status.check_results import CheckResult, ViewCheckResults, reco
 from engine.session import Session
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.checks import Check
+from tests.long_rest import mark_rest_long
 
 HEAVY = ("pyspark", "boto3", "dagster", "grpc", "engine.session")
 
@@ -71,15 +72,18 @@ def test_status_as_json_holds_the_epoch_as_a_number(store: str, capsys: pytest.C
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["status"],
-        ["status", "--waits"],
-        ["backfill"],
-        ["explain", "flush"],
-        ["sql", "SELECT * FROM bar"],
-        ["sql", "SELECT 1"],
-        ["gc", "--dry-run"],
-    ],
+    mark_rest_long(
+        [
+            ["status"],
+            ["sql", "SELECT * FROM bar"],
+            ["gc", "--dry-run"],
+            ["status", "--waits"],
+            ["backfill"],
+            ["explain", "flush"],
+            ["sql", "SELECT 1"],
+        ],
+        keep=3,
+    ),
     ids=" ".join,
 )
 def test_what_the_store_answers_loads_neither_spark_nor_dagster_nor_a_cloud(
@@ -188,6 +192,7 @@ def test_every_verb_says_what_it_does_and_what_its_options_are(capsys: pytest.Ca
         )  # a project's store is told by its settings
 
 
+@pytest.mark.long
 def test_statements_come_by_a_pipe_over_several_lines(store: str) -> None:
     done = _process(
         "sql",
@@ -199,6 +204,7 @@ def test_statements_come_by_a_pipe_over_several_lines(store: str) -> None:
     assert done.stdout == '"name","cents"\n"north",670\n"one"\n1\n'
 
 
+@pytest.mark.long
 def test_the_first_error_of_a_pipe_ends_it(store: str) -> None:
     done = _process("sql", stdin="SELECT 1;\nSELECT * FROM bra;\nSELECT 2;")
     assert done.returncode == 1
@@ -214,6 +220,7 @@ def test_without_java_one_sentence_says_so(store: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_spark_that_is_gone_is_told_at_once(store: str, tmp_path: Path) -> None:
     state = tmp_path / ".tideline"
     state.mkdir()

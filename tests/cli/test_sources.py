@@ -44,6 +44,7 @@ def tried(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dic
     return ended.value.code, {(one["source"], one["asked"]): one for one in found}
 
 
+@pytest.mark.long
 def test_each_source_is_tried_and_nothing_is_written(
     there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,6 +71,7 @@ def test_each_source_is_tried_and_nothing_is_written(
     assert not found["t", "resume"]["works"] and "ALTER TABLE t RESYNC" in found["t", "resume"]["words"]
 
 
+@pytest.mark.long
 def test_statements_of_a_file_are_tried_before_they_are_run(
     there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +99,7 @@ def test_a_file_that_is_no_text_is_said(there: DeltaTable, capsys: pytest.Captur
     assert "s.sql is no text in UTF-8" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_each_statement_of_a_file_that_is_refused_is_told_beside_the_others(
     there: DeltaTable, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

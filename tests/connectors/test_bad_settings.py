@@ -324,6 +324,7 @@ TAKEN = [
 ]
 
 
+@pytest.mark.long
 def test_a_delta_table_that_cannot_take_a_views_rows_is_told_when_the_sink_is_created(
     home: Path, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -86,6 +86,7 @@ def test_the_trial_of_a_source_tells_what_executors_do_not_see(
     assert connect.works and not read.works and UNSEEN in read.words and NOW in read.words
 
 
+@pytest.mark.long
 def test_files_that_executors_do_not_find_are_not_taken_for_a_history_that_is_gone(
     session: Session, spark: SparkSession, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_files_that_executors_do_not_find_are_not_taken_for_a_history_that_is_go
     assert report.error is not None and UNSEEN in report.error
 
 
+@pytest.mark.long
 def test_a_sink_writes_nothing_where_executors_do_not_see_its_folder(
     session: Session, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def test_lines_that_are_set_aside_are_counted(
     assert (report.rows, report.dead_rows) == (0, 1) and report.driver_bytes >= 5_000
 
 
+@pytest.mark.long
 def test_of_files_that_tasks_read_their_answers_are_counted(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ def test_events_of_the_generator_are_counted_and_again_where_a_view_loads_them(s
     assert session.store.metrics().since(before).driver_bytes["load bid"] >= report.rows * 3 * 8
 
 
+@pytest.mark.long
 def test_of_a_delta_table_few_changes_pass_and_a_first_load_does_not(
     session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:

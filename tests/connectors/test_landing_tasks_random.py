@@ -19,6 +19,7 @@ from engine.connectors.landing import tasks
 from engine.connectors.landing.source import LandingSource
 from engine.runtime.writes import key_order
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 KINDS: dict[str, tuple[str, pa.DataType]] = {
     "flag": ("BOOLEAN", pa.bool_()),
@@ -145,7 +146,9 @@ def known(session: Session, name: str, columns: str = "*") -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: "-".join(key))
+@pytest.mark.parametrize(
+    "key", mark_rest_long([(one,) for one in KEYS], keep=3), ids=lambda key: "-".join(key)
+)
 def test_rows_of_all_types_are_those_that_a_poll_by_itself_gives(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
 ) -> None:

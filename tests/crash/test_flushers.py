@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.crash import flusher
 
 
+@pytest.mark.long
 def test_after_a_flush_reads_of_all_views_reach_what_was_there_before_it(tmp_path: Path) -> None:
     url, cache = (tmp_path / "store").as_uri(), str(tmp_path / "cache")
     flusher.create(url, cache)

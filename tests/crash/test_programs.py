@@ -16,12 +16,13 @@ from engine.sql.statements import reader as st
 from engine.testing.faulty import Crashed
 from tests.crash.program.steps import Program
 from tests.crash.program.view_verbs import OTHERS, SHAPES
+from tests.long_rest import mark_rest_long
 
 SEEDS = int(os.environ.get("TIDELINE_SEEDS", "1000"))
 LANES = 20
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mark_rest_long(range(6), keep=3))
 def test_a_program_with_crashes_keeps_every_invariant(seed: int, tmp_path: Path) -> None:
     Program(seed, tmp_path).run()
 

@@ -87,6 +87,7 @@ def make_project(folder: Path, components: dict[str, str]) -> None:
         (package / "defs" / name / "models.sql").write_text(MODELS)
 
 
+@pytest.mark.long
 def test_dg_lists_the_assets_of_two_components_by_their_keys_and_groups(tmp_path: Path) -> None:
     make_project(tmp_path, {"sales": TRANSLATED, "stock": STOCK})
     dg_command = str(Path(sys.executable).parent / "dg")

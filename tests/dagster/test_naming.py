@@ -112,6 +112,7 @@ def test_all_that_a_translator_says_is_said_of_the_asset(made: dg.Definitions) -
 NAMES = [f"retail/{name}" for name in ("orders", "totals", "biggest", "checked", "cut")]
 
 
+@pytest.mark.long
 def test_runs_sensor_checks_and_partitions_speak_of_the_same_assets(
     project: Project, made: dg.Definitions
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_home_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.long
 def test_what_a_script_starts_in_the_background_can_be_interrupted(tmp_path: Path) -> None:
     script = f"""
 import signal, subprocess, sys

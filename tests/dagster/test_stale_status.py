@@ -170,6 +170,7 @@ def test_a_view_whose_checks_alone_have_changed_is_fresh(project: Project) -> No
     assert stale_ones(project, made) == {}
 
 
+@pytest.mark.long
 def test_a_sink_that_is_slow_is_fresh_once_the_driver_has_ended(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_model_whose_query_gains_a_column_ends_with_it_in_its_table(project: P
     assert found == sorted(set(found))
 
 
+@pytest.mark.long
 def test_views_made_by_hand_come_back_with_their_tables(project: Project) -> None:
     session, home = project.session, project.home
     project.model("t.sql", TABLE)

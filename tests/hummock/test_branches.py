@@ -20,6 +20,7 @@ from tests.hummock.conftest import SCHEMA, MovableClock, content, log, rows
 from tests.hummock.counting import CountingStore
 from tests.hummock.dated import DatedObjectStore, TimedObjectStore
 from tests.hummock.small import small_sizes
+from tests.long_rest import mark_rest_long
 
 
 @pytest.fixture(params=["directory", "bucket"])
@@ -316,7 +317,9 @@ def test_a_manifest_that_a_branch_needs_and_is_missing_is_told(store: Hummock, t
         assert set(opened.version.tables) == {"t"}
 
 
-@pytest.mark.parametrize("seed", range(5))  # `python -m tests.hummock.branch_workload range 0 300` runs more
+@pytest.mark.parametrize(
+    "seed", mark_rest_long(range(5))
+)  # `python -m tests.hummock.branch_workload range 0 300` runs more
 def test_branches_survive_the_faults_of(seed: int) -> None:
     failure = run_seed(seed)
     assert failure is None, failure

@@ -18,6 +18,7 @@ from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.fuzz_objects import run
 
 
+@pytest.mark.long
 def test_every_answer_from_a_damaged_store_is_right_or_has_a_name(tmp_path: Path) -> None:
     outcome = run(150, 1, tmp_path)
     assert outcome.failures == []

@@ -39,6 +39,7 @@ def test_racing_processes_on_a_directory_leave_contiguous_manifests(
     check(race((tmp_path / "store").as_uri(), tmp_path / "cache", *size), *size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [SLICE, pytest.param(WHOLE, marks=pytest.mark.crash)], ids=str)
 def test_racing_processes_on_moto_leave_contiguous_manifests(
     tmp_path: Path, s3_url: str, size: tuple[int, int]

@@ -304,12 +304,14 @@ def test_nothing_is_lost_or_doubled_whatever_dies_at_any_call(
     run(Job(MemoryObjectStore(), tmp_path, chunks, buffer), steps, crashes)
 
 
+@pytest.mark.long
 def test_a_crash_at_every_single_call_of_one_program_loses_nothing(tmp_path: Path) -> None:
     chunks, steps = [5, 0, 30, 1, 0, 9], ["send", "send", "take", "barrier"]
     for at in range(1, 40):
         run(Job(MemoryObjectStore(), tmp_path, chunks, 3_000), steps, [(at, at % 2 == 0)])
 
 
+@pytest.mark.long
 def test_a_consumer_ten_times_slower_with_five_crashes_loses_nothing_and_waits_for_no_barrier(
     tmp_path: Path,
 ) -> None:

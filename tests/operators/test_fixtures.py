@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.operators.fixture_format import Fixture, Rows, View, as_text, read
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.sql"))
 SLICE = 7
 
 
-@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", mark_rest_long(FIXTURES, keep=2), ids=lambda path: path.stem)
 def test_some_views_of_a_fixture_change_as_written(session: Session, path: Path) -> None:
     fixture = read(path)
     fixture.views = fixture.views[::SLICE]

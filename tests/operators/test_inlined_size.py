@@ -49,6 +49,7 @@ def value(x: int, steps: int) -> int:
     return x
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)  # without a bound Spark plans such a filter for hours
 def test_a_filter_above_a_chain_is_planned(tmp_path: Path, spark: SparkSession) -> None:
     items = "".join(

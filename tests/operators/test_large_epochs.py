@@ -44,6 +44,7 @@ def bids(chance: random.Random, rows: int) -> pa.Table:
     )
 
 
+@pytest.mark.long
 def test_views_equal_a_batch_run_after_epochs_over_several_partitions(session: Session, spread: None) -> None:
     chance = random.Random(5)
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")

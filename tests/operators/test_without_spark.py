@@ -172,6 +172,7 @@ def list_by_spark(session: Session) -> set[str]:
     return {frame.table.name for frame in frames if frame.body is None}
 
 
+@pytest.mark.long
 def test_a_small_epoch_of_unions_whole_folds_and_outer_joins_needs_no_spark(
     session: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_small_epoch_of_unions_whole_folds_and_outer_joins_needs_no_spark(
     assert_views_equal_duckdb(session, TABLES, views, "of nothing")
 
 
+@pytest.mark.long
 def test_one_group_of_many_rows_is_for_spark(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(touched_groups, "MOST_ROWS_OF_A_GROUP", 0)
     chance, names = random.Random(8), ("ranked_over_all", "second_best", "all_lines")

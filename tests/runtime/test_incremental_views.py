@@ -110,7 +110,8 @@ def random_epoch(session: Session, chance: random.Random) -> None:
         )
 
 
-@pytest.mark.parametrize(("seed", "epochs"), [(1, 2), pytest.param(2, 5, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("seed", "epochs"), [(1, 2), (2, 5)])
 def test_views_equal_batch_results_after_random_epochs(
     session: Session, code_generated: None, seed: int, epochs: int
 ) -> None:

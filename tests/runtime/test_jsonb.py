@@ -76,6 +76,7 @@ def test_the_catalog_tells_the_type_of_tables_and_views(papers: Session) -> None
     assert [name for name, _ in rows(papers, query.format("u"))] == ["j"]
 
 
+@pytest.mark.long
 def test_operators_give_what_they_give_in_postgres(papers: Session) -> None:
     asked = {
         "j -> 's'": '"1"',

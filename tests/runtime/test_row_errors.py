@@ -107,6 +107,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return tried
 
 
+@pytest.mark.long
 def test_the_row_that_failed_is_tried_first_and_searched_no_more(parts: Session, asked: list[object]) -> None:
     parts.sql("CREATE MATERIALIZED VIEW v AS SELECT id, a / b AS r FROM part")
     parts.sql("INSERT INTO part SELECT id, 1, IF(id = 177, 0, 1), 'x' FROM range(100, 356)")
@@ -123,6 +124,7 @@ def test_the_row_that_failed_is_tried_first_and_searched_no_more(parts: Session,
     assert parts.flush()["v"].error is None and not list_failures(parts.store.refresh())
 
 
+@pytest.mark.long
 def test_a_row_that_depends_on_others_is_tried_by_itself(parts: Session, asked: list[object]) -> None:
     parts.sql(
         "CREATE MATERIALIZED VIEW v AS SELECT p.id, q.a / p.b AS r FROM part p JOIN part q ON p.id = q.id"
@@ -135,6 +137,7 @@ def test_a_row_that_depends_on_others_is_tried_by_itself(parts: Session, asked: 
     assert named in (parts.flush()["v"].error or "") and 1 <= len(asked) <= 2
 
 
+@pytest.mark.long
 def test_what_failed_is_told_with_its_row_after_a_restart_as_well(
     parts: Session, spark: SparkSession, asked: list[object]
 ) -> None:
@@ -146,6 +149,7 @@ def test_what_failed_is_told_with_its_row_after_a_restart_as_well(
         assert "{'id': 9}" in (other.flush()["v"].error or "") and asked == []
 
 
+@pytest.mark.long
 def test_nobody_waits_for_the_search_of_another_views_row(parts: Session, asked: list[object]) -> None:
     parts.sql("CREATE MATERIALIZED VIEW bad AS SELECT id, a / b AS r FROM part")
     for name in ("one", "two", "three"):

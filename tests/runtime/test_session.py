@@ -42,6 +42,7 @@ def documented_example(url: str, spark) -> None:
         assert again.stdout.strip() == str(expected)
 
 
+@pytest.mark.long
 def test_the_documented_example_runs_on_a_local_folder(tmp_path: Path, spark) -> None:
     documented_example((tmp_path / "store").as_uri(), spark)
 

@@ -35,6 +35,7 @@ def test_with_implicit_flush_views_reflect_each_statement(session: Session) -> N
     assert session.lagging() == ("s", "above")
 
 
+@pytest.mark.long
 def test_a_view_that_cannot_reflect_a_statement_is_told_if_it_reads_the_table(session: Session) -> None:
     for name in ("t", "other"):
         session.sql(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, v INT)")

@@ -36,7 +36,7 @@ CHANGES = (
 )
 
 
-USUAL = ("inner", "linear", "folded", "nested")
+USUAL = ("inner", "nested")
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_one_run_after_another_process_ended_goes_on_where_it_stood(session: Ses
     check_views(session, there(1_000), VIEWS)
 
 
+@pytest.mark.long
 def test_views_that_are_built_step_by_step_load_the_rows_and_let_them_go(session: Session) -> None:
     create(session, 3_000)
     poll(session)
@@ -99,6 +100,7 @@ def test_views_that_are_built_step_by_step_load_the_rows_and_let_them_go(session
     assert all(not session.store.refresh().tables[name].pins for name in ("bid", "person"))
 
 
+@pytest.mark.long
 def test_a_source_is_dropped_with_its_views_and_made_anew(session: Session) -> None:
     create(session, 200)
     poll(session)
@@ -117,6 +119,7 @@ def test_a_source_is_dropped_with_its_views_and_made_anew(session: Session) -> N
     check_views(session, there(300), VIEWS)
 
 
+@pytest.mark.long
 def test_a_view_that_is_dropped_while_it_is_built_lets_go_of_what_was_loaded(session: Session) -> None:
     create(session, 300)
     poll(session)
@@ -177,6 +180,7 @@ def test_what_was_loaded_for_a_view_of_another_name_is_let_go_of(session: Sessio
     assert set(session.store.refresh().tables["bid"].pins) == {"mine"}
 
 
+@pytest.mark.long
 def test_a_session_alone_has_who_reads_sources() -> None:
     text = (
         "import engine.session; from engine.runtime.source_rows import get_source_reader; get_source_reader()"

@@ -72,6 +72,7 @@ def check(session: Session) -> None:
     assert rows(session, "SELECT * FROM target") == rows(session, "SELECT * FROM ranked"), "target"
 
 
+@pytest.mark.long
 def test_columns_may_begin_with_an_underscore(session: Session, tmp_path: Path) -> None:
     session.sql(f"CREATE TABLE t (_id BIGINT PRIMARY KEY, {', '.join(f'{name} BIGINT' for name in NAMES)})")
     session.sql(f"INSERT INTO t VALUES {row(1)}, {row(2)}, {row(3)}")

@@ -98,6 +98,7 @@ def test_views_hold_what_their_queries_give(
                     assert_equal(view, once, f"{dialect}, {name}, after {step}")
 
 
+@pytest.mark.long
 def test_a_second_row_of_a_scalar_subquery_is_an_error_of_who_asks(
     tmp_path: Path, spark: SparkSession
 ) -> None:

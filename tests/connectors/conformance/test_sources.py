@@ -26,10 +26,9 @@ from tests.connectors.conformance.sources import (
 from tests.log_store.faults import Crash, DyingClient
 
 LONG = pytest.mark.conformance
-ALL = [
-    pytest.param(case, id=case.name, marks=LONG if case.with_spark or "s3" in case.name else ())
-    for case in CASES
-]
+ALWAYS = ("landing-csv", "journal")
+"""Cases that are killed at each request in `make test`; the others are so in `make conformance`."""
+ALL = [pytest.param(case, id=case.name, marks=() if case.name in ALWAYS else LONG) for case in CASES]
 QUICK = [
     pytest.param(case, id=case.name, marks=LONG if case.passes or case is DeltaWithoutFeed else ())
     for case in CASES

@@ -106,6 +106,7 @@ def test_without_a_feed_columns_that_were_renamed_are_compared(
     assert held(session, "v") == held(session, "t") == there.rows(COLUMNS)
 
 
+@pytest.mark.long
 def test_a_source_says_that_a_name_is_another_column_s(
     session: Session, delta: Callable[[str], SparkDeltaTable]
 ) -> None:
@@ -175,6 +176,7 @@ def test_fields_that_are_added_are_left_out_and_wider_values_are_taken_where_the
     assert held(session, columns="id, n, f, s.a") == there.rows(("id", "n", "f", "s.a"))
 
 
+@pytest.mark.long
 def test_fields_may_have_any_name_of_letters_and_digits(
     session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -190,6 +192,7 @@ def test_fields_may_have_any_name_of_letters_and_digits(
     assert held(session) == [(n, [dict.fromkeys(fields, 7)]) for n in (0, 2)]
 
 
+@pytest.mark.long
 def test_rows_with_dates_that_python_has_not_are_set_aside_as_others(
     session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def texts() -> list[str]:
     return [f"CAST({'hex(raw)' if name == 'raw' else name} AS STRING)" for name in names]
 
 
+@pytest.mark.long
 def test_rows_of_every_type_are_what_spark_reads(
     session: Session, by_spark: SparkDeltaTable, read: list[tuple[FileSplit, ...] | None]
 ) -> None:
@@ -89,6 +90,7 @@ def test_rows_of_every_type_are_what_spark_reads(
     assert held(session, columns=", ".join(texts())) == there.rows(texts())
 
 
+@pytest.mark.long
 def test_keys_that_are_null_or_stand_twice_are_set_aside(
     session: Session, there: DeltaTable, read: list[tuple[FileSplit, ...] | None]
 ) -> None:
@@ -185,6 +187,7 @@ def test_a_table_that_lost_all_vectors_is_read_from_its_files(
     assert held(session) == there.rows()
 
 
+@pytest.mark.long
 def test_large_files_are_split_by_row_groups(
     session: Session,
     there: DeltaTable,

@@ -21,6 +21,7 @@ from engine.session import Session
 from tests.connectors.delta_tables import FEED, DeltaTable, SparkDeltaTable
 from tests.connectors.passing import ITEMS, VIEWS, bag, check_views, create_views, kept, poll
 from tests.connectors.test_delta_random import JOIN, SUM, Commits, by_batch
+from tests.long_rest import mark_rest_long
 
 
 class World:
@@ -98,6 +99,7 @@ def world(session: Session, spark: SparkSession, tmp_path: Path) -> World:
     return World(session, spark, tmp_path)
 
 
+@pytest.mark.long
 def test_a_query_reads_the_version_that_was_taken_last(world: World) -> None:
     session = world.session
     assert session.sql("SELECT * FROM s").num_rows == 0
@@ -113,7 +115,7 @@ def test_a_query_reads_the_version_that_was_taken_last(world: World) -> None:
     ]
 
 
-@pytest.mark.parametrize("connector", ["SOURCE", "TABLE"])
+@pytest.mark.parametrize("connector", mark_rest_long(["SOURCE", "TABLE"]))
 def test_without_a_feed_a_zero_that_changes_its_sign_is_a_change(
     session: Session, spark: SparkSession, tmp_path: Path, connector: str
 ) -> None:
@@ -169,6 +171,7 @@ def test_rules_that_recompute_keys_arrange_what_they_look_up(world: World) -> No
     check_views(world.session, world.there(), SOME)
 
 
+@pytest.mark.long
 def test_rows_without_a_key_are_set_aside_and_a_key_that_stands_twice_stops_the_source(world: World) -> None:
     session, there = world.session, world.lakes["s"]
     world.begin()
@@ -186,6 +189,7 @@ def test_rows_without_a_key_are_set_aside_and_a_key_that_stands_twice_stops_the_
     check_views(session, world.there(), {"filtered": VIEWS["filtered"]})
 
 
+@pytest.mark.long
 def test_a_view_over_a_version_with_a_key_twice_is_refused(world: World) -> None:
     world.lakes["s"].insert("VALUES (1, 1, 1, 'a'), (1, 1, 1, 'b')")
     poll(world.session)
@@ -194,6 +198,7 @@ def test_a_view_over_a_version_with_a_key_twice_is_refused(world: World) -> None
     assert "filtered" not in world.session.catalog.relations
 
 
+@pytest.mark.long
 def test_a_version_that_is_gone_is_told_to_who_needs_it(world: World) -> None:
     session, there = world.session, world.lakes["s"]
     world.begin()

@@ -22,6 +22,7 @@ from engine.hummock.object_store import open_object_store
 from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable, follow, held, poll, source
 from tests.connectors.s3a import WITHOUT_S3A
+from tests.long_rest import mark_rest_long
 
 
 @pytest.fixture
@@ -115,7 +116,8 @@ def test_without_a_feed_the_difference_by_key_is_written_and_told(
     assert held(session) == there.rows()
 
 
-@pytest.mark.parametrize("feed", ["true", pytest.param("false", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("feed", ["true", "false"])
 def test_a_restored_table_and_one_made_anew(
     session: Session, delta: Callable[..., DeltaTable], feed: str
 ) -> None:
@@ -238,7 +240,7 @@ def test_a_column_that_was_away_for_a_while(session: Session, delta: Callable[..
     assert held(session) == there.rows()
 
 
-@pytest.mark.parametrize("feed", ["true", "false"])
+@pytest.mark.parametrize("feed", mark_rest_long(["true", "false"]))
 def test_nested_values_that_are_no_numbers(
     session: Session, delta: Callable[..., DeltaTable], feed: str
 ) -> None:
@@ -256,6 +258,7 @@ def test_nested_values_that_are_no_numbers(
     assert repr(held(session)) == repr(there.rows())
 
 
+@pytest.mark.long
 def test_a_log_that_was_cleaned_up_is_said(session: Session, delta: Callable[..., DeltaTable]) -> None:
     there = delta(properties="'delta.enableChangeDataFeed' = 'true', 'delta.checkpointInterval' = '2'")
     there.insert("SELECT id, 'a' FROM range(10)")
@@ -277,6 +280,7 @@ def test_a_log_that_was_cleaned_up_is_said(session: Session, delta: Callable[...
     assert held(session) == there.rows()
 
 
+@pytest.mark.long
 def test_a_column_that_comes_later_is_told_once_and_taken_from_alter_table_on(
     session: Session, delta: Callable[..., DeltaTable]
 ) -> None:
@@ -304,6 +308,7 @@ def test_a_column_that_comes_later_is_told_once_and_taken_from_alter_table_on(
     assert held(session) == there.rows()
 
 
+@pytest.mark.long
 def test_deletion_vectors_column_mapping_partitions_and_nested_values(
     session: Session, delta: Callable[..., DeltaTable]
 ) -> None:
@@ -336,6 +341,7 @@ def test_deletion_vectors_column_mapping_partitions_and_nested_values(
     assert found is not None and found.to_pylist() == [{"n": 50, "w": 43, "m": 49}]
 
 
+@pytest.mark.long
 def test_rows_without_a_key_and_keys_that_stand_twice_are_set_aside(
     session: Session, delta: Callable[..., DeltaTable]
 ) -> None:
@@ -428,6 +434,7 @@ def test_a_spark_that_can_not_read_s3_is_said_when_the_table_is_made(
         )
 
 
+@pytest.mark.long
 def test_many_rows_are_written_by_tasks(
     session: Session, delta: Callable[..., DeltaTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,6 +452,7 @@ def test_many_rows_are_written_by_tasks(
     assert session.notices == ("0 rows were written",)
 
 
+@pytest.mark.long
 def test_a_thread_follows_while_another_computes(session: Session, delta: Callable[..., DeltaTable]) -> None:
     there = delta()
     there.insert("VALUES (1, 'a')")
@@ -465,6 +473,7 @@ def test_a_thread_follows_while_another_computes(session: Session, delta: Callab
         polling.close()
 
 
+@pytest.mark.long
 def test_a_path_outside_of_the_home_is_refused(
     session: Session, delta: Callable[..., DeltaTable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

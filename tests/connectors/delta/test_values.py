@@ -74,6 +74,7 @@ def taken(kind: Any, ours: str) -> MatchedColumn | None:
     return match_column(given, ours)
 
 
+@pytest.mark.long
 def test_a_wider_value_is_taken_if_it_comes_back_as_it_was(spark: SparkSession) -> None:
     asked, wanted = [], []
     for ours, theirs in WIDENED:

@@ -52,6 +52,7 @@ def test_the_other_process_reads_what_this_one_would(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_file_that_ends_the_process_is_set_aside_and_the_next_one_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 5_000)  # more than fits into the socket
     with path.open("rb") as file:
@@ -89,6 +90,7 @@ def test_a_file_that_ends_what_reads_it_is_set_aside() -> None:
         list(parquet_process.read_in_process(file, FileOptions(), SMALL))
 
 
+@pytest.mark.long
 def test_rows_that_take_more_memory_than_the_process_may_have_set_the_file_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

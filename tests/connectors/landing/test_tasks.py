@@ -166,6 +166,7 @@ def test_rows_without_a_key_get_ids_of_their_own(session: Session, folder: Path,
     assert rows(session, "SELECT count(*) FROM one") == [(9_001,)]
 
 
+@pytest.mark.long
 def test_a_large_parquet_file_is_read_by_several_tasks_and_its_rows_pass_no_driver(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from tests.connectors.sinks.conftest import Target
 from tests.contexts import build_context
 from tests.crash.delivered import replayed
 from tests.log_store.faults import MemoryObjectStore
+from tests.long_rest import mark_rest_long
 
 SEEDS = int(os.environ.get("TIDELINE_SINK_SEEDS", "100"))
 STEPS = 25
@@ -132,7 +133,7 @@ class Race:
         assert {name.split("/")[1] for name in (*table.acks, *table.pins)} == there
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mark_rest_long(range(3)))
 def test_whatever_is_said_about_sinks_by_others_each_beginning_is_delivered_right(
     seed: int, tmp_path: Path
 ) -> None:

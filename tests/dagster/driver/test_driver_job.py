@@ -148,6 +148,7 @@ def test_epochs_follow_each_other_in_one_run_until_a_successor_is_ready(
     assert not served.instance.get_runs(dg.RunsFilter(job_name=DRIVER_RUN, statuses=list(ACTIVE)))
 
 
+@pytest.mark.long
 def test_what_a_driver_before_it_has_taken_back_is_told_again(
     served: Project, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_what_a_driver_before_it_has_taken_back_is_told_again(
     end(drive)
 
 
+@pytest.mark.long
 def test_what_a_driver_with_newer_models_makes_of_them_is_not_undone(served: Project, events: Events) -> None:
     drive = Drive(served, WAIT_SECONDS)
     drive.start()
@@ -349,6 +351,7 @@ def test_a_missed_beat_stops_no_later_one(monkeypatch: pytest.MonkeyPatch) -> No
         assert twice.wait(WAIT_SECONDS)
 
 
+@pytest.mark.long
 def test_partitions_are_told_of_once_while_a_driver_works(served: Project, events: Events) -> None:
     served.model(
         "shop/by_shop.sql",

@@ -215,6 +215,7 @@ def test_whatever_query_it_had_a_view_has_the_rows_of_the_one_that_it_has(
         assert rows(session, "SELECT * FROM m") == rows(session, query), query
 
 
+@pytest.mark.long
 def test_killed_after_any_manifest_all_is_there_and_the_next_sync_goes_on(
     session: Session, tmp_path: Path, spark: SparkSession
 ) -> None:

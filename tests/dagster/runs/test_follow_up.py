@@ -90,6 +90,7 @@ def test_a_run_by_hand_takes_what_there_was(project: Project, monkeypatch: pytes
     assert totals(project) == {"a": 5} and len(list_materializations(project, "orders")) == 1
 
 
+@pytest.mark.long
 def test_a_run_fails_by_what_fails_meanwhile_and_tells_what_else_it_did(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

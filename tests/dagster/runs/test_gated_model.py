@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dagster as dg
+import pytest
 
 from tests.dagster.conftest import TOTALS, Project
 
@@ -21,6 +22,7 @@ def read_totals(project: Project) -> list[dict[str, object]]:
     return found.to_pylist()
 
 
+@pytest.mark.long
 def test_events_say_that_a_gate_holds_up_a_changed_model(project: Project) -> None:
     project.land("1.csv", "id,shop,price\n1,a,10\n2,b,5\n")
     assert project.run().success

@@ -118,6 +118,7 @@ def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_
     ]
 
 
+@pytest.mark.long
 def test_a_partition_that_cannot_be_computed_for_what_is_below_it_fails_with_the_reason(
     project: Project,
 ) -> None:

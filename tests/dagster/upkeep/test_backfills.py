@@ -82,6 +82,7 @@ def tick(
     return answer
 
 
+@pytest.mark.long
 def test_progress_is_a_partition_and_its_end_is_told_once(building: Project) -> None:
     assert building.maintain(BACKFILL_PROGRESS).success
     assert building.instance.get_dynamic_partitions(PARTITIONS) == ["doubled"]
@@ -99,6 +100,7 @@ def test_progress_is_a_partition_and_its_end_is_told_once(building: Project) -> 
     assert building.read_metadata("tideline_backfills")["rows"] > read
 
 
+@pytest.mark.long
 def test_a_click_goes_on_for_its_seconds_and_materializes_only_what_is_whole(building: Project) -> None:
     building.maintain(BACKFILL_PROGRESS)
     before = building.session.backfills()["doubled"].rows
@@ -125,6 +127,7 @@ def test_a_paused_backfill_stays_where_it_is_and_says_why(building: Project) -> 
     assert any("paused" in record.event_log_entry.user_message for record in records)
 
 
+@pytest.mark.long
 def test_a_view_that_is_dropped_loses_its_partition_and_one_built_anew_is_told_anew(
     building: Project,
 ) -> None:
@@ -140,6 +143,7 @@ def test_a_view_that_is_dropped_loses_its_partition_and_one_built_anew_is_told_a
     assert whole(building) == ["doubled", "doubled"]
 
 
+@pytest.mark.long
 def test_the_schedule_asks_only_where_a_backfill_has_moved_or_could_not_be_told(
     building: Project, tmp_path: Path
 ) -> None:

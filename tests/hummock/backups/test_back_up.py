@@ -118,6 +118,7 @@ def test_a_store_that_is_written_compacted_and_collected_meanwhile_is_backed_up_
     assert {info.path for info in store.objects.list("sst/")} == store.version.tables["t"].list_objects()
 
 
+@pytest.mark.long
 def test_random_stores_are_backed_up_while_requests_fail_and_processes_crash() -> None:
     for seed in range(3):
         failure = run_seed(seed)

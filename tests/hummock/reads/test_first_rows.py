@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidRow
 from engine.hummock import Delete, Hummock, Put
+from tests.long_rest import mark_rest_long
 
 SCHEMA = pa.schema([("g", pa.string()), ("x", pa.float64()), ("n", pa.int64()), ("v", pa.int64())])
 GROUPS = st.sampled_from(["a", "b", None])
@@ -30,7 +31,7 @@ def keyed(keys: list[tuple], columns: int) -> pa.Table:
     return pa.table(arrays, names=SCHEMA.names[:columns])
 
 
-@pytest.mark.parametrize("distributed", [["g"], None], ids=["distributed", "ordered"])
+@pytest.mark.parametrize("distributed", mark_rest_long([["g"], None]), ids=["distributed", "ordered"])
 @settings(max_examples=30, deadline=None)
 @given(epochs=EPOCHS)
 def test_the_first_and_the_last_row_are_those_of_the_group(epochs: list, distributed: list | None) -> None:

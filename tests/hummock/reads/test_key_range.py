@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from engine.errors import InvalidRow
 from engine.hummock import Delete, Hummock, Put
 from engine.hummock.reads.key_range import KeyRange
+from tests.long_rest import mark_rest_long
 
 SCHEMA = pa.schema([("g", pa.string()), ("t", pa.int64()), ("n", pa.int64()), ("v", pa.int64())])
 KEYS = st.tuples(st.sampled_from(["a", "b", None]), st.none() | st.integers(0, 9), st.integers(0, 2))
@@ -46,7 +47,7 @@ def filled(store: Hummock, epochs: list[Any], distributed: list[str] | None) -> 
     return rows
 
 
-@pytest.mark.parametrize("distributed", [["g"], None], ids=["distributed", "ordered"])
+@pytest.mark.parametrize("distributed", mark_rest_long([["g"], None]), ids=["distributed", "ordered"])
 @settings(max_examples=40, deadline=None)
 @given(epochs=EPOCHS, asked=ASKED)
 def test_rows_between_bounds_are_those_of_a_whole_look(

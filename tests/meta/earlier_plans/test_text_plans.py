@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from engine.hummock import Commit, Hummock
 from engine.meta.catalog.expression_texts import has_texts
 from engine.meta.catalog.plan_upgrade import PLANS, upgrade_plans
@@ -44,6 +46,7 @@ def test_all_plans_are_written_as_trees_in_one_commit_and_mean_the_same(old: str
     assert_written_anew_in_one_commit(Hummock.open(old), has_texts)
 
 
+@pytest.mark.long
 def test_a_text_that_cannot_be_read_holds_up_its_own_view_only(session: Session) -> None:
     plan = session.store.refresh().catalog[PLANS.key("noted")]
     broken = re.sub('"sql":"upper', '"sql":"? upper', plan, count=1, flags=re.IGNORECASE)

@@ -18,6 +18,7 @@ from engine.operators.arrow.ordered_rows import Sorting
 from engine.operators.grouping.stored_first_rows import SHORT, MergeFirstRows
 from engine.operators.lookups.table_parameters import TableAt
 from engine.sql.window_calls import SortKey
+from tests.long_rest import mark_rest_long
 
 SCHEMA = pa.schema([("g", pa.string()), ("n", pa.float64()), ("id", pa.int64()), ("note", pa.string())])
 STORED = pa.schema([pa.field(f"{field.name}_", field.type) for field in SCHEMA])
@@ -109,7 +110,7 @@ def merge(store: Hummock, change: pa.Table, grouped: bool) -> list[dict[str, Any
     return [row for batch in body(iter(change.to_batches(max_chunksize=3))) for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "all rows"])
+@pytest.mark.parametrize("grouped", mark_rest_long([True, False]), ids=["grouped", "all rows"])
 def test_stored_rows_and_the_change_give_the_first_rows(store: Hummock, grouped: bool) -> None:
     chance = random.Random(5)
     state = store.create_table("state", STORED, ("g_", "id_"), ("g_",))

@@ -73,6 +73,7 @@ def _none_is_answered(session: Session, asked: list[tuple[tuple[str, str], int]]
     assert not answered, "\n".join(answered)
 
 
+@pytest.mark.long
 def test_what_postgres_fails_on_or_refuses_is_an_error_here(given: Session) -> None:
     _none_is_answered(given, [*FAILING[::12], *((pair, 0) for pair in REFUSALS[::25])])
 

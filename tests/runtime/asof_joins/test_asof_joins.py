@@ -7,6 +7,7 @@ import random
 import pytest
 
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.oracle.batch import assert_equal, by_duckdb, content
 from tests.session_rows import rows
 
@@ -105,7 +106,7 @@ def test_a_query_that_is_answered_once_gives_what_duckdb_gives(session: Session,
     assert_equal(found, by_duckdb(tables, VIEWS[name].format(b="b")), name)
 
 
-@pytest.mark.parametrize("rules", ["fast", "reference"])
+@pytest.mark.parametrize("rules", mark_rest_long(["fast", "reference"]))
 def test_of_right_rows_that_are_level_the_one_of_the_lowest_key_counts(session: Session, rules: str) -> None:
     create_tables(session)
     session.sql("INSERT INTO a VALUES (1, 1, 5, 0), (2, 1, 6, 0)")
@@ -123,6 +124,7 @@ def test_of_right_rows_that_are_level_the_one_of_the_lowest_key_counts(session: 
     assert rows(session, "SELECT * FROM back") == rows(session, "SELECT * FROM forth") == [(1, 7), (2, 9)]
 
 
+@pytest.mark.long
 def test_a_right_row_that_changes_rewrites_only_the_left_rows_up_to_its_neighbour(session: Session) -> None:
     create_tables(session)
     session.sql("INSERT INTO a SELECT CAST(id AS INT), 1, CAST(id AS INT), 0 FROM range(1000)")

@@ -11,6 +11,7 @@ from engine.runtime.executor import FragmentTask, TaskResult
 from tests.crash.views_in_memory import ViewsInMemory
 
 
+@pytest.mark.long
 def test_a_backfill_that_was_overtaken_by_a_process_that_died_goes_on_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ def rows(session: Session, query: str) -> list[Any]:
     return sorted(found.column(0).to_pylist())
 
 
+@pytest.mark.long
 def test_rows_appear_as_time_moves(tmp_path: Path, spark: SparkSession) -> None:
     with moving(tmp_path, spark) as (session, clock):
         first = datetime(2022, 1, 29, tzinfo=UTC)

@@ -85,6 +85,7 @@ def test_nothing_is_committed_while_no_row_crosses_a_bound(tmp_path: Path, spark
         assert session.store.refresh().number == before
 
 
+@pytest.mark.long
 def test_nothing_is_committed_for_views_that_are_not_brought_on(tmp_path: Path, spark: SparkSession) -> None:
     """One that rests, one that is paused, one that failed lately, and what reads them: the time alone is no work for them."""
     with moving(tmp_path, spark) as (session, clock):

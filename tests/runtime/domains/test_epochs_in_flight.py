@@ -100,6 +100,7 @@ def _sorted(rows: pa.Table) -> list[tuple[object, ...]]:
     return sorted(zip(*(column.to_pylist() for column in rows.columns), strict=True), key=repr)
 
 
+@pytest.mark.long
 def test_views_equal_their_queries_while_commits_are_on_their_way(driving: Session, url: str) -> None:
     chance = random.Random(1)
     with Session(url, "local[2]") as other:
@@ -304,6 +305,7 @@ def test_what_is_asked_of_a_view_waits_for_a_new_run_where_epochs_were_lost(
     assert "paused" in str(report["totals"].waits_for)
 
 
+@pytest.mark.long
 def test_views_are_waited_for_where_epochs_were_lost_before(flushing: Session) -> None:
     lose(flushing)
     flushing.sql("CREATE MATERIALIZED VIEW low WITH (background = true) AS SELECT min(x) AS x FROM item")
@@ -330,6 +332,7 @@ def test_a_store_that_takes_no_more_files_is_told_as_it_is(
     assert flushing.sql("SELECT s FROM totals") == pa.table({"s": pa.array([18], pa.int64())})
 
 
+@pytest.mark.long
 def test_who_is_passed_by_again_and_again_gets_a_turn(
     flushing: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

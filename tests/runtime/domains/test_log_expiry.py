@@ -62,6 +62,7 @@ def test_the_view_commits_only_the_difference_and_its_readers_follow_by_the_log(
     assert cut.flush()["by_shop"].rebuilt is None
 
 
+@pytest.mark.long
 def test_a_run_that_breaks_off_in_the_middle_is_done_again_by_another_process(cut: Session) -> None:
     for name in ("by_shop", "named"):
         cut.resume(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from pandera.pandas import Check, Column, DataFrameSchema
 
 from engine.operators.context import SMALL_CHANGE_ROWS
@@ -18,6 +19,7 @@ def rows(count: int, first: int = 0) -> pa.Table:
     return pa.table({"id": ids, "grp": [one % 50_000 for one in ids], "n": [one % 7 for one in ids]})
 
 
+@pytest.mark.long
 def test_the_rows_of_a_large_epoch_do_not_pass_through_the_driver(session: Session) -> None:
     """Some 5 MB of changes and 50,000 changed groups: the driver sees names of files, counts and bounds of keys."""
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, grp BIGINT, n BIGINT)")

@@ -38,6 +38,7 @@ def forecast(session: Session, text: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_epochs_are_computed_where_explain_says(project: Session) -> None:
     expected = {
         name: forecast(project, f"CREATE MATERIALIZED VIEW {name} AS {text}") for name, text in VIEWS.items()

@@ -199,6 +199,7 @@ def test_what_was_in_an_action_that_failed_as_a_whole_is_computed_by_itself_unti
     assert list_shared(step(session, 4)) == set(VIEWS)
 
 
+@pytest.mark.long
 def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Session) -> None:
     start(session)
     for name in ("prices", "same_prices"):
@@ -214,6 +215,7 @@ def test_what_took_long_holds_up_no_other_until_it_is_fast_again(session: Sessio
     assert list_shared(step(session, 4)) == {*VIEWS, "prices", "same_prices"}
 
 
+@pytest.mark.long
 def test_rows_that_a_bound_passes_count_as_changed(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepared_frames, "MOST_SHARED_ROWS", 20)
     session.sql("CREATE TABLE seen (id BIGINT PRIMARY KEY, moment TIMESTAMP)")
@@ -337,6 +339,7 @@ def test_a_result_of_other_rows_is_computed_anew(session: Session, monkeypatch: 
     assert not left
 
 
+@pytest.mark.long
 def test_a_view_that_takes_the_name_of_another_is_not_computed_as_that_was(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

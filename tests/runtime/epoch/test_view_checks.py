@@ -288,6 +288,7 @@ def test_a_view_that_is_computed_whole_and_one_over_another_are_checked(session:
     assert session.flush()["whole"].error is None
 
 
+@pytest.mark.long
 def test_rows_that_the_clock_takes_are_asked_for_as_others(tmp_path: Path, spark: SparkSession) -> None:
     with moving(tmp_path, spark) as (session, clock):
         create_tables(session)

@@ -113,6 +113,7 @@ def test_a_view_is_cut_only_where_every_operator_works_within_a_partition(
         session.sql(text, build=False)
 
 
+@pytest.mark.long
 def test_a_poison_row_in_a_backfill_leaves_its_partition_without_content_until_it_is_mended(
     tenants: Session,
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_poison_row_in_a_backfill_leaves_its_partition_without_content_until_i
     assert rows(tenants, SHOWN) == rows(tenants, TRUTH + " ORDER BY tenant")
 
 
+@pytest.mark.long
 def test_a_row_that_leaves_a_quarantined_partition_is_counted_once_below(session: Session) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, tenant BIGINT, a BIGINT, b BIGINT)")
     session.sql(

@@ -9,6 +9,7 @@ from engine.session import Session
 from tests.oracle.batch import assert_equal, content
 
 
+@pytest.mark.long
 def test_a_row_that_fails_in_another_partition_while_one_is_computed_again_is_that_ones_alone(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_view_is_read_at_the_epoch_of_the_last_change_that_it_has(twins: Sessi
         twins.sql("SELECT n FROM a", policy=str(first))
 
 
+@pytest.mark.long
 def test_the_spark_source_tells_of_an_epoch_without_content(twins: Session) -> None:
     twins.sql("INSERT INTO t VALUES (1, 1)")
     first = twins.store.refresh().tables["t"].last_change
@@ -83,6 +84,7 @@ def test_two_tables_of_one_timestamp_are_read_at_one_epoch(twins: Session) -> No
     assert row["a"] == row["b"] == row["t"]
 
 
+@pytest.mark.long
 def test_the_common_epoch_of_tables_can_be_handed_to_other_readers(twins: Session) -> None:
     twins.sql("INSERT INTO t VALUES (1, 1)")
     twins.flush(["a"]).raise_for_errors()
@@ -106,6 +108,7 @@ def test_a_row_that_was_mended_after_another_runs_cut_fails_nothing(session: Ses
     assert session.sql("SELECT s, n FROM v CROSS JOIN o").to_pylist() == [{"s": 3, "n": 2}]
 
 
+@pytest.mark.long
 def test_one_flush_brings_what_reads_a_partition_that_it_mends(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, raw STRING)")
     session.sql("INSERT INTO t VALUES (1, 7, '1'), (2, 7, '2'), (3, 8, '3')")

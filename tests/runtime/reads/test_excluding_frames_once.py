@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.runtime.windows.test_every_function import EPOCHS, TABLE, content
 from tests.runtime.windows.test_excluding_frames import MORE_VIEWS, VIEWS
 
@@ -72,7 +73,7 @@ def test_a_query_gives_the_rows_of_duckdb_in_its_order(
     assert [content([row]) for row in got] == [content([row]) for row in expected]
 
 
-@pytest.mark.parametrize("name", [n for n in VIEWS if "NO OTHERS" not in n])
+@pytest.mark.parametrize("name", mark_rest_long((n for n in VIEWS if "NO OTHERS" not in n), keep=3))
 def test_a_query_over_frames_gives_what_its_view_has(
     filled: Session, duck: duckdb.DuckDBPyConnection, name: str
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_filter_is_evaluated_in_the_store_and_a_key_is_looked_up(bids: Session
     assert [row.id for row in one.collect()] == [6] and one.rdd.getNumPartitions() == 1
 
 
+@pytest.mark.long
 def test_a_plain_view_or_a_wrong_option_is_refused_by_the_source(bids: Session, tmp_path: Path) -> None:
     bids.sql("CREATE VIEW cheap AS SELECT id FROM bid")
     for options, table, says in (
@@ -162,6 +163,7 @@ def test_a_plain_view_or_a_wrong_option_is_refused_by_the_source(bids: Session, 
             ).count()
 
 
+@pytest.mark.long
 def test_a_limit_keeps_its_order_below_a_scalar_subquery_and_a_join(session: Session) -> None:
     session.sql("CREATE TABLE o (x INT PRIMARY KEY, s INT)")
     session.sql(f"INSERT INTO o VALUES {', '.join(f'({(n * 7) % 30}, {n % 3})' for n in range(30))}")

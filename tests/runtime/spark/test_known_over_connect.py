@@ -127,6 +127,7 @@ def test_a_frame_that_has_other_columns_than_the_client_says_breaks_a_claim(
     assert "known schema" in output and "struct<id:int> is struct<id:bigint> by the server" in output
 
 
+@pytest.mark.long
 def test_a_session_that_says_it_is_prepared_and_is_not_breaks_a_claim(address: str, tmp_path: Path) -> None:
     output = said(ANOTHER_SETTING, address, tmp_path)
     assert "prepared session" in output

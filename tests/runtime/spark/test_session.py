@@ -66,6 +66,7 @@ def test_a_session_of_the_engine_is_shared_while_nobody_has_changed_it(theirs: S
     assert other.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+@pytest.mark.long
 def test_sessions_on_several_sparks_and_settings_read_tables_beside_each_other(
     tmp_path: Path, spark: SparkSession, theirs: SparkSession
 ) -> None:

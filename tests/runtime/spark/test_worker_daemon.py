@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 CYCLES = """
@@ -42,6 +43,7 @@ def test_garbage_is_collected_and_modules_are_left_alone() -> None:
     assert done.stdout.split() == ["True"] * 4
 
 
+@pytest.mark.long
 def test_workers_leave_alone_what_their_first_task_has_loaded(spark: SparkSession) -> None:
     counted = spark.range(0, 1, 1, 1).mapInArrow(frozen_objects, "frozen long")
     assert any(counted.collect()[0].frozen > 10_000 for _ in range(5))

@@ -132,6 +132,7 @@ def test_a_quoted_name_with_a_dot_is_no_schema(tmp_path: Path) -> None:
         assert "s.T" in session.catalog.relations
 
 
+@pytest.mark.long
 def test_views_and_queries_of_spark_read_across_schemas(session: Session) -> None:
     session.dialect = "postgres"
     session.sql(

@@ -134,6 +134,7 @@ def test_a_view_that_is_created_again_is_told_as_another_one(shop: Session) -> N
     assert bag.listed() == shown(shop, "v")
 
 
+@pytest.mark.long
 def test_a_view_over_a_bag_and_one_on_window_close(session: Session) -> None:
     session.sql(
         "CREATE TABLE e (at TIMESTAMP, v BIGINT, WATERMARK FOR at AS at - INTERVAL '1' MINUTE) APPEND ONLY"

@@ -66,6 +66,7 @@ def test_a_row_that_changes_is_joined_anew_and_one_that_goes_takes_all_that_it_f
     assert report["m"].deleted == 2 and rows(tables, "SELECT * FROM m") == [(1, 2, 21)]
 
 
+@pytest.mark.long
 def test_a_run_stops_where_rows_came_before_the_right_side_changed_and_its_plan_says_so(
     tables: Session,
 ) -> None:

@@ -104,11 +104,12 @@ def fails_once(lake: Session, monkeypatch: pytest.MonkeyPatch) -> None:
             lake.flush()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "modules",
     [
         pytest.param((backfill_run,), id="looked up"),
-        pytest.param((backfill_run, context, executor), id="as wholes", marks=pytest.mark.long),
+        pytest.param((backfill_run, context, executor), id="as wholes"),
     ],
 )
 def test_a_view_that_is_built_step_by_step_finds_what_its_states_let_go_of_later(

@@ -89,6 +89,7 @@ def test_views_equal_duckdb_after_random_steps(
         assert_views_equal_duckdb(lake, ("a", "b"), {n: VIEWS[n] for n in names}, f"seed {seed}, step {step}")
 
 
+@pytest.mark.long
 def test_an_epoch_reads_the_rows_that_the_bound_passes(lake: Session) -> None:
     rows = pa.table({"id": pa.array(range(2000), pa.int32()), "x": pa.array(range(2000), pa.int32())})
     lake.write("a", rows)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from engine.errors import TidelineError, Unavailable, UnsupportedSql
 from engine.hummock import Commit, Hummock, Version
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.oracle.batch import content
 from tests.runtime.watermarks.worlds import VIEWS, World
 
@@ -119,6 +120,7 @@ def test_a_view_without_the_clause_follows_every_change_and_carries_the_watermar
     assert _numbers(lake, "SELECT id FROM v") == [1]
 
 
+@pytest.mark.long
 def test_states_let_go_of_what_is_closed_and_the_view_keeps_it(lake: Session) -> None:
     _table(lake)
     lake.sql(f"CREATE MATERIALIZED VIEW hours AS {HOURS} EMIT ON WINDOW CLOSE")
@@ -239,7 +241,7 @@ def test_a_lost_commit_of_the_view_is_made_again(lake: Session, monkeypatch: pyt
     assert lost and _numbers(lake, "SELECT n FROM hours") == [2]
 
 
-@pytest.mark.parametrize("cut", [("t",), ("_watermark_t",), ("t", "_watermark_t")])
+@pytest.mark.parametrize("cut", mark_rest_long([(("t", "_watermark_t"),), (("t",),), (("_watermark_t",),)]))
 def test_a_view_that_cannot_follow_the_log_loses_and_doubles_no_closed_row(
     lake: Session, cut: tuple[str, ...]
 ) -> None:
@@ -371,6 +373,7 @@ def test_gaps_are_filled_between_rows_that_are_closed(lake: Session) -> None:
     assert _numbers(lake, "SELECT id FROM v") == [1, 1, 1, 2]
 
 
+@pytest.mark.long
 def test_gaps_of_partitions_are_filled_between_closed_rows_of_each(lake: Session) -> None:
     lake.sql(
         "CREATE TABLE p (a INT, b TEXT, ts TIMESTAMP, v INT, WATERMARK FOR ts AS ts - INTERVAL '5 minutes') APPEND ONLY"
@@ -390,6 +393,7 @@ def test_gaps_of_partitions_are_filled_between_closed_rows_of_each(lake: Session
     assert _numbers(lake, "SELECT v FROM g WHERE b = 'y'") == [2, 2, 2, 4]
 
 
+@pytest.mark.long
 def test_a_session_closes_once_the_watermark_is_the_gap_behind_its_last_row(lake: Session) -> None:
     _table(lake)
     lake.sql(

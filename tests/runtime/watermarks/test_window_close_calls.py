@@ -145,6 +145,7 @@ def test_a_closing_view_that_would_take_a_row_back_breaks_its_claim(
     assert content(lake, "v").num_rows == 1
 
 
+@pytest.mark.long
 def test_gaps_that_are_filled_on_window_close_are_a_claim_too(lake: Session) -> None:
     lake.sql("CREATE TABLE t (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY")
     lake.sql(

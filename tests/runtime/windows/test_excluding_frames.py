@@ -182,10 +182,8 @@ def judged(tables: dict[str, pa.Table], excluded: str) -> pa.Table:
         ).to_arrow_table()
 
 
-@pytest.mark.parametrize(
-    "excluded",
-    [name if name == "TIES" else pytest.param(name, marks=pytest.mark.long) for name in STAYS],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("excluded", STAYS)
 @pytest.mark.parametrize(("seed", "steps"), [(1, 2), *LONG])
 def test_rows_that_cut_peers_in_two_follow_the_key(
     session: Session, excluded: str, seed: int, steps: int
@@ -219,6 +217,7 @@ def test_rows_around_a_row_without_itself_cost_what_changes(session: Session) ->
     assert "rows up to 2 from a change are computed again" in " ".join(answer.column(0).to_pylist())
 
 
+@pytest.mark.long
 def test_sums_of_the_widest_decimals_lose_no_digit(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, c DECIMAL(38, 10))")
     session.sql("INSERT INTO t VALUES (1, 12345678901234567890.0123456789), (2, 0.0000000001), (3, 5)")

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.oracle.batch import content
 
 STEP = timedelta(minutes=1)
@@ -72,7 +73,7 @@ def assert_filled(found: pa.Table, rows: pa.Table, label: str) -> None:
         assert one[2] == other[2] or one[2] == pytest.approx(other[2]), label
 
 
-@pytest.mark.parametrize(("dialect", "key"), [("risingwave", " PRIMARY KEY"), ("spark", "")])
+@pytest.mark.parametrize(("dialect", "key"), mark_rest_long([("spark", ""), ("risingwave", " PRIMARY KEY")]))
 def test_gaps_are_filled_again_as_rows_come_move_and_go(
     tmp_path: Path, spark: SparkSession, dialect: Any, key: str
 ) -> None:
@@ -113,6 +114,7 @@ def between(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
+@pytest.mark.long
 def test_partitions_are_gone_through_each_by_itself(tmp_path: Path, spark: SparkSession) -> None:
     with Session((tmp_path / "store").as_uri(), spark, "postgres") as session:
         session.sql("CREATE TABLE p (id INT PRIMARY KEY, a INT, b TEXT, ts TIMESTAMP, v INT)")

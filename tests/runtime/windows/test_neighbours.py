@@ -87,6 +87,7 @@ def test_a_plan_says_how_far_calls_look(session: Session) -> None:
         assert "touched partitions are computed again" in explain(far)
 
 
+@pytest.mark.long
 def test_a_view_that_is_cut_into_partitions_leaves_the_poisoned_one_behind(session: Session) -> None:
     session.sql("CREATE TABLE p (id INT PRIMARY KEY, g INT, x STRING)")
     session.sql("INSERT INTO p VALUES (1, 1, '5'), (2, 1, '7'), (3, 2, '1')")
@@ -104,6 +105,7 @@ def test_a_view_that_is_cut_into_partitions_leaves_the_poisoned_one_behind(sessi
     assert rows == [(1, None), (2, 5), (3, None), (4, 1), (5, 7), (6, 9)]
 
 
+@pytest.mark.long
 def test_two_orders_of_all_rows_meet_above_and_beside_each_other(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
     session.sql(

@@ -63,6 +63,7 @@ def _change(session: Session, content: dict[int, Row], chance: random.Random) ->
         content[at] = row
 
 
+@pytest.mark.long
 def test_calls_over_sessions_follow_random_changes(session: Session) -> None:
     chance = random.Random(5)
     content: dict[int, Row] = {}
@@ -90,6 +91,7 @@ def test_calls_over_sessions_follow_random_changes(session: Session) -> None:
         assert rows(session, "SELECT * FROM v") == sorted(expected, key=repr), step
 
 
+@pytest.mark.long
 def test_a_row_that_is_the_gap_behind_begins_a_session(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP, d DATE, p DECIMAL(9, 2), b BIGINT)")
     session.sql(

@@ -150,6 +150,7 @@ def test_views_over_windows_follow_their_rows(tmp_path: Path, spark: SparkSessio
                 assert_equal(found, connection.sql(judge).to_arrow_table(), name)
 
 
+@pytest.mark.long
 def test_windows_over_rows_without_a_key_keep_equal_rows_apart(tmp_path: Path, spark: SparkSession) -> None:
     views = {name: VIEWS[name] for name in ("uneven", "own_sessions", "by_tumble")}
     with Session((tmp_path / "store").as_uri(), spark, dialect="postgres") as session:

@@ -112,6 +112,7 @@ def test_wide_numbers_keep_all_digits(session: Session) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_view_may_be_cut_by_what_its_windows_are_partitioned_by(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, g INT, x STRING)")
     session.sql("INSERT INTO t VALUES (1, 1, '5'), (2, 1, '7'), (3, 2, '1')")

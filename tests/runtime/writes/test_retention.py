@@ -110,6 +110,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.long
 def test_views_keep_what_came_whether_they_took_it_before_it_hid_or_not(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -31,6 +31,7 @@ def test_a_hundred_full_joins_are_refused_at_their_place() -> None:
     assert "materialized view of the first joins" in raised.value.hint
 
 
+@pytest.mark.long
 def test_with_items_that_read_each_other_twice_are_refused_where_they_grow_too_many() -> None:
     items = ["x0 AS (SELECT id FROM bid)"]
     items += [f"x{n} AS (SELECT a.id FROM x{n - 1} a JOIN x{n - 1} b USING (id))" for n in range(1, 30)]

@@ -35,6 +35,7 @@ def feed(spark: SparkSession, there: DeltaTable, last: int) -> list[tuple[Any, .
     return sorted((tuple(row.values()) for row in found.toArrow().to_pylist()), key=repr)
 
 
+@pytest.mark.long
 def test_the_same_changes_make_the_same_rows_and_the_same_feed(spark: SparkSession, tmp_path: Path) -> None:
     found: list[object] = []
     for kind in (DeltaTable, SparkDeltaTable):

@@ -61,7 +61,7 @@ def read_by_others(table: Path, query: str) -> Counter:
     ("options", "laid_out"),
     [
         pytest.param(", cluster_by = 'n, s'", ([], ["n", "s"]), marks=pytest.mark.long),
-        (", delta.partition_by = 'n'", (["n"], [])),
+        pytest.param(", delta.partition_by = 'n'", (["n"], []), marks=pytest.mark.long),
     ],
     ids=["clustered", "partitioned"],
 )
@@ -100,6 +100,7 @@ def test_the_table_is_as_a_batch_query_computes_it(
     assert layout(tmp_path / "v") == laid_out
 
 
+@pytest.mark.long
 def test_the_sink_is_told_and_listed_and_goes_with_its_view(session: Session, tmp_path: Path) -> None:
     session.sql(BID)
     bids(session, (1, 1, 5))
@@ -138,6 +139,7 @@ def test_a_dropped_sink_leaves_the_view_without_its_options(session: Session, tm
     assert session.sql("SHOW SINKS").num_rows == 0
 
 
+@pytest.mark.long
 def test_a_table_with_what_reads_it_is_dropped_with_sinks(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE SCHEMA s")
     session.sql("CREATE TABLE s.bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT)")
@@ -302,6 +304,7 @@ def test_a_column_that_lays_the_table_out_keeps_its_name(session: Session, tmp_p
     session.sql("ALTER MATERIALIZED VIEW v RENAME COLUMN s TO m")
 
 
+@pytest.mark.long
 def test_a_process_that_dies_in_the_statement_leaves_both_or_neither(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -370,6 +373,7 @@ def test_a_view_that_is_there_can_be_given_a_table(session: Session, tmp_path: P
     assert rows(tmp_path / "v") == content(session, "v")
 
 
+@pytest.mark.long
 def test_a_view_that_is_built_in_the_background_brings_its_table_later(
     session: Session, tmp_path: Path
 ) -> None:
@@ -385,6 +389,7 @@ def test_a_view_that_is_built_in_the_background_brings_its_table_later(
     assert columns(tmp_path / "v") == ["auction", "n", "total"]
 
 
+@pytest.mark.long
 def test_rows_that_only_come_are_appended(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE TABLE e (at DATE, price DECIMAL(10, 2)) APPEND ONLY")
     session.sql("INSERT INTO e VALUES (DATE '2024-01-01', 1.5), (DATE '2024-01-01', 1.5), (NULL, NULL)")

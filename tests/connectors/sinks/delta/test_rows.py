@@ -147,6 +147,7 @@ def test_large_ranges_are_read_by_tasks(
     assert rows(tmp_path / "t") == content(session, "t")
 
 
+@pytest.mark.long
 def test_a_sink_that_is_forced_to_append_keeps_what_was_there(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     said = f"connector = 'delta', path = '{tmp_path}/t', type = 'append-only', force_append_only = true"
@@ -224,6 +225,7 @@ def apps_of(table: Path) -> set[str]:
     return {action["txn"]["appId"] for action in actions(table) if "txn" in action}
 
 
+@pytest.mark.long
 def test_without_a_snapshot_the_table_begins_with_the_next_change(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     session.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
@@ -236,6 +238,7 @@ def test_without_a_snapshot_the_table_begins_with_the_next_change(session: Sessi
     assert sorted(rows(tmp_path / "t")) == [("2", "'c'")]
 
 
+@pytest.mark.long
 def test_a_table_that_is_gone_is_not_made_of_changes_alone(session: Session, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     session.sql("INSERT INTO t VALUES (1, 'a')")
@@ -249,7 +252,8 @@ def test_a_table_that_is_gone_is_not_made_of_changes_alone(session: Session, tmp
     assert rows(tmp_path / "t") == content(session, "t")
 
 
-@pytest.mark.parametrize("kind", ["upsert", pytest.param("append-only", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["upsert", "append-only"])
 def test_a_column_that_the_table_has_lost_is_told(session: Session, spark, tmp_path: Path, kind: str) -> None:
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
     session.sql("INSERT INTO t VALUES (1, 'a')")
@@ -357,6 +361,7 @@ def test_places_that_cannot_be_written_are_refused_at_create(
         session.sql("CREATE SINK s FROM u WITH (connector = 'delta', path = 't')")
 
 
+@pytest.mark.long
 def test_any_reader_of_delta_reads_it(session: Session, tmp_path: Path) -> None:
     deltalake = pytest.importorskip(
         "deltalake", reason="the Rust reader is not installed: pip install '.[dev]'"

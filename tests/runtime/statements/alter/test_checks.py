@@ -21,6 +21,7 @@ def hidden(session: Session) -> list[str]:
     return sorted(name for name in session.catalog.relations if name.startswith("_"))
 
 
+@pytest.mark.long
 def test_checks_are_added_changed_and_taken_away_without_touching_rows(view: Session) -> None:
     files = view.store.version.tables["v"].file_count
     view.sql("ALTER MATERIALIZED VIEW v SET (checks = 'n < 9; unique(n) warn; falls_at_most(0.5)')")

@@ -58,6 +58,7 @@ def test_a_wrong_check_is_refused_with_its_place_and_leaves_no_trace(
     assert list(sales.catalog.relations) == ["sale"]
 
 
+@pytest.mark.long
 def test_what_checks_are_kept_by_is_seen_in_the_plan_alone(sales: Session) -> None:
     sales.sql(create(CHECKS))
     shown = [row["name"] for row in sales.sql("SHOW ALL").to_pylist()]
@@ -84,6 +85,7 @@ def test_a_check_of_the_key_alone_costs_nothing(sales: Session) -> None:
     assert sales.flush(["v"])["v"].checks["unique_shop_n"].passed
 
 
+@pytest.mark.long
 def test_checks_get_another_name_with_their_view_and_go_on(sales: Session) -> None:
     sales.sql(create(CHECKS))
     sales.sql("CREATE MATERIALIZED VIEW other AS SELECT id, price FROM sale")

@@ -55,7 +55,8 @@ def show(session: Session, query: str) -> tuple[list[str], list[str]]:
     return columns, sorted(repr(tuple(row.values())) for row in found.to_pylist())
 
 
-@pytest.mark.parametrize("first", ["first", pytest.param("joined", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("first", ["first", "joined"])
 def test_who_reads_meanwhile_sees_the_old_or_the_new_view(
     shop: Session, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, first: str
 ) -> None:

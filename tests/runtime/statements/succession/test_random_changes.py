@@ -35,7 +35,8 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 6))
 def test_all_follow_one_query_after_the_other(tmp_path: Path, spark: SparkSession, seed: int) -> None:
     rng = random.Random(seed)
     with Session((tmp_path / "store").as_uri(), spark) as session:

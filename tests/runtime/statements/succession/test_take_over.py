@@ -177,6 +177,7 @@ def test_a_query_that_fails_leaves_the_view_as_it_was(shop: Session) -> None:
     assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
 
 
+@pytest.mark.long
 def test_a_view_whose_query_fails_is_mended_by_another_one(shop: Session) -> None:
     failing = "SELECT g, CAST(sum(100 / n) AS BIGINT) AS total, count(*) AS c FROM t WHERE n > 0 GROUP BY g"
     shop.sql(ALTER + failing)
@@ -355,6 +356,7 @@ def test_the_table_gets_the_options_of_the_new_statement(shop: Session) -> None:
     assert shop.store.version.tables["v"].table.options.retention_seconds == 10800
 
 
+@pytest.mark.long
 def test_a_view_that_commits_with_others_is_computed_in_their_next_epoch(shop: Session) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW a WITH (domain = 'd') AS {FIRST}")
     shop.sql(f"CREATE MATERIALIZED VIEW b WITH (domain = 'd') AS {READER.replace('FROM v', 'FROM a')}")
