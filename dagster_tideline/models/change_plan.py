@@ -124,12 +124,12 @@ def plan_models(session: Session, models: Sequence[Model]) -> ChangePlan:
     declared = {model.name for model in models} | set(report.renamed.values())
     for name in stored.catalog.sort_by_dependency():
         relation = stored.catalog.get(name)
-        if name not in declared and _is_public(relation):
+        if name not in declared and is_public(relation):
             found.append(_plan_undeclared(relation, version, report))
     return ChangePlan(tuple(found))
 
 
-def _is_public(relation: Relation) -> bool:
+def is_public(relation: Relation) -> bool:
     """Tell whether a relation is one that a model could declare, and not the system's own."""
     return relation.kind in PUBLIC_KINDS and not relation.name.startswith("_") and not is_delta_copy(relation)
 

@@ -79,9 +79,16 @@ def up() -> None:
 
 
 @app.command(cls=PrintingCommand)
-def plan(output: Output = Format.table, wide: Wide = False) -> None:
+def plan(
+    branch: Annotated[
+        str, typer.Option(help="Try the models on a branch of this name, and show which rows they change.")
+    ] = "",
+    output: Output = Format.table,
+    wide: Wide = False,
+) -> None:
     """Show what the working folder's models would change in the store: 0 nothing, 2 changes, 1 a model that cannot be."""
     arguments = [f"--format={output.value}", *(["--wide"] if wide else [])]
+    arguments += [f"--branch={branch}"] if branch else []
     os.execv(sys.executable, [sys.executable, "-m", "dagster_tideline.plan", *arguments])
 
 

@@ -111,3 +111,105 @@ def test_the_command_hands_its_options_on(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(SystemExit):
         commands.main(["plan", "--json", "--wide"])
     assert called == [[sys.executable, "-m", "dagster_tideline.plan", "--format=json", "--wide"]]
+
+
+def _fill(shop: Path, spark: SparkSession) -> str:
+    """Make the project's store and give it some rows by a way that a branch has as well; return its address."""
+    url = (shop / ".tideline" / "store").as_uri()
+    with Session(url, spark) as session:
+        assert not sync_models(session, load_models(shop / "assets")).errors
+        session.sql("CREATE TABLE sold (id BIGINT PRIMARY KEY, shop STRING, price BIGINT)")
+        session.sql("INSERT INTO sold VALUES (1, 'a', 10), (2, 'a', 20), (3, 'b', 5)")
+        session.flush().raise_for_errors()
+    return url
+
+
+MODEL = "CREATE MATERIALIZED VIEW takings AS SELECT shop, sum(price) AS total FROM sold GROUP BY shop;\n"
+READER = "CREATE MATERIALIZED VIEW large AS SELECT shop FROM takings WHERE total > 25;\n"
+
+
+def test_models_are_tried_on_a_branch_and_the_store_stays_as_it_is(
+    shop: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = _fill(shop, spark)
+    (shop / "assets" / "more.sql").write_text(MODEL + READER)
+    with Session(url, spark) as session:
+        sync_models(session, load_models(shop / "assets"))
+        session.sql("CREATE MATERIALIZED VIEW mine AS SELECT count(*) AS n FROM takings")
+        session.flush().raise_for_errors()
+        session.sql("INSERT INTO sold VALUES (4, 'c', 1)")  # which waits: it is no change by the models
+        number = session.store.refresh().number
+        assert plan.main(["--branch=none"]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == "nothing to do"
+        assert not session.store.list_branches()
+
+        text = MODEL.replace("sum(price) AS total", "sum(price * 2) AS total, count(*) AS n")
+        (shop / "assets" / "more.sql").write_text(text.replace("GROUP", "WHERE shop <> 'b' GROUP") + READER)
+        assert plan.main(["--branch=try"]) == 2
+        lines = capsys.readouterr().out.splitlines()
+        at = next(n for n, line in enumerate(lines) if line.startswith("name") and "inserted" in line)
+        assert [line.split() for line in lines[at + 2 :: 1]][:3] == [
+            ["takings", "3", "0", "1", "2", "2"],
+            ["of", "the", "updated", "rows:", "total", "in", "2"],
+            ["columns", "of", "one", "side", "only,", "or", "of", "another", "type:", "n"],
+        ]
+        assert lines[at + 5].split() == ["mine", "1", "0", "0", "1", "1"]
+        assert lines[-1] == "branch try holds this: TIDELINE_BRANCH names it; `tideline branch drop` ends it"
+        (branch,) = session.store.list_branches()
+        with Session(branch.url, spark) as tried:
+            assert tried.sql("SELECT shop, total, n FROM takings ORDER BY shop").to_pylist() == [
+                {"shop": "a", "total": 60, "n": 2},
+                {"shop": "c", "total": 2, "n": 1},
+            ]
+        assert session.store.refresh().number == number + 3  # two branches begin, and one ends
+        assert session.sql("SELECT count(*) AS n FROM takings").to_pylist() == [{"n": 2}]
+        assert plan.main(["--branch=try"]) == 1
+        assert "branch try" in capsys.readouterr().err
+
+
+def test_what_is_made_anew_fails_or_is_held_up_on_a_branch_is_told(
+    shop: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = _fill(shop, spark)
+    gated = MODEL.replace("takings AS", "gated WITH (gate = 'rows_changed <= 0') AS")
+    failing = "CREATE MATERIALIZED VIEW failing AS SELECT id, 10 / price AS n FROM sold;\n"
+    kept = MODEL.replace("takings", "kept").replace("total FROM", "total, max(id) AS newest FROM")
+    file = shop / "assets" / "more.sql"
+    file.write_text(MODEL + gated + failing + kept)
+    with Session(url, spark) as session:
+        assert not sync_models(session, load_models(shop / "assets")).errors
+        session.flush().raise_for_errors()
+    file.write_text(
+        MODEL.replace("shop,", "price,").replace("BY shop", "BY price")
+        + gated.replace("sum(price)", "max(price)")
+        + failing.replace("10 / price", "10 / (price - 5)")
+        + kept.replace("max(id)", "CAST(max(id) AS STRING)")
+        + READER.replace("shop", "price")
+        + failing.replace("failing", "broken").replace("price", "(price - 10)")
+    )
+    assert plan.main(["--branch=try", "--format=json"]) == 1
+    found = {one["name"]: one["trial"] for one in json.loads(capsys.readouterr().out)}
+    assert found["orders"]["updated"] == 0 and not found["orders"]["problem"]
+    assert (found["takings"]["rows_before"], found["takings"]["rows_after"]) == (2, 3)
+    assert found["takings"]["inserted"] is None  # its key is another
+    assert (found["large"]["rows_before"], found["large"]["rows_after"]) == (None, 0)
+    assert "rows_changed" in found["gated"]["problem"] and found["gated"]["updated"] == 0
+    assert "DIVIDE_BY_ZERO" in found["failing"]["problem"]
+    assert "DIVIDE_BY_ZERO" in found["broken"]["problem"] and found["broken"]["rows_after"] is None
+    assert found["kept"]["not_compared"] == ["newest"] and found["kept"]["updated"] == 0
+
+
+def test_a_branch_goes_again_if_what_is_tried_on_it_breaks_off(
+    shop: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = _fill(shop, spark)
+    (shop / "assets" / "more.sql").write_text(MODEL)
+
+    def break_off(*given: object) -> None:
+        raise EnvironmentNotReady("no Java")
+
+    monkeypatch.setattr(plan, "try_models", break_off)
+    assert plan.main(["--branch=try"]) == 1
+    assert "error: no Java" in capsys.readouterr().err
+    with Session(url, spark) as session:
+        assert not session.store.list_branches()

@@ -179,13 +179,14 @@ class Reader:
         return compare_snapshots(self.files, table, after, upto, names)
 
     def compare_tables(
-        self, one: TableVersion, other: TableVersion, epoch: int, *, columns: Sequence[str]
+        self, one: TableVersion, other: TableVersion, epochs: tuple[int, int], *, columns: Sequence[str]
     ) -> Iterator[NetChanges]:
-        """Yield by what another table of the same keys differs from one, looked at through `columns`, in (hash, key) order.
+        """Yield by what another table of the same keys differs from one, each at an epoch, looked at through `columns`, in (hash,
+        key) order.
 
         The cost follows both tables. Raises EpochExpired.
         """
-        return compare_tables(self.files, (one, other), epoch, resolve_columns(one.table, columns))
+        return compare_tables(self.files, (one, other), epochs, resolve_columns(one.table, columns))
 
     def count_rows(self, table: TableVersion, epoch: int) -> int:
         """Return how many rows a table has at an epoch, at a cost that follows what was written since its oldest run."""

@@ -29,14 +29,19 @@ def compare_snapshots(
 
 
 def compare_tables(
-    files: FileSet, tables: tuple[TableVersion, TableVersion], epoch: int, columns: Sequence[str]
+    files: FileSet,
+    tables: tuple[TableVersion, TableVersion],
+    epochs: tuple[int, int],
+    columns: Sequence[str],
 ) -> Iterator[NetChanges]:
-    """Yield by what the second table differs from the first at an epoch, as if its rows came after those of the first.
+    """Yield by what the second table differs from the first, each at an epoch, as if its rows came after those of the first.
 
     Both have these columns, the same primary key and the same distribution key. The cost follows the tables. Raises
     EpochExpired.
     """
-    yield from _compare_parts(*(_Parts(files, table, epoch, columns) for table in tables))
+    yield from _compare_parts(
+        *(_Parts(files, table, epoch, columns) for table, epoch in zip(tables, epochs, strict=True))
+    )
 
 
 def _compare_parts(before: _Parts, now: _Parts) -> Iterator[NetChanges]:

@@ -30,7 +30,7 @@ def read_difference(
     """Yield by what the rows of a view's successor differ from the view's at an epoch, through the columns that both show."""
     columns = [column.storage_name for column in list_shared_columns(version, view, successor)]
     tables = version.tables[view.name], version.tables[successor]
-    for change in store.reader.compare_tables(*tables, epoch, columns=columns):
+    for change in store.reader.compare_tables(*tables, (epoch, epoch), columns=columns):
         yield Changes.of(change, columns)
 
 
