@@ -323,15 +323,18 @@ class Hummock:
         *,
         precondition: Precondition | None = None,
         watermarks: Mapping[str, int] = MappingProxyType({}),
+        replaced: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> int:
         """Write to any number of tables atomically and durably; later operations win. Returns the epoch.
 
         `precondition` is called with the version each attempt is based on, and raises to give up. `watermarks`, as numbers by
-        table, hide the rows below them from the epoch on.
+        table, hide the rows below them from the epoch on. `replaced` are, by table, all rows that stand under the written keys,
+        if the precondition keeps them there: by them its fingerprint is moved on.
         """
         named = {get_table_name(table): list_operations(operations) for table, operations in writes.items()}
         tables = {name: self._snapshots.find_table(name) for name in named}
-        ssts = write_operations(self.reader, {name: table.table for name, table in tables.items()}, named)
+        found = {name: table.table for name, table in tables.items()}
+        ssts = write_operations(self.reader, found, named, replaced)
         same = require_same_tables(tables, precondition)
         return self.commit(Commit(writes=ssts, watermarks=watermarks, precondition=same)).epoch
 

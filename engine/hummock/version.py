@@ -5,10 +5,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
+import xxhash
 
 from engine.errors import EpochExpired, RowsNotKept
 from engine.hummock.catalog_entries import CatalogEntries
@@ -26,6 +28,7 @@ class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     `watermark_column`, and keep its history for `retention_seconds` instead of the store's. `dropped` columns may stand in
     its files yet, so their names stay taken. Large files end at the bounds of `vnode_groups` ranges of vnodes.
     One that `passes` keeps changes for who follows them, and rows only while somebody has them loaded (`passing.py`).
+    Without `fingerprint` no fingerprint of its rows is kept, and none of its files.
     """
 
     ttl_seconds: float | None = None
@@ -34,6 +37,16 @@ class TableOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     dropped: tuple[str, ...] = ()
     vnode_groups: int | None = None
     passes: bool = False
+    fingerprint: bool = True
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether rows hide by themselves, so that a table's content changes without a write."""
+        return self.ttl_seconds is not None or self.watermark_column is not None
+
+
+DEFAULT = b"tideline.default"
+"""The metadata of a column that old rows have another value in than null."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,18 @@ class Table:
     def value_columns(self) -> tuple[str, ...]:
         """The columns that are not of the primary key."""
         return tuple(name for name in self.schema.names if name not in self.primary_key)
+
+    @property
+    def has_fingerprint(self) -> bool:
+        """Whether a fingerprint of the rows can be kept: none of rows that hide by themselves, or are not kept."""
+        options = self.options
+        return options.fingerprint and not options.hides_rows and not options.passes
+
+    @cached_property
+    def form(self) -> bytes:
+        """What tells apart the columns that fingerprints were computed over: stored names, and which have a default."""
+        parts = (f"{field.name}\0{DEFAULT in (field.metadata or {})}\0" for field in self.schema)
+        return xxhash.xxh32_digest("".join(sorted(parts)).encode())
 
 
 class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,6 +102,10 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     spread: tuple[int, int] | None = None
     new_keys: bool = False
     sections: tuple[tuple[int, int], ...] = ()
+    fingerprint: bytes | None = None
+    """The form of the columns, and the fingerprint of the rows that are put."""
+    replaced: bytes | None = None
+    """The fingerprint of the rows that the file replaces or deletes, where the writer knew them under the commit's precondition."""
 
     @property
     def has_tombstones(self) -> bool:
@@ -101,13 +130,21 @@ Run = tuple[SstInfo, ...]
 
 def with_new_keys(table: Table, ssts: Iterable[SstInfo]) -> Run:
     """Return files of which the writer knows that all keys are new; a table that hides rows may hold them yet."""
-    hides = table.options.ttl_seconds is not None or table.options.watermark_column is not None
-    return tuple(ssts) if hides else tuple(msgspec.structs.replace(sst, new_keys=True) for sst in ssts)
+    return (
+        tuple(ssts)
+        if table.options.hides_rows
+        else tuple(msgspec.structs.replace(sst, new_keys=True) for sst in ssts)
+    )
 
 
 def without_new_keys(ssts: Iterable[SstInfo]) -> Run:
-    """Return files of which nobody says any more that all keys are new."""
-    return tuple(msgspec.structs.replace(sst, new_keys=False) if sst.new_keys else sst for sst in ssts)
+    """Return files of which nobody says any more which rows they replace, or that all keys are new."""
+    return tuple(
+        msgspec.structs.replace(sst, new_keys=False, replaced=None)
+        if sst.new_keys or sst.replaced is not None
+        else sst
+        for sst in ssts
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +170,19 @@ class Generation:
     runs: tuple[Run, ...]
 
 
+class Fingerprint(NamedTuple):
+    """The fingerprint of a table's rows at an epoch: as a number, over columns of a form."""
+
+    epoch: int
+    value: int
+    form: bytes
+
+    @staticmethod
+    def of_none(table: Table) -> Fingerprint | None:
+        """Return the fingerprint of a table that was just created, None if it keeps none."""
+        return Fingerprint(0, 0, table.form) if table.has_fingerprint else None
+
+
 @dataclass(frozen=True)
 class TableVersion:
     """One table in one version; enough by itself for a reader in any process.
@@ -152,6 +202,8 @@ class TableVersion:
     """(epoch, value), both ascending: what the watermark was from each epoch on."""
     quiet: tuple[int, ...] = ()
     """Labels, ascending, of the newest commits that brought the table on and changed nothing; at most MOST_QUIET."""
+    fingerprint: Fingerprint | None = None
+    """That of the rows at an epoch, which is behind `committed_epoch` where it is not known what a later commit replaced."""
 
     @property
     def name(self) -> str:
@@ -409,6 +461,7 @@ class Commit:
     sees the version each attempt is based on. `alter`: table -> what it becomes: another name, columns added at the end or
     taken away; files stay as they are. `watermarks`: table -> its watermark, as a number, from the commit's
     label on. `branches`: name -> True begins a branch after this manifest, False drops it. `close` ends a branch's own chain.
+    `fingerprints`: table -> that of its rows at an epoch, as they were read; one at a later epoch that is known stays.
     """
 
     writes: Mapping[str, Sequence[SstInfo]] = field(default_factory=dict)
@@ -423,6 +476,7 @@ class Commit:
     alter: Mapping[str, Table] = field(default_factory=dict)
     watermarks: Mapping[str, int] = field(default_factory=dict)
     branches: Mapping[str, bool] = field(default_factory=dict)
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
     close: bool | None = None
     claim: str | None = None
     horizon_ms: int | None = None

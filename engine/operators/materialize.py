@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,17 +16,20 @@ from engine.arrow import as_rows, compute_sort_indices, to_mask, to_positions
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
+from engine.hummock.reads.old_rows import MOST_LOOKED_UP, read_rows_of_keys
 from engine.hummock.rows.key_numbers import find_first_of_each, number_keys, number_rows
 from engine.hummock.rows.ordering import (
     argsort_stable,
     as_numbers,
     equal_to_previous,
+    holds_floats,
     identical_to_previous,
     pack_codes,
 )
 from engine.operators.change import Change
 from engine.operators.context import EpochContext
 from engine.operators.flow import Flow
+from engine.operators.lookups.table_parameters import TableSource
 from engine.operators.skew import NO_LOAD, WriteLoad, measure_load
 from engine.operators.spread import spread_by_vnode
 
@@ -73,11 +76,28 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     >>> net_by_key(rows, ("id",), "t")[0].to_pylist()
     [{'id': 1, 'n': 6, '_op': 0}, {'id': 2, 'n': 9, '_op': 1}]
     """
+    found = net_with_old_rows(rows, primary_key, table)
+    return found.rows, found.inserted, found.updated, found.deleted
+
+
+class NetRows(NamedTuple):
+    """One operation a key: rows with `_op` 0 put or 1 delete, how many of which kind, and the `old` rows of updates and deletions."""
+
+    rows: pa.Table
+    inserted: int
+    updated: int
+    deleted: int
+    old: pa.Table
+
+
+def net_with_old_rows(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> NetRows:
+    """Net signed rows as `net_by_key` does, and return the rows that went as well."""
     rows, first = _sort_by_key(rows, primary_key)
     weight = rows.column("_w").to_numpy()
     n = len(weight)
     if n == 0:
-        return rows.drop_columns("_w").append_column(OPERATION, pa.array([], pa.uint8())), 0, 0, 0
+        none = rows.drop_columns("_w")
+        return NetRows(none.append_column(OPERATION, pa.array([], pa.uint8())), 0, 0, 0, none)
     plus, minus = _count_signs(weight, first)
     for number in (
         number_rows,
@@ -92,7 +112,7 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
         weight = rows.column("_w").to_numpy()
         n = len(weight)
         if n == 0:
-            return net_by_key(rows, primary_key, table)
+            return net_with_old_rows(rows, primary_key, table)
         plus, minus = _count_signs(weight, first)
     group, last = np.cumsum(first) - 1, np.append(first[1:], True)
     if plus.max() > 1 or minus.max() > 1:
@@ -109,7 +129,10 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
     updated = int((minus[group[keep]] > 0).sum() - deletes.sum())
     operations = pa.array(deletes.astype(np.uint8))
     net = chosen.drop_columns("_w").append_column(OPERATION, operations)
-    return net, int(len(deletes) - deletes.sum() - updated), updated, int(deletes.sum())
+    changed = np.zeros(len(minus), dtype=bool)
+    changed[group[keep]] = True
+    old = rows.filter(pa.array((weight < 0) & changed[group])).drop_columns("_w")
+    return NetRows(net, int(len(deletes) - deletes.sum() - updated), updated, int(deletes.sum()), old)
 
 
 def _sort_by_key(rows: pa.Table, primary_key: tuple[str, ...]) -> tuple[pa.Table, np.ndarray]:
@@ -152,6 +175,8 @@ class WriteTable:
     url: str
     options: Mapping[str, Any]
     table: Table
+    source: TableSource | None = None
+    """Where the table's rows before the epoch are found, which a settled change does not tell."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = Reader.open(self.url, self.options)
@@ -162,10 +187,10 @@ class WriteTable:
         if OPERATION not in rows.column_names:
             change = write_change(reader, self.table, rows)
         elif AGAIN not in rows.column_names:
-            change = write_settled(reader, self.table, rows)
+            change = write_settled(reader, self.table, rows, self.source)
         else:  # groups of some partitions are computed again: no key is in both parts
             change = _merge_changes(
-                write_settled(reader, self.table, rows.filter(pc.invert(rows.column(AGAIN)))),
+                write_settled(reader, self.table, rows.filter(pc.invert(rows.column(AGAIN))), self.source),
                 write_change(reader, self.table, rows.filter(rows.column(AGAIN))),
             )
         requests = reader.files.counters.count_unreported()
@@ -196,15 +221,26 @@ def _merge_changes(one: NetChange, two: NetChange) -> NetChange:
     )
 
 
-def write_settled(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
-    """Write a settled change as files of the table: there is nothing to net."""
+def write_settled(
+    reader: Reader, table: Table, rows: pa.Table, source: TableSource | None = None
+) -> NetChange:
+    """Write a settled change as files of the table: there is nothing to net.
+
+    If it is small, the rows that it replaces are taken from the files in which its groups were just looked up.
+    """
     arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
     deletes, was = rows.column(OPERATION).to_numpy() != 0, rows.column(WAS).to_numpy()
     arrays.append(pa.array(deletes.astype(np.uint8)))
     net = pa.table(arrays, names=[*table.schema.names, OPERATION]).combine_chunks()
     deleted, updated = int(deletes.sum()), int((was & ~deletes).sum())
     inserted = len(deletes) - deleted - updated
-    return NetChange(_write_run(reader, table, net, inserted), inserted, updated, deleted)
+    old = None
+    if source is not None and table.has_fingerprint and inserted < net.num_rows <= MOST_LOOKED_UP:
+        before = source.now()
+        if before.old is not None:
+            known = net.filter(rows.column(WAS)).select(list(table.primary_key))
+            old = read_rows_of_keys(reader, before.version, known, before.old)
+    return NetChange(_write_run(reader, table, net, inserted, old), inserted, updated, deleted)
 
 
 def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
@@ -216,13 +252,26 @@ def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     typed = pa.table([*arrays, rows.column("_w")], names=[*table.schema.names, "_w"])
     if _is_insert_only(typed) and AGAIN not in rows.column_names:
         return _write_new(reader, table, typed)
-    net, inserted, updated, deleted = net_by_key(typed, tuple(table.primary_key), table.name)
-    ssts = _write_run(reader, table, net, inserted)
+    net, inserted, updated, deleted, old = net_with_old_rows(typed, tuple(table.primary_key), table.name)
+    ssts = _write_run(reader, table, net, inserted, None if may_lack_signs(table, old) else old)
     again = 0
     if AGAIN in rows.column_names:
         marked = typed.filter(rows.column(AGAIN))
         again = net_by_key(marked, tuple(table.primary_key), table.name)[0].num_rows
     return NetChange(ssts, inserted, updated, deleted, again)
+
+
+def may_lack_signs(table: Table, old: pa.Table) -> bool:
+    """Tell whether a retracted row has a zero whose sign may be another than that of the stored one: it may come from a key."""
+    if not old.num_rows:
+        return False
+    for name in table.value_columns:
+        column = old.column(name)
+        if pa.types.is_nested(column.type) and holds_floats(column.type):
+            return True
+        if pa.types.is_floating(column.type) and bool(to_mask(pc.equal(column, 0.0).fill_null(False)).any()):
+            return True
+    return False
 
 
 def _is_insert_only(rows: pa.Table) -> bool:
@@ -242,9 +291,11 @@ def _write_new(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
     raise twice
 
 
-def _write_run(reader: Reader, table: Table, net: pa.Table, inserted: int) -> tuple[SstInfo, ...]:
-    """Write a net change; it says so if it only inserts."""
-    ssts = reader.write_run(table, net) if net.num_rows else []
+def _write_run(
+    reader: Reader, table: Table, net: pa.Table, inserted: int, old: pa.Table | None = None
+) -> tuple[SstInfo, ...]:
+    """Write a net change; it says so if it only inserts, or else which `old` rows it replaces, if they are known."""
+    ssts = reader.write_run(table, net, old=old) if net.num_rows else []
     return with_new_keys(table, ssts) if inserted == net.num_rows else tuple(ssts)
 
 
@@ -258,7 +309,9 @@ def write_rows(change: Change, table: Table, context: EpochContext) -> Flow:
     flow = (
         rows if isinstance(rows, Flow) else Flow(rows, (), RESULT_SCHEMA)
     )  # of rows that end here nobody asks more
-    return flow.then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA)
+    settles = OPERATION in rows.columns and context.old is not None and table.has_fingerprint
+    source = context.find_source(table.name) if settles and table.name in context.tables else None
+    return flow.then(WriteTable(context.url, dict(context.options), table, source), RESULT_SCHEMA)
 
 
 def collect_changes(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetChange]:

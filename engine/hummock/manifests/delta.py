@@ -12,10 +12,19 @@ import pyarrow as pa
 
 from engine.hummock.epoch import COUNTER_BITS, next_epoch
 from engine.hummock.manifests import invariants, pass_through
+from engine.hummock.manifests.kept_fingerprints import (
+    alter_fingerprint,
+    choose_fingerprint,
+    decode_known,
+    drop_unreadable,
+    encode_known,
+    move_fingerprint,
+)
 from engine.hummock.version import (
     MOST_QUIET,
     BranchPoint,
     Commit,
+    Fingerprint,
     Generation,
     LogEntry,
     SstInfo,
@@ -83,6 +92,8 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     branches: dict[str, bool] = {}
     """Of each branch that it names whether it begins after this manifest, or is dropped."""
     closed: bool = False
+    fingerprints: dict[str, tuple[int, bytes]] = {}
+    """Of tables that were read: an epoch, and the form and the fingerprint of the rows at it."""
     passed: dict[str, int] = {}
     """Bytes that have passed through the process since its last commit, by what they passed for; tells as little."""
 
@@ -129,6 +140,7 @@ def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number
         watermarks=dict(commit.watermarks),
         horizon_ms=max(base.horizon_ms, commit.horizon_ms or 0),
         branches=dict(commit.branches),
+        fingerprints={name: encode_known(found) for name, found in commit.fingerprints.items()},
         closed=bool(commit.close),
     )
 
@@ -142,9 +154,17 @@ def apply_delta(base: Version, delta: Delta) -> Version:
     for name in delta.drop:
         gone |= tables.pop(name).list_objects()
     for spec in delta.create:
-        tables[spec.name] = TableVersion(spec.to_table(), spec.table_id)
+        table = spec.to_table()
+        tables[spec.name] = TableVersion(table, spec.table_id, fingerprint=Fingerprint.of_none(table))
     tables = _apply_alters(tables, delta.alter) if delta.alter else tables
-    for name in {*delta.labels, *delta.compactions, *delta.truncate, *delta.acks, *delta.pins}:
+    for name in {
+        *delta.labels,
+        *delta.compactions,
+        *delta.truncate,
+        *delta.acks,
+        *delta.pins,
+        *delta.fingerprints,
+    }:
         before = tables[name]
         tables[name] = _apply_to_table(before, name, delta)
         if name in delta.compactions or name in delta.truncate:
@@ -169,7 +189,9 @@ def _apply_alters(tables: dict[str, TableVersion], specs: Mapping[str, TableSpec
     names = {name: spec.name for name, spec in specs.items() if spec.name != name}
     found = {name: version for name, version in tables.items() if name not in names}
     for name, spec in specs.items():
-        found[spec.name] = dataclasses.replace(tables[name], table=spec.to_table())
+        before, after = tables[name], spec.to_table()
+        kept = alter_fingerprint(before.fingerprint, before.table, after)
+        found[spec.name] = dataclasses.replace(before, table=after, fingerprint=kept)
     if not names:
         return found
 
@@ -190,6 +212,9 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
             log = (*log, LogEntry(committed, delta.writes[name]))
         elif committed > table.committed_epoch:
             quiet = (*quiet, committed)[-MOST_QUIET:]
+    given = delta.fingerprints.get(name)
+    fingerprint = choose_fingerprint(table.fingerprint, None if given is None else decode_known(given))
+    fingerprint = move_fingerprint(table.table, fingerprint, log, committed)
     generations, watermarks = table.generations, table.watermarks
     if name in delta.watermarks:
         watermarks = (*watermarks, (committed, delta.watermarks[name]))
@@ -208,6 +233,7 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         before = sum(1 for epoch, _ in watermarks if epoch <= generations[0].upto)
         watermarks = watermarks[max(0, before - 1) :]
         quiet = tuple(label for label in quiet if label > generations[0].upto)
+        fingerprint = drop_unreadable(fingerprint, committed, generations[0].upto)
     return dataclasses.replace(
         table,
         committed_epoch=committed,
@@ -217,6 +243,7 @@ def _apply_to_table(table: TableVersion, name: str, delta: Delta) -> TableVersio
         pins=_merge_holds(table.pins, delta.pins.get(name)),
         watermarks=watermarks,
         quiet=quiet,
+        fingerprint=fingerprint,
     )
 
 

@@ -38,6 +38,7 @@ def check_commit(commit: Commit, base: Version, epoch: int) -> None:
     check_consumers(commit, base)
     check_compaction_inputs(commit, base)
     check_horizon(commit, epoch)
+    check_fingerprints(commit, base)
 
 
 def check_writer(commit: Commit, base: Version) -> None:
@@ -276,6 +277,22 @@ def check_horizon(commit: Commit, epoch: int) -> None:
             f"the collector's horizon {commit.horizon_ms} is above {epoch >> COUNTER_BITS}, the moment of its own commit: "
             f"set this machine's clock"
         )
+
+
+def check_fingerprints(commit: Commit, base: Version) -> None:
+    """A fingerprint that was read is of the columns that the table has, at an epoch from which its history is whole."""
+    for name, found in commit.fingerprints.items():
+        table = base.tables.get(name)
+        if table is None or name in commit.drop or name in commit.alter or name in commit.create:
+            raise Conflict(f"table {name} was dropped or altered while it was read: read it again")
+        if not table.table.has_fingerprint:
+            raise InvalidRow(f"table {name} has no fingerprint")
+        if found.form != table.table.form:
+            raise Conflict(f"table {name} got other columns while it was read: read it again")
+        if not table.safe_epoch <= found.epoch <= table.committed_epoch:
+            raise Conflict(
+                f"table {name} cannot be read any more at epoch {format_epoch(found.epoch)}: read it again"
+            )
 
 
 def parse_created_ms(path: str) -> int:

@@ -15,6 +15,7 @@ from engine.assumptions import CHECKPOINT
 from engine.errors import CorruptObject
 from engine.hummock.catalog_entries import CatalogEntries
 from engine.hummock.manifests.delta import Delta, TableSpec
+from engine.hummock.manifests.kept_fingerprints import decode_known, encode_known
 from engine.hummock.version import BranchPoint, Generation, LogEntry, SstInfo, TableVersion, Version
 from engine.verification import build_assumption_error
 
@@ -44,6 +45,7 @@ class TableCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     pins: dict[str, int]
     watermarks: tuple[tuple[int, int], ...] = ()
     quiet: tuple[int, ...] = ()
+    fingerprint: tuple[int, bytes] | None = None
 
 
 class VersionCheckpoint(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -166,6 +168,7 @@ def build_checkpoint(version: Version) -> VersionCheckpoint:
             dict(table.pins),
             table.watermarks,
             table.quiet,
+            None if table.fingerprint is None else encode_known(table.fingerprint),
         )
         for table in version.tables.values()
     )
@@ -194,6 +197,7 @@ def restore_version(checkpoint: VersionCheckpoint, delta: Delta) -> Version:
             stored.pins,
             stored.watermarks,
             stored.quiet,
+            None if stored.fingerprint is None else decode_known(stored.fingerprint),
         )
         for stored in checkpoint.tables
     }

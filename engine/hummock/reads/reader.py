@@ -39,6 +39,7 @@ from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
 from engine.hummock.sorted_files.assumption_checks import check_first_rows, check_rows_at_most
 from engine.hummock.sorted_files.bundle import Payload, plan_payloads, write_payload, write_payloads
+from engine.hummock.sorted_files.file_fingerprints import with_fingerprint, with_replaced
 from engine.hummock.sorted_files.file_set import FileSet, SortedFile
 from engine.hummock.sorted_files.sst import FILES, sort_rows, split_pieces, to_file_rows
 from engine.hummock.store_clock import StoreClock
@@ -270,14 +271,17 @@ class Reader:
                 check_first_rows(table.table, index, rows, everything, last)
         return index, rows
 
-    def write_run(self, table: Table, rows: pa.Table, *, last_wins: bool = False) -> list[SstInfo]:
+    def write_run(
+        self, table: Table, rows: pa.Table, *, last_wins: bool = False, old: pa.Table | None = None
+    ) -> list[SstInfo]:
         """Write rows (the table's columns and `_op`: 0 put, 1 delete; any order) as sorted files, durable but
         not visible.
 
         One row a key: raises DuplicateKey otherwise, or keeps the last one with `last_wins`. InvalidRow for
-        wrong columns.
+        wrong columns. `old` are the rows that they replace or delete, where that is known under the commit's precondition.
         """
-        return self.write_runs([(table, rows)], last_wins=last_wins)[0]
+        ssts = self.write_runs([(table, rows)], last_wins=last_wins)[0]
+        return ssts if old is None else with_replaced(table, ssts, old)
 
     def write_runs(
         self, writes: Sequence[tuple[Table, pa.Table]], *, last_wins: bool = False
@@ -288,7 +292,10 @@ class Reader:
         """
         runs = [self.sort_into_pieces(table, rows, last_wins=last_wins) for table, rows in writes]
         infos = iter(self.write_pieces([piece for some in runs for piece in some]))
-        return [[next(infos) for _ in some] for some in runs]
+        return [
+            [with_fingerprint(table, next(infos), piece) for piece in some]
+            for (table, _), some in zip(writes, runs, strict=True)
+        ]
 
     def sort_into_pieces(self, table: Table, rows: pa.Table, *, last_wins: bool) -> list[pa.Table]:
         """Return rows in the form and order of files, cut into the parts that become files; writes nothing."""

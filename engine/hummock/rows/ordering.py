@@ -188,7 +188,7 @@ def identical_values(left: pa.Array[Any], right: pa.Array[Any]) -> np.ndarray:
     [True, False, True]
     """
     equal = equal_values(left, right)
-    if not _holds_floats(left.type):
+    if not holds_floats(left.type):
         return equal
     signs = mark_zero_signs(pa.concat_arrays([left, right]))
     return equal if signs is None else equal & (signs[: len(left)] == signs[len(left) :])
@@ -215,7 +215,7 @@ def _find_negative_zeros(values: pa.Array[Any]) -> np.ndarray:
 def _has_negative_zero(values: pa.Array[Any]) -> bool:
     """Tell whether a value, or a part of one, is -0.0; of a slice of nested values it may be one beside the slice."""
     kind = values.type
-    if not _holds_floats(kind):
+    if not holds_floats(kind):
         return False
     if pa.types.is_floating(kind):
         return bool(_find_negative_zeros(values).any())
@@ -226,10 +226,10 @@ def _has_negative_zero(values: pa.Array[Any]) -> bool:
     return _has_negative_zero(cast("pa.ListArray[Any]", values).flatten())
 
 
-def _holds_floats(kind: pa.DataType) -> bool:
+def holds_floats(kind: pa.DataType) -> bool:
     """Tell whether a type is of floating numbers, or has such parts."""
     return pa.types.is_floating(kind) or any(
-        _holds_floats(kind.field(place).type) for place in range(kind.num_fields)
+        holds_floats(kind.field(place).type) for place in range(kind.num_fields)
     )
 
 

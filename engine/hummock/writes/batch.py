@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
+import msgspec
 import pyarrow as pa
 
 from engine.errors import InvalidRow
 from engine.hummock.reads.reader import Reader
+from engine.hummock.sorted_files.file_fingerprints import with_replaced
 from engine.hummock.version import DELETE, OP, PUT, SstInfo, Table, with_new_keys
 
 SPILL_BYTES = 512 << 20
@@ -92,14 +95,25 @@ def flush_buffers(reader: Reader, buffers: Mapping[str, TableBuffer]) -> dict[st
 
 
 def write_operations(
-    reader: Reader, tables: Mapping[str, Table], writes: Mapping[str, Sequence[Operation]]
+    reader: Reader,
+    tables: Mapping[str, Table],
+    writes: Mapping[str, Sequence[Operation]],
+    replaced: Mapping[str, pa.Table] = MappingProxyType({}),
 ) -> dict[str, tuple[SstInfo, ...]]:
-    """Write the operations of each table as files and return them by table."""
+    """Write the operations of each table as files and return them by table.
+
+    `replaced` are, by table, all rows that stand under the keys that are written, where a precondition keeps them there.
+    """
     buffers = {name: TableBuffer(reader, tables[name]) for name in writes}
     for name, operations in writes.items():
         for operation in operations:
             buffers[name].add(operation)
     files = flush_buffers(reader, buffers)
+    for name, buffer in buffers.items():
+        if buffer.spilled:  # a key may stand in several of the files
+            files[name] = tuple(msgspec.structs.replace(sst, fingerprint=None) for sst in files[name])
+        elif (old := replaced.get(name)) is not None:
+            files[name] = tuple(with_replaced(buffer.table, files[name], old))
     inserts = {name for name, operations in writes.items() if all(_is_insert(each) for each in operations)}
     return {
         name: with_new_keys(tables[name], ssts) if name in inserts else ssts for name, ssts in files.items()

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from engine.arrow import as_rows, to_mask, to_positions
 from engine.errors import DuplicateKey
-from engine.hummock import Delete, Hummock, Put, Version
+from engine.hummock import Delete, Hummock, Put, TableVersion, Version
 from engine.hummock.manifests.preconditions import Precondition, require_unchanged
+from engine.hummock.reads.old_rows import read_replaced_rows
 from engine.hummock.rows.key_numbers import find_first_of_each, find_last_of_each, number_keys
 from engine.hummock.transact import WRITE, commit_with_retry
 from engine.hummock.writes.batch import Operation
@@ -42,10 +43,11 @@ def ingest_rows(
     precondition: Precondition | None = None,
     *,
     new_keys: bool = False,
+    seen: TableVersion | None = None,
 ) -> Inserted:
     """Write rows to a table, as far as they are not late. Raises Conflict where the precondition does not hold.
 
-    Where the time stands in the key, a row that is there under the same unique key leaves its place, also for one that is late.
+    `seen` is the table as the precondition keeps it. Where the time stands in the key, a row that is there under the same unique key leaves its place, also for one that is late.
     """
 
     def attempt() -> Inserted:
@@ -57,10 +59,12 @@ def ingest_rows(
             steps = [*build_deletes(store, version, relation, incoming), *steps]
             check = require_unwritten(version, relation, precondition)
         writes = {relation.name: steps} if steps else {}
+        replaced = {} if new_keys or seen is None else _read_replaced(store, seen, steps)
         epoch = store.ingest_batch(
             {**writes, **arrivals.build_writes()},
             precondition=arrivals.require_unmoved(check),
             watermarks=arrivals.get_ttl_watermarks(),
+            replaced=replaced,
         )
         return Inserted(epoch, rows, arrivals.late)
 
@@ -69,16 +73,24 @@ def ingest_rows(
 
 def ingest_steps(store: Hummock, relation: Relation, version: Version, steps: Sequence[Operation]) -> int:
     """Commit what an UPDATE or DELETE writes to a table as it was read; returns how many new rows were late."""
-    arrivals = ArrivingRows(store, version, relation)
-    in_time = [
+    arrivals, table = ArrivingRows(store, version, relation), version.tables[relation.name]
+    in_time: list[Operation] = [
         Put(arrivals.filter_late(_to_table(step.rows))) if isinstance(step, Put) else step for step in steps
     ]
     store.ingest_batch(
         {relation.name: in_time, **arrivals.build_writes()},
-        precondition=arrivals.require_unmoved(require_unchanged(version.tables[relation.name])),
+        precondition=arrivals.require_unmoved(require_unchanged(table)),
         watermarks=arrivals.get_ttl_watermarks(),
+        replaced=_read_replaced(store, table, in_time),
     )
     return arrivals.late
+
+
+def _read_replaced(store: Hummock, table: TableVersion, steps: Sequence[Operation]) -> dict[str, pa.Table]:
+    """Return the rows that operations on a table replace, as far as they are to be known, by its name."""
+    rows = [step.rows if isinstance(step, Put) else step.keys for step in steps]
+    found = read_replaced_rows(store.reader, table, rows)
+    return {} if found is None else {table.name: found}
 
 
 def _to_table(rows: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -155,7 +167,7 @@ def write_resolved(
         written = resolve(rows, index, stored)
         if written.num_rows == 0:
             return Inserted(store.version.epoch, written)
-        return ingest_rows(store, relation, written, require_unchanged(table), new_keys=new_keys)
+        return ingest_rows(store, relation, written, require_unchanged(table), new_keys=new_keys, seen=table)
 
     return commit_with_retry(store, attempt, WRITE)
 
