@@ -21,6 +21,7 @@ from engine.handlers import execute_statement
 from engine.hummock import Hummock
 from engine.hummock.clock import Clock
 from engine.hummock.compaction import CompactionReport
+from engine.hummock.upkeep.fingerprints import FingerprintCheck, FingerprintStatus, Tell
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.creation import Creation, list_creations
 from engine.meta.domains.domain import find_domain_name
@@ -44,6 +45,7 @@ from engine.runtime.domains.wait_for_creation import wait_for_creation
 from engine.runtime.epoch.mutation_run import request_mutation
 from engine.runtime.epoch.report import FlushReport, SinkReport, ViewReport, merge_sink_reports
 from engine.runtime.epoch.spark_executor import SparkExecutor
+from engine.runtime.fingerprint_tasks import FingerprintTasks
 from engine.runtime.partitions.checks import require_partitioning, resolve_partition
 from engine.runtime.partitions.values import list_changed_partitions, list_partition_statuses
 from engine.runtime.reads.datasource import TidelineDataSource
@@ -545,6 +547,25 @@ class Session:
         return CompactionTasks(
             self.store, self.on_demand.open if start_spark else self.on_demand.find_started
         )
+
+    def fingerprint(self, table: str) -> FingerprintStatus:
+        """Return the fingerprint of a table's or view's rows at an epoch, brought on where it is behind, or why it has none.
+
+        >>> f"{s.fingerprint('bid').value:032x}"
+        'x'
+        """
+        return self.store.fingerprint(self.catalog.get(table).name)
+
+    def verify_fingerprint(self, table: str, tell: Tell = lambda read, rows: None) -> FingerprintCheck:
+        """Read all rows of a table or view from the store and hold them against its fingerprint; `tell` gets how far it is.
+
+        A large table is read by the tasks of a Spark that is at hand. One that keeps no fingerprint yet keeps this one.
+
+        >>> s.verify_fingerprint("bid").is_right
+        True
+        """
+        tasks = FingerprintTasks(self.store, self.on_demand.find_started)
+        return self.store.verify_fingerprint(self.catalog.get(table).name, tell, tasks)
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""

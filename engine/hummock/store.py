@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import BranchDropped, StorageError, UnknownStore
+from engine.errors import BranchDropped, InvalidRow, StorageError, UnknownStore
 from engine.hummock import compaction
 from engine.hummock.background import Background
 from engine.hummock.branches import (
@@ -52,9 +52,19 @@ from engine.hummock.sorted_files.sst import FILES
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.upkeep import gc
 from engine.hummock.upkeep.backup_holds import HOLD_PREFIX
+from engine.hummock.upkeep.fingerprints import (
+    FingerprintCheck,
+    FingerprintStatus,
+    RangeSums,
+    Tell,
+    describe_fingerprint,
+    explain_absence,
+    find_damaged_files,
+    scan_table,
+)
 from engine.hummock.upkeep.maintenance import AutoCompact, Maintenance, StoreParts
 from engine.hummock.upkeep.pins import Pin, create_pin
-from engine.hummock.version import Commit, Compaction, Table, TableVersion, Version
+from engine.hummock.version import Commit, Compaction, Fingerprint, Table, TableVersion, Version
 from engine.hummock.writes.batch import TableRef, Writes, get_table_name, list_operations, write_operations
 from engine.hummock.writes.epoch_batch import EpochBatch
 from engine.hummock.writes.row_ids import RowIds
@@ -429,6 +439,45 @@ class Hummock:
     def gc(self, dry_run: bool = False, grace_seconds: float = 3600.0) -> gc.GcReport:
         """Delete files that nothing needs, orphans and old manifests too; history beyond the retention goes first."""
         return self.maintenance.collect(dry_run=dry_run, grace_seconds=grace_seconds)
+
+    def fingerprint(self, table: TableRef) -> FingerprintStatus:
+        """Return the fingerprint of a table's rows, which is brought on first where it is behind, or why it has none.
+
+        >>> store = Hummock.open(f"{folder}/store")
+        >>> schema = pa.schema([("id", pa.int64()), ("item", pa.string())])
+        >>> one, two = (store.create_table(name, schema, primary_key=["id"]) for name in ("one", "two"))
+        >>> rows = pa.table({"id": [1, 2], "item": ["tea", "milk"]})
+        >>> epochs = store.ingest_batch({one: Put(rows)}), store.ingest_batch({two: [Put(rows.slice(1)), Put(rows.slice(0, 1))]})
+        >>> store.fingerprint(one).value == store.fingerprint(two).value
+        True
+        """
+        name = get_table_name(table)
+        self._snapshots.find_table(name)
+        self.maintenance.move_fingerprints([name])
+        return describe_fingerprint(self._snapshots.find_table(name))
+
+    def verify_fingerprint(
+        self, table: TableRef, tell: Tell = lambda read, rows: None, sums: RangeSums | None = None
+    ) -> FingerprintCheck:
+        """Read all rows of a table from the object store and hold them against its fingerprint; one that has none keeps that.
+
+        `tell` gets the rows that were read, of about how many; `sums` does it elsewhere. Raises InvalidRow for a table that can
+        have no fingerprint, and EpochExpired if its history was let go meanwhile.
+        """
+        name = get_table_name(table)
+        self._snapshots.find_table(name)
+        self.maintenance.move_fingerprints([name])
+        version = self._snapshots.find_table(name)
+        if not version.table.has_fingerprint:
+            raise InvalidRow(f"table {name} has no fingerprint: {explain_absence(version.table)}")
+        kept = version.fingerprint
+        epoch = version.committed_epoch if kept is None else kept.epoch
+        found, rows = scan_table(self.reader, version, epoch, tell, sums)
+        if kept is None:
+            self.maintenance.keep_fingerprint(name, Fingerprint(epoch, found, version.table.form))
+            return FingerprintCheck(name, epoch, rows, found, None)
+        damaged = () if found == kept.value else find_damaged_files(self.reader, version, epoch)
+        return FingerprintCheck(name, epoch, rows, found, kept.value, damaged)
 
     def create_branch(self, name: str) -> Branch:
         """Begin a branch with all that is committed: a store of its own, at the address that is returned, in one commit.

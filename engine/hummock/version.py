@@ -105,7 +105,7 @@ class SstInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     fingerprint: bytes | None = None
     """The form of the columns, and the fingerprint of the rows that are put."""
     replaced: bytes | None = None
-    """The fingerprint of the rows that the file replaces or deletes, where the writer knew them under the commit's precondition."""
+    """The fingerprint of the rows that it replaces or deletes, where the writer knew them under the commit's precondition."""
 
     @property
     def has_tombstones(self) -> bool:

@@ -81,7 +81,7 @@ def net_by_key(rows: pa.Table, primary_key: tuple[str, ...], table: str) -> tupl
 
 
 class NetRows(NamedTuple):
-    """One operation a key: rows with `_op` 0 put or 1 delete, how many of which kind, and the `old` rows of updates and deletions."""
+    """One operation a key: rows with `_op` 0 put or 1 delete, how many of which kind, and the `old` rows that went."""
 
     rows: pa.Table
     inserted: int
@@ -269,7 +269,9 @@ def may_lack_signs(table: Table, old: pa.Table) -> bool:
         column = old.column(name)
         if pa.types.is_nested(column.type) and holds_floats(column.type):
             return True
-        if pa.types.is_floating(column.type) and bool(to_mask(pc.equal(column, 0.0).fill_null(False)).any()):
+        if pa.types.is_floating(column.type) and bool(
+            to_mask(pc.equal(column, pa.scalar(0, column.type))).any()
+        ):
             return True
     return False
 

@@ -283,7 +283,7 @@ def check_fingerprints(commit: Commit, base: Version) -> None:
     """A fingerprint that was read is of the columns that the table has, at an epoch from which its history is whole."""
     for name, found in commit.fingerprints.items():
         table = base.tables.get(name)
-        if table is None or name in commit.drop or name in commit.alter or name in commit.create:
+        if table is None or name in commit.drop or name in commit.alter:
             raise Conflict(f"table {name} was dropped or altered while it was read: read it again")
         if not table.table.has_fingerprint:
             raise InvalidRow(f"table {name} has no fingerprint")

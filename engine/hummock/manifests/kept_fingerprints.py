@@ -1,4 +1,4 @@
-"""The fingerprint that a version keeps of a table: moved on by each commit of which is known what it replaces, else left behind."""
+"""The fingerprint that a version keeps of a table: moved on by commits of which is known what they replace, else left behind."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def drop_unreadable(known: Fingerprint | None, committed: int, safe_epoch: int) 
 
 
 def alter_fingerprint(known: Fingerprint | None, before: Table, after: Table) -> Fingerprint | None:
-    """Return a table's fingerprint when it has become another: columns of nulls change nothing, what else comes or goes ends it."""
+    """Return a table's fingerprint when it is altered: columns of nulls change nothing, what else comes or goes ends it."""
     if known is None or not after.has_fingerprint:
         return None
     added = [field for field in after.schema if field.name not in before.schema.names]

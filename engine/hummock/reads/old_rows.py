@@ -26,7 +26,7 @@ def read_rows_of_keys(reader: Reader, table: TableVersion, keys: pa.Table, epoch
 def read_replaced_rows(
     reader: Reader, table: TableVersion, writes: Sequence[pa.Table | pa.RecordBatch]
 ) -> pa.Table | None:
-    """Return the rows that stand under the keys of what is written to a table; None if these are many, or it has no fingerprint."""
+    """Return the rows that stand under the keys of what is written to a table; None if they are many, or have no fingerprint."""
     count = sum(rows.num_rows for rows in writes)
     if not table.table.has_fingerprint or not 0 < count <= MOST_LOOKED_UP:
         return None

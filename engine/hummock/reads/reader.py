@@ -313,6 +313,15 @@ class Reader:
         """Return a reader of the same files and cache by way of another object store."""
         return Reader(store, self.files.cache, self._clock, self.files.fetches, self._folder)
 
+    def with_cache(self, cache: ArrowCache) -> Reader:
+        """Return a reader of the same files by way of another cache."""
+        return Reader(self._store, cache, self._clock, self.files.fetches, self._folder)
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The object store that the files are read from."""
+        return self._store
+
     def plan_objects(self, pieces: Sequence[pa.Table]) -> list[tuple[Payload, tuple[int, ...]]]:
         """Return the objects that sorted pieces will make, and which of the pieces each holds; writes nothing."""
         return list(plan_payloads(pieces, self._clock, self._folder))

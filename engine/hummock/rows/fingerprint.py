@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from engine.arrow import Column, as_values, decode_dictionary, to_mask
+from engine.arrow import Column, as_values, decode_dictionary, to_mask, to_positions
 from engine.errors import InvalidRow
 from engine.hummock.rows.ordering import one_chunk
 
@@ -246,7 +246,7 @@ def _hash_texts(array: pa.Array[Any]) -> np.ndarray:
         active, at, left = active[going], at[going] + 8, left[going] - 8
     longer = np.flatnonzero(lengths > _SHORT_BYTES)
     if len(longer):
-        texts = as_values(array.take(pa.array(longer)).cast(pa.large_binary()))
+        texts = as_values(array.take(to_positions(longer)).cast(pa.large_binary()))
         digests = (0 if text is None else xxhash.xxh64_intdigest(text) for text in texts)
         found[longer] = np.fromiter(digests, dtype=np.uint64, count=len(longer))
     return found

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,9 +26,10 @@ from engine.hummock.reads.reader import Reader
 from engine.hummock.store_clock import StoreClock
 from engine.hummock.upkeep import gc
 from engine.hummock.upkeep.backup_holds import list_expired_holds, remove_leases
+from engine.hummock.upkeep.fingerprints import move_on
 from engine.hummock.upkeep.history import Holder, ReleasedHistory, list_holders, list_released
 from engine.hummock.upkeep.pins import Pin, expire_pins, list_pins
-from engine.hummock.version import Commit, Compaction, Table, Version
+from engine.hummock.version import Commit, Compaction, Fingerprint, Table, TableVersion, Version
 from engine.hummock.writes.write_stop import with_write_stop
 
 WRITE_STOP_SECONDS = 60.0
@@ -133,7 +134,30 @@ class Maintenance:
         """
         table = self._chain.version.tables.get(name)
         upto = {} if table is None else {name: self.find_retention_start(table.table)}
-        self._chain.commit(Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}))
+        moved = {} if table is None else self._move_fingerprint(table)
+        self._chain.commit(
+            Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}, fingerprints=moved)
+        )
+
+    def move_fingerprints(self, names: Collection[str] | None = None) -> Version:
+        """Bring the fingerprints of tables on that are behind, by default of all, and return the version then."""
+        before = self._refresh()
+        for name, table in before.tables.items():
+            if names is None or name in names:
+                moved = self._move_fingerprint(table)
+                if moved:
+                    with contextlib.suppress(Conflict):  # it was altered or dropped meanwhile
+                        self._chain.commit(Commit(fingerprints=moved))
+        return self._chain.version
+
+    def keep_fingerprint(self, name: str, found: Fingerprint) -> Version:
+        """Have a table keep a fingerprint that was computed of its rows; raises Conflict if it became another meanwhile."""
+        return self._chain.commit(Commit(fingerprints={name: found}))
+
+    def _move_fingerprint(self, table: TableVersion) -> dict[str, Fingerprint]:
+        """Return the fingerprint of a table that is behind, moved on by its change log, by its name."""
+        moved = move_on(self._reader, table)
+        return {} if moved is None else {table.name: moved}
 
     def collect(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
         """Delete the files that nothing needs, after pins and claims that are over and the history beyond the retention."""
@@ -168,7 +192,7 @@ class Maintenance:
     def truncate(self) -> tuple[ReleasedHistory, ...]:
         """Let go of the history that no retention, consumer or pin asks for, and return it by table."""
         before = self._refresh()
-        due = {}
+        due, moved = {}, dict[str, Fingerprint]()
         for name, table in before.tables.items():
             upto = self.find_retention_start(table.table)
             if pass_through.is_truncation_due(table, upto):
@@ -177,7 +201,9 @@ class Maintenance:
             clamped = table.clamp_truncation(upto)
             if len(table.generations) > 1 and table.generations[1].upto <= clamped:
                 due[name] = upto
-        return list_released(before, self._chain.commit(Commit(truncate=due))) if due else ()
+                moved |= self._move_fingerprint(table)
+        commit = Commit(truncate=due, fingerprints=moved)
+        return list_released(before, self._chain.commit(commit)) if due else ()
 
     def delete_garbage(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
         """Delete the files that nothing needs, and nothing else."""

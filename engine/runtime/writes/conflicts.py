@@ -47,7 +47,8 @@ def ingest_rows(
 ) -> Inserted:
     """Write rows to a table, as far as they are not late. Raises Conflict where the precondition does not hold.
 
-    `seen` is the table as the precondition keeps it. Where the time stands in the key, a row that is there under the same unique key leaves its place, also for one that is late.
+    `seen` is the table as the precondition keeps it. Where the time stands in the key, a row that is there under the
+    same unique key leaves its place, also for one that is late.
     """
 
     def attempt() -> Inserted:
