@@ -16,7 +16,6 @@ from engine.arrow import as_rows, compute_sort_indices, to_mask, to_positions
 from engine.errors import DuplicateKey
 from engine.hummock import Reader, SstInfo, Table, with_new_keys
 from engine.hummock.metrics import Counters
-from engine.hummock.reads.old_rows import MOST_LOOKED_UP, read_rows_of_keys
 from engine.hummock.rows.key_numbers import find_first_of_each, number_keys, number_rows
 from engine.hummock.rows.ordering import (
     argsort_stable,
@@ -29,7 +28,6 @@ from engine.hummock.rows.ordering import (
 from engine.operators.change import Change
 from engine.operators.context import EpochContext
 from engine.operators.flow import Flow
-from engine.operators.lookups.table_parameters import TableSource
 from engine.operators.skew import NO_LOAD, WriteLoad, measure_load
 from engine.operators.spread import spread_by_vnode
 
@@ -175,8 +173,6 @@ class WriteTable:
     url: str
     options: Mapping[str, Any]
     table: Table
-    source: TableSource | None = None
-    """Where the table's rows before the epoch are found, which a settled change does not tell."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = Reader.open(self.url, self.options)
@@ -187,10 +183,10 @@ class WriteTable:
         if OPERATION not in rows.column_names:
             change = write_change(reader, self.table, rows)
         elif AGAIN not in rows.column_names:
-            change = write_settled(reader, self.table, rows, self.source)
+            change = write_settled(reader, self.table, rows)
         else:  # groups of some partitions are computed again: no key is in both parts
             change = _merge_changes(
-                write_settled(reader, self.table, rows.filter(pc.invert(rows.column(AGAIN))), self.source),
+                write_settled(reader, self.table, rows.filter(pc.invert(rows.column(AGAIN)))),
                 write_change(reader, self.table, rows.filter(rows.column(AGAIN))),
             )
         requests = reader.files.counters.count_unreported()
@@ -221,26 +217,15 @@ def _merge_changes(one: NetChange, two: NetChange) -> NetChange:
     )
 
 
-def write_settled(
-    reader: Reader, table: Table, rows: pa.Table, source: TableSource | None = None
-) -> NetChange:
-    """Write a settled change as files of the table: there is nothing to net.
-
-    If it is small, the rows that it replaces are taken from the files in which its groups were just looked up.
-    """
+def write_settled(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
+    """Write a settled change as files of the table: there is nothing to net, and which rows it replaces is not told."""
     arrays = [rows.column(field.name).cast(field.type) for field in table.schema]
     deletes, was = rows.column(OPERATION).to_numpy() != 0, rows.column(WAS).to_numpy()
     arrays.append(pa.array(deletes.astype(np.uint8)))
     net = pa.table(arrays, names=[*table.schema.names, OPERATION]).combine_chunks()
     deleted, updated = int(deletes.sum()), int((was & ~deletes).sum())
     inserted = len(deletes) - deleted - updated
-    old = None
-    if source is not None and table.has_fingerprint and inserted < net.num_rows <= MOST_LOOKED_UP:
-        before = source.now()
-        if before.old is not None:
-            known = net.filter(rows.column(WAS)).select(list(table.primary_key))
-            old = read_rows_of_keys(reader, before.version, known, before.old)
-    return NetChange(_write_run(reader, table, net, inserted, old), inserted, updated, deleted)
+    return NetChange(_write_run(reader, table, net, inserted), inserted, updated, deleted)
 
 
 def write_change(reader: Reader, table: Table, rows: pa.Table) -> NetChange:
@@ -311,9 +296,7 @@ def write_rows(change: Change, table: Table, context: EpochContext) -> Flow:
     flow = (
         rows if isinstance(rows, Flow) else Flow(rows, (), RESULT_SCHEMA)
     )  # of rows that end here nobody asks more
-    settles = OPERATION in rows.columns and context.old is not None and table.has_fingerprint
-    source = context.find_source(table.name) if settles and table.name in context.tables else None
-    return flow.then(WriteTable(context.url, dict(context.options), table, source), RESULT_SCHEMA)
+    return flow.then(WriteTable(context.url, dict(context.options), table), RESULT_SCHEMA)
 
 
 def collect_changes(rows: Iterable[tuple[Any, ...]], counters: Counters) -> list[NetChange]:

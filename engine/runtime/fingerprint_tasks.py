@@ -82,6 +82,6 @@ class FingerprintTasks:
 
 
 def _build_number_frame(spark: SparkSession, count: int) -> DataFrame:
-    """Return a frame of numbers, a few to a task: so each reads files that others read, too, only some times."""
-    numbers = spark.range(0, count, 1, max(1, count // 8))
+    """Return a frame of numbers, each of a task of its own."""
+    numbers = spark.range(0, count, 1, count)
     return set_schema(numbers, StructType([StructField("id", LongType(), False)]))

@@ -14,7 +14,7 @@ from engine.hummock.version import TableVersion
 if TYPE_CHECKING:
     from engine.hummock.reads.reader import Reader
 
-MOST_LOOKED_UP = 10_000
+MOST_LOOKED_UP = 1_000
 """Of more keys the old rows are left to who moves the fingerprint on: a lookup of them would take long beside the write."""
 
 

@@ -24,7 +24,8 @@ from engine.hummock.version import OP, Fingerprint, LogEntry, SstInfo, Table, Ta
 CHANGED_ROWS = 2_000_000
 """So many changed rows are read at a time to move a fingerprint on."""
 SCAN_CACHE_BYTES = 1 << 30
-RANGES = 64
+RANGES = 16
+"""Into so many ranges of hashes a table is cut where tasks read it."""
 Tell = Callable[[int, int], None]
 """Is told how many rows of about how many were read."""
 
@@ -154,9 +155,9 @@ def _sum_changes(reader: Reader, table: TableVersion, known: Fingerprint, upto: 
 
 
 def sum_range(
-    reader: Reader, table: TableVersion, epoch: int, within: HashRange, tell: Callable[[int], None]
+    reader: Reader, table: TableVersion, epoch: int, within: HashRange | None, tell: Callable[[int], None]
 ) -> tuple[int, int]:
-    """Return the fingerprint of the rows of a table in a range of hashes, and how many they are."""
+    """Return the fingerprint of the rows of a table in a range of hashes, by default of all, and how many they are."""
     value = rows = 0
     for batch in reader.scan(table, epoch, hash_range=within):
         value = add_fingerprints((value, compute_row_fingerprint(table.table, batch)))
@@ -189,13 +190,11 @@ def scan_table(
         read += rows
         tell(read, total)
 
-    ranges = list_group_bounds(RANGES)
-    elsewhere = None if sums is None else sums.sum_ranges(table, epoch, ranges, count)
+    elsewhere = None if sums is None else sums.sum_ranges(table, epoch, list_group_bounds(RANGES), count)
     if elsewhere is not None:
         return elsewhere
     with open_uncached(reader) as fresh:
-        parts = [sum_range(fresh, table, epoch, within, count) for within in ranges]
-    return add_fingerprints(value for value, _ in parts), sum(rows for _, rows in parts)
+        return sum_range(fresh, table, epoch, None, count)
 
 
 def find_damaged_files(reader: Reader, table: TableVersion, epoch: int) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ class Maintenance:
         """
         table = self._chain.version.tables.get(name)
         upto = {} if table is None else {name: self.find_retention_start(table.table)}
-        moved = {} if table is None else self._move_fingerprint(table)
+        moved = {} if table is None else self._move_fingerprint(table, upto[name])
         self._chain.commit(
             Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}, fingerprints=moved)
         )
@@ -154,9 +154,15 @@ class Maintenance:
         """Have a table keep a fingerprint that was computed of its rows; raises Conflict if it became another meanwhile."""
         return self._chain.commit(Commit(fingerprints={name: found}))
 
-    def _move_fingerprint(self, table: TableVersion) -> dict[str, Fingerprint]:
-        """Return the fingerprint of a table that is behind, moved on by its change log, by its name."""
-        moved = move_on(self._reader, table)
+    def _move_fingerprint(self, table: TableVersion, cut: int | None = None) -> dict[str, Fingerprint]:
+        """Return the fingerprint of a table that is behind, moved on by its change log, by its name.
+
+        Only where history up to `cut` is to go by which it could be moved on later: the longer it waits the more changes of a
+        key are one.
+        """
+        known = table.fingerprint
+        waits = cut is not None and known is not None and known.epoch >= table.clamp_truncation(cut)
+        moved = None if waits else move_on(self._reader, table)
         return {} if moved is None else {table.name: moved}
 
     def collect(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
@@ -201,7 +207,7 @@ class Maintenance:
             clamped = table.clamp_truncation(upto)
             if len(table.generations) > 1 and table.generations[1].upto <= clamped:
                 due[name] = upto
-                moved |= self._move_fingerprint(table)
+                moved |= self._move_fingerprint(table, upto)
         commit = Commit(truncate=due, fingerprints=moved)
         return list_released(before, self._chain.commit(commit)) if due else ()
 

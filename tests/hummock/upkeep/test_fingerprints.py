@@ -55,7 +55,12 @@ def rows_of(random: random.Random, count: int, names: list[str]) -> pa.Table:
     }
     for name in names:
         made.setdefault(name, [random.choice([None, 1, 2]) for _ in keys])
-    return pa.table({name: pa.array(made[name], SCHEMA.field(name).type if name in SCHEMA.names else pa.int64()) for name in names})
+    return pa.table(
+        {
+            name: pa.array(made[name], SCHEMA.field(name).type if name in SCHEMA.names else pa.int64())
+            for name in names
+        }
+    )
 
 
 def test_writes_without_old_rows_leave_it_behind_and_those_with_them_do_not(tmp_path: Path) -> None:
@@ -82,7 +87,9 @@ def test_a_known_change_after_an_unknown_one_counts_once_that_is_read(tmp_path: 
             new = pa.table({"k": [at], "x": [1.0], "t": ["n"]}, schema=SCHEMA)
             store.ingest_batch({table: Put(new, new_keys=True)})
             if at % 2:
-                store.ingest_batch({table: Put(pa.table({"k": [0], "x": [float(at)], "t": ["u"]}, schema=SCHEMA))})
+                store.ingest_batch(
+                    {table: Put(pa.table({"k": [0], "x": [float(at)], "t": ["u"]}, schema=SCHEMA))}
+                )
         check(store, "t", current=False)
         check(store, "t", current=True)
 
@@ -217,7 +224,9 @@ def plant(store: Hummock, name: str, *, column: str) -> str:
     place = rows.column_names.index(column)
     values = rows.column(column).to_pylist()
     values[len(values) // 2] = values[len(values) // 2] + 1
-    data = encode_sst(rows.set_column(place, rows.schema.field(column), pa.array(values, rows.schema.field(column).type)))
+    data = encode_sst(
+        rows.set_column(place, rows.schema.field(column), pa.array(values, rows.schema.field(column).type))
+    )
     path = sst.path.replace(sst.path.rpartition("-")[2].partition(".")[0], "0" * 32)
     store.objects.put(path, memoryview(data))
     import xxhash
