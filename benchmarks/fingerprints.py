@@ -1,9 +1,9 @@
 """What fingerprints cost: `python -m benchmarks.fingerprints [--rows 1000000] [--changes 1000] [--epochs 60] [--verify 1000000]`.
 
 Two stores have the same tables and views, one of them without fingerprints. In turns, and in changing order, each gets the same
-changes, which are new rows and updates. The seconds of writes and flushes are printed, with the median of the ratios of pairs that
-were measured right after one another. Then all fingerprints are brought on, and the rows of a table are verified. It ends with 1 if
-a fingerprint is wrong.
+changes, which are new rows and updates. The seconds of writes and flushes are printed, with the median of the ratios of pairs
+that were measured right after one another. Then all fingerprints are brought on, and the rows of a table are verified. It ends
+with 1 if a fingerprint is wrong.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ def fill(session: Session, rows: int, *, keeps: bool) -> None:
 def compare_epochs(folder: Path, rows: int, changes: int, epochs: int) -> bool:
     """Measure epochs of two stores in turns; False if a fingerprint is wrong."""
     with (
-        Session((folder / "with").as_uri()) as first,
-        Session((folder / "without").as_uri(), first.spark) as second,
+        Session((folder / "host").as_uri()) as host,
+        Session((folder / "with").as_uri(), host.spark) as first,
+        Session((folder / "without").as_uri(), host.spark) as second,
     ):
-        sides = Side(first), Side(second)
+        sides = Side(first), Side(second)  # neither has started Spark
         for side, keeps in zip(sides, (True, False), strict=True):
             fill(side.session, rows, keeps=keeps)
         rng, auctions = np.random.default_rng(1), max(1, rows // 5)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.connections import choose_store, make_state_folder, open_store, report_progress
+from engine.cli.fingerprints import exit_if_wrong, verify_kept, verify_tables
 from engine.cli.layout import TextColumn, format_ago, format_duration, format_size
 from engine.cli.options import Output, Store
 from engine.cli.printing import Format, PrintingCommand, format_count, format_json, print_listing
@@ -39,7 +40,8 @@ def back_up_store(
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Read the files of earlier backups too, and repair those that are damaged."
+            "--verify",
+            help="Read the files of earlier backups too, and repair those that are damaged; hold all rows against fingerprints.",
         ),
     ] = False,
     store: Store = "",
@@ -59,7 +61,11 @@ def back_up_store(
         report = back_up(
             found, place, BackupOptions(keep or None, verify, _ProgressReporter("copied").report)
         )
-    typer.echo(format_json(_build_record(report)) if output is Format.json else _format_backup(report))
+        typer.echo(format_json(_build_record(report)) if output is Format.json else _format_backup(report))
+        if verify and output is not Format.json:
+            verify_kept(found)
+        elif verify:
+            exit_if_wrong(verify_tables(found))
 
 
 def restore_store(
@@ -67,6 +73,9 @@ def restore_store(
     backup: Annotated[
         int, typer.Option("--backup", min=0, help="The number of a backup; default the newest.")
     ] = 0,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Then read all rows, and hold them against their fingerprints.")
+    ] = False,
     store: Store = "",
 ) -> None:
     """Make the store of a backup, at a place where nothing is; sinks to places outside of it are paused."""
@@ -94,6 +103,9 @@ def restore_store(
         f"{format_epoch_time(summary.epoch)} UTC, {format_count(summary.files, 'file')}, {format_size(summary.bytes)}, in "
         f"{format_duration(report.seconds)}"
     )
+    if verify:
+        with open_store(store) as restored:
+            verify_kept(restored)
     if paused:
         typer.echo(
             f"sinks that are paused: {', '.join(paused)}; what they have delivered since the backup is still in their targets: "

@@ -10,7 +10,7 @@ import typer
 from engine.cli.connections import open_compaction_session, open_store, report_progress
 from engine.cli.layout import TextColumn
 from engine.cli.options import Output, Store
-from engine.cli.printing import Format, PrintingCommand, print_listing
+from engine.cli.printing import Format, PrintingCommand, format_count, print_listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,11 +56,30 @@ def show_fingerprints(
     with open_compaction_session(store, spark) as (running, has_spark):
         on_demand = running.on_demand
         tasks = FingerprintTasks(running.store, on_demand.open if has_spark else on_demand.find_started)
-        names = _list_tables(running.store, tables)
-        if not tables:  # of what has none there is nothing to compare
-            names = [name for name in names if running.store.version.tables[name].table.has_fingerprint]
-        checks = [_verify(running.store, name, tasks) for name in names]
+        checks = verify_tables(running.store, tables, tasks)
     print_listing(_build_check_listing(checks), output)
+    exit_if_wrong(checks)
+
+
+def verify_tables(
+    store: Hummock, named: Sequence[str] | None = None, tasks: RangeSums | None = None
+) -> list[FingerprintCheck]:
+    """Verify tables that are named, else all that can have a fingerprint; says how far it is."""
+    names = _list_tables(store, named)
+    known = store.version.tables
+    return [_verify(store, name, tasks) for name in names if named or known[name].table.has_fingerprint]
+
+
+def verify_kept(store: Hummock) -> None:
+    """Verify all tables that keep a fingerprint, and say how many that are; ends with 1 if one has other rows."""
+    kept = [name for name, table in store.refresh().tables.items() if table.fingerprint is not None]
+    checks = verify_tables(store, kept) if kept else []
+    exit_if_wrong(checks)
+    typer.echo(f"rows verified: {format_count(len(checks), 'table')}")
+
+
+def exit_if_wrong(checks: Sequence[FingerprintCheck]) -> None:
+    """End with 1 if a table has other rows than it should, and say which, where, and what to do."""
     wrong = [check for check in checks if not check.is_right]
     for check in wrong:
         typer.echo(check.describe_mismatch(), err=True)
@@ -73,7 +92,7 @@ def _list_tables(store: Hummock, named: Sequence[str] | None) -> list[str]:
     return [store.table(name).name for name in named] if named else sorted(known)
 
 
-def _verify(store: Hummock, name: str, tasks: RangeSums) -> FingerprintCheck:
+def _verify(store: Hummock, name: str, tasks: RangeSums | None) -> FingerprintCheck:
     said = time.monotonic()
 
     def tell(read: int, rows: int) -> None:

@@ -25,7 +25,7 @@ from engine.spark_internals import activate, collect, set_schema
 LEAST_ROWS = 2_000_000
 """Fewer rows are read by the process itself: it takes a second or two."""
 _SUMS = StructType([StructField("value", BinaryType()), StructField("rows", LongType())])
-_SCHEMA = pa.schema([pa.field("value", pa.binary()), pa.field("rows", pa.int64())])
+_SCHEMA = pa.schema([("value", pa.binary()), ("rows", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FingerprintTasks:
         activate(spark.session)
         frame = map_in_arrow(_build_number_frame(spark.session, len(ranges)), body, _SUMS)
         try:
-            found = collect(frame)
+            found = list(collect(frame))
         except PySparkException as error:
             raise StorageError(
                 f"Spark's tasks could not read table {table.name}: {find_task_error(error)}. Look at the executors' logs"
