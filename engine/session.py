@@ -551,8 +551,8 @@ class Session:
     def fingerprint(self, table: str) -> FingerprintStatus:
         """Return the fingerprint of a table's or view's rows at an epoch, brought on where it is behind, or why it has none.
 
-        >>> f"{s.fingerprint('bid').value:032x}"
-        'x'
+        >>> s.fingerprint("bid").is_behind
+        False
         """
         return self.store.fingerprint(self.catalog.get(table).name)
 
