@@ -25,7 +25,6 @@ from engine.spark_internals import activate, collect, set_schema
 LEAST_ROWS = 2_000_000
 """Fewer rows are read by the process itself: it takes a second or two."""
 _SUMS = StructType([StructField("value", BinaryType()), StructField("rows", LongType())])
-_SCHEMA = pa.schema([("value", pa.binary()), ("rows", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class SumRanges:
                 sums = [sum_range(reader, self.table, self.epoch, one, lambda rows: None) for one in within]
                 values = pa.array([encode_fingerprint(value) for value, _ in sums], pa.binary())
                 counts = pa.array([rows for _, rows in sums], pa.int64())
-                yield pa.record_batch([values, counts], schema=_SCHEMA)
+                yield pa.record_batch([values, counts], names=["value", "rows"])
 
 
 class FingerprintTasks:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,6 +134,57 @@ def test_parts_of_many_rows_add_up(rows: int) -> None:
     half = rows // 2
     parts = (compute_fingerprint(part, ["a", "t"]) for part in (table.slice(0, half), table.slice(half)))
     assert add_fingerprints(parts) == compute_fingerprint(table, ["a", "t"])
+
+
+_WORD = (1 << 64) - 1
+
+
+def _mix(x: int) -> int:
+    """What docs/format.md calls mix."""
+    x = (x + 0x9E3779B97F4A7C15) & _WORD
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & _WORD
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & _WORD
+    return x ^ x >> 31
+
+
+def _word_of(value: Any) -> int:
+    """The word of a whole number, a text or a list of whole numbers, by the documented format alone."""
+    if isinstance(value, list):
+        parts = [0xD6E8FEB86659FD93 if item is None else _mix(_word_of(item)) for item in value]
+        items = (_mix(part ^ (0xBF58476D1CE4E5B9 * place & _WORD)) for place, part in enumerate(parts))
+        return (_mix(sum(items) & _WORD) + len(value)) & _WORD
+    if isinstance(value, int):
+        return value & _WORD
+    data = value.encode()
+    if len(data) > 256:
+        return xxhash.xxh64_intdigest(data)
+    found = len(data) * 0x9E3779B97F4A7C15 & _WORD
+    for start in range(0, len(data), 8):
+        found = _mix(found ^ int.from_bytes(data[start : start + 8], "little"))
+    return found
+
+
+def test_another_implementation_of_the_format_gives_the_same() -> None:
+    rows = [
+        {"id": 1, "t": "tea", "l": [1, None]},
+        {"id": -5, "t": None, "l": []},
+        {"id": None, "t": "eight by" * 3, "l": None},
+        {"id": 2**63 - 1, "t": "x" * 257, "l": [-1, 2]},
+        {"id": 0, "t": "", "l": [None]},
+    ]
+    expected = 0
+    for row in rows:
+        high = low = 0
+        for name, value in row.items():
+            if value is not None:
+                seed = xxhash.xxh3_128_intdigest(name.encode())
+                high = (high + _mix(_word_of(value) ^ seed >> 64)) & _WORD
+                low = (low + _mix(_word_of(value) ^ seed & _WORD)) & _WORD
+        low = _mix(((low ^ 0xE7037ED1A0B428DB) + high * 0xBF58476D1CE4E5B9) & _WORD)
+        expected += (_mix(high ^ 0xA0761D6478BD642F) << 64) + low
+    schema = pa.schema([("id", pa.int64()), ("t", pa.string()), ("l", pa.list_(pa.int64()))])
+    table = pa.Table.from_pylist(rows, schema)
+    assert compute_fingerprint(table, schema.names) == expected % (1 << 128)
 
 
 def test_the_hash_is_the_documented_one() -> None:

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Conflict, InvalidRow
-from engine.hummock import Commit, Delete, Hummock, Put
+from engine.hummock import Commit, Delete, Hummock, Put, with_new_keys
 from engine.hummock.backups.back_up import BackupOptions, back_up
 from engine.hummock.backups.backup_place import open_place
 from engine.hummock.backups.restore import open_target, restore_backup
+from engine.hummock.in_flight_store import InFlightStore
 from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.rows.column_defaults import with_default
 from engine.hummock.rows.fingerprint import add_fingerprints, compute_fingerprint
@@ -282,3 +283,37 @@ def test_a_backup_and_a_branch_have_it_and_a_restored_store_is_held_against_it(t
         assert other.fingerprint("t").value == value
         found = other.verify_fingerprint("t")
         assert (found.is_right, found.expected) == (True, value)
+
+
+def test_commits_on_their_way_and_those_that_are_lost(tmp_path: Path) -> None:
+    """What is on its way moves it ahead of what stands; what a process that died had not committed moves nothing."""
+    url = tmp_path.as_uri()
+    with Hummock.open(url) as store:
+        table = store.create_table("t", SCHEMA, ["k"], ["k"])
+        ahead = InFlightStore(store, spool=False)
+        for key in range(5):
+            rows = pa.table({"k": [key], "x": [0.5], "t": ["a"], "_op": pa.array([0], pa.uint8())})
+            ahead.hand_over(Commit(writes={"t": with_new_keys(table, store.reader.write_run(table, rows))}))
+            assert ahead.version.tables["t"].fingerprint is not None
+        known = ahead.version.tables["t"].fingerprint
+        ahead.settle()
+        ahead.close()
+        check(store, "t", current=True)
+        assert known is not None
+        assert known.value == store.fingerprint("t").value
+        store.reader.write_run(table, rows)  # an orphan
+    with Hummock.open(url) as store:
+        assert store.fingerprint("t").value == known.value
+        check(store, "t", current=True)
+
+
+def test_a_checkpoint_holds_it(tmp_path: Path) -> None:
+    with Hummock.open(tmp_path.as_uri()) as store:
+        store.create_table("t", SCHEMA, ["k"])
+        for key in range(70):
+            put = Put(pa.table({"k": [key], "x": [0.5], "t": ["a"]}, schema=SCHEMA), new_keys=True)
+            store.ingest_batch({"t": put})
+        before = store.version.tables["t"].fingerprint
+    with Hummock.open(tmp_path.as_uri()) as store:
+        assert store.version.tables["t"].fingerprint == before
+        check(store, "t", current=True)
