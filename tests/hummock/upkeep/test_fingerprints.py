@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 
 from engine.errors import Conflict, InvalidRow
 from engine.hummock import Commit, Delete, Hummock, Put, with_new_keys
@@ -230,7 +231,6 @@ def plant(store: Hummock, name: str, *, column: str) -> str:
     )
     path = sst.path.replace(sst.path.rpartition("-")[2].partition(".")[0], "0" * 32)
     store.objects.put(path, memoryview(data))
-    import xxhash
 
     planted = msgspec.structs.replace(
         sst, path=path, offset=0, length=len(data), checksum=xxhash.xxh3_64_intdigest(data), sections=()
