@@ -33,6 +33,7 @@ from tests.crash.edges import bag
 from tests.crash.meeting import check_meeting
 from tests.crash.reference import at_moment, run
 from tests.crash.tables import TABLES
+from tests.hummock.kept_fingerprints import list_wrong_fingerprints
 
 
 class Checks:
@@ -73,6 +74,8 @@ class Checks:
         whole = {name: text for name, text in self.texts.items() if name not in self.left_behind}
         check_meeting(version, whole, self._table, bag, self.since)
         self._the_past_stays(version)
+        if wrong := list_wrong_fingerprints(self.store.reader, version):
+            raise Broken(f"fingerprints are wrong: {wrong}")
         self._mutations_are_kept(version)
         self.in_force.check(version)
         stored = load_catalog(version)

@@ -41,6 +41,7 @@ from engine.testing.manual_clock import ManualClock
 from engine.testing.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.faulty_process import Process, Shared
+from tests.hummock.kept_fingerprints import list_wrong_fingerprints
 from tests.hummock.small import small_sizes
 
 STEPS = 50
@@ -333,6 +334,7 @@ class BranchWorld:
             store = self.observe(place)
             version = store.refresh()
             assert version.number == model.number, place
+            assert not list_wrong_fingerprints(store.reader, version), place
             for token, told in self.told.items():
                 if self.places[token] == place and isinstance(told, int):
                     assert token in self.found, f"{token} was told to be in {told} and is nowhere"

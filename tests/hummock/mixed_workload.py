@@ -40,6 +40,7 @@ from engine.testing.memory import MemoryObjectStore
 from tests.hummock.conftest import SCHEMA, content, keys, log, rows
 from tests.hummock.dated import DatedObjectStore
 from tests.hummock.faulty_process import Process, Shared
+from tests.hummock.kept_fingerprints import list_wrong_fingerprints
 from tests.hummock.ledger import Ledger, Write, difference
 from tests.hummock.small import small_sizes
 
@@ -293,6 +294,7 @@ class World:
         version = self.observer.refresh()
         assert version.number == self.ledger.number
         self.ledger.everything_referenced_is_there(version)
+        assert not list_wrong_fingerprints(self.observer.reader, version)
         for name in TABLES:
             table = version.tables[name]
             held = [*table.acks.values(), *table.pins.values()]

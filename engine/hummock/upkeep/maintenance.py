@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.errors import Conflict, UnknownStore, UnknownTable, WriteStopped
+from engine.errors import Conflict, StorageError, UnknownStore, UnknownTable, WriteStopped
 from engine.hummock import compaction
 from engine.hummock.background import Background
 from engine.hummock.branches import StorePlace, drop_branch
@@ -32,6 +33,7 @@ from engine.hummock.upkeep.pins import Pin, expire_pins, list_pins
 from engine.hummock.version import Commit, Compaction, Fingerprint, Table, TableVersion, Version
 from engine.hummock.writes.write_stop import with_write_stop
 
+_LOG = logging.getLogger(__name__)
 WRITE_STOP_SECONDS = 60.0
 STOPPED_LOOK_SECONDS = 0.05
 
@@ -134,7 +136,7 @@ class Maintenance:
         """
         table = self._chain.version.tables.get(name)
         upto = {} if table is None else {name: self.find_retention_start(table.table)}
-        moved = {} if table is None else self._move_fingerprint(table, upto[name])
+        moved = {} if table is None else self._try_to_move_fingerprint(table, upto[name])
         self._chain.commit(
             Commit(compactions={name: done}, truncate=upto, catalog=catalog or {}, fingerprints=moved)
         )
@@ -164,6 +166,16 @@ class Maintenance:
         waits = cut is not None and known is not None and known.epoch >= table.clamp_truncation(cut)
         moved = None if waits else move_on(self._reader, table)
         return {} if moved is None else {table.name: moved}
+
+    def _try_to_move_fingerprint(self, table: TableVersion, cut: int) -> dict[str, Fingerprint]:
+        """Return the fingerprint moved on before history goes; nothing where that cannot be read: upkeep goes on without it."""
+        try:
+            return self._move_fingerprint(table, cut)
+        except StorageError as error:
+            _LOG.warning(
+                "the fingerprint of table %s ends, as its changes cannot be read: %s", table.name, error
+            )
+            return {}
 
     def collect(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
         """Delete the files that nothing needs, after pins and claims that are over and the history beyond the retention."""
@@ -207,9 +219,16 @@ class Maintenance:
             clamped = table.clamp_truncation(upto)
             if len(table.generations) > 1 and table.generations[1].upto <= clamped:
                 due[name] = upto
-                moved |= self._move_fingerprint(table, upto)
-        commit = Commit(truncate=due, fingerprints=moved)
-        return list_released(before, self._chain.commit(commit)) if due else ()
+                moved |= self._try_to_move_fingerprint(table, upto)
+        if not due:
+            return ()
+        try:
+            after = self._chain.commit(Commit(truncate=due, fingerprints=moved))
+        except Conflict:  # a table was altered while its changes were read
+            if not moved:
+                raise
+            after = self._chain.commit(Commit(truncate=due))
+        return list_released(before, after)
 
     def delete_garbage(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
         """Delete the files that nothing needs, and nothing else."""
