@@ -38,6 +38,7 @@ from engine.meta.status.sinks import (
     release_holds,
 )
 from engine.runtime.statement_context import StatementContext
+from engine.runtime.statements.create.required_inputs import require_columns_stay
 from engine.runtime.statements.create.schema import check_schema
 from engine.runtime.statements.drop import drop_own_view
 from engine.sql.catalog import ROW_ID, Catalog, Relation, RelationColumn
@@ -103,9 +104,11 @@ def _create(statement: CreateSink, context: StatementContext) -> None:
         if table is not None:
             part = build_start(version, relation, table, SinkOptions.of(relation.options).snapshot)
         catalog = encode_entries({relation.name: relation}, {}) | dict(part.catalog)
-        store.commit(
-            add_precondition(dataclasses.replace(part, catalog=catalog), _require_current(relation, version))
+        check = require_all(
+            _require_current(relation, version),
+            require_columns_stay(statement.sql, {relation.name: relation}),
         )
+        store.commit(add_precondition(dataclasses.replace(part, catalog=catalog), check))
 
     commit_with_retry(store, attempt, dataclasses.replace(DEFINITION, among=SinkStartConflict))
 

@@ -21,6 +21,7 @@ from engine.meta.catalog.stored_catalog import (
 from engine.meta.status.sinks import COPY, SinkState, encode_sink_state, list_copies, list_sinks
 from engine.runtime.relations import resolve_relation
 from engine.runtime.statement_context import StatementContext
+from engine.runtime.statements.succession.begin import check_not_succeeded
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.statement_errors import locate_character
 from engine.sql.statements.ddl.sink_statements import CreateSink
@@ -61,6 +62,7 @@ def set_delta_table(statement: Alter, options: Mapping[str, str], context: State
     if statement.if_exists and statement.name not in stored.catalog.relations:
         return ""
     view = resolve_relation(stored, "materialized view", statement.name, statement.sql)
+    check_not_succeeded(version, view.name, statement.sql)
     said = {name: re.search(rf"\b{re.escape(name)}\b\s*=", statement.sql, re.IGNORECASE) for name in options}
     places = {name: found.start() for name, found in said.items() if found is not None}
 

@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.meta.catalog.successions import find_succeeded_view
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Scan, list_children
+from engine.sql.statements.ddl.sink_statements import find_view_sink
 
 
 def list_column_users(stored: StoredCatalog, relation: Relation, column: RelationColumn) -> list[str]:
@@ -18,11 +20,7 @@ def list_column_users(stored: StoredCatalog, relation: Relation, column: Relatio
         for c in relation.columns
         if quote(column.name) in (c.generated or "")
     ]
-    for name, plan in stored.plans.items():
-        if stored.catalog.relations[name].kind == "index":
-            continue
-        if any(_reads(fragment.plan, relation.name, column.storage_name) for fragment in plan.fragments):
-            found.append(name)
+    found += list_plan_users(stored, relation, column)
     for name, other in stored.catalog.relations.items():
         named = other.kind == "index" and other.sql and other.options.get("on") == relation.name
         if named and column.name in (c.name for c in other.columns):
@@ -36,7 +34,24 @@ def list_column_users(stored: StoredCatalog, relation: Relation, column: Relatio
             needed = (c.storage_name if read else c.name for c in other.columns)
             if (column.storage_name if read else column.name) in needed:
                 found.append(f"the sink {name}")
-    return found
+    return list(dict.fromkeys(found))
+
+
+def list_plan_users(stored: StoredCatalog, relation: Relation, column: RelationColumn) -> list[str]:
+    """Return the views that read a column by their plans."""
+    return [
+        _name_reader(name)
+        for name, plan in stored.plans.items()
+        if stored.catalog.relations[name].kind != "index"
+        and any(_reads(fragment.plan, relation.name, column.storage_name) for fragment in plan.fragments)
+    ]
+
+
+def _name_reader(name: str) -> str:
+    """Return how messages name a view that reads: one that is built beside another as that, a sink's own view as the sink."""
+    view = find_succeeded_view(name) or name
+    sink = find_view_sink(view)
+    return view if sink is None else f"the sink {sink}"
 
 
 def _reads(node: Any, table: str, column: str) -> bool:

@@ -9,7 +9,8 @@ from engine.hummock import Commit
 from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
 from engine.runtime.reads.spark_read import analyze_sql, make_view_prefix
 from engine.runtime.statement_context import StatementContext
-from engine.runtime.statements.create.relations import can_skip_create, require_inputs
+from engine.runtime.statements.create.relations import can_skip_create
+from engine.runtime.statements.create.required_inputs import require_inputs
 from engine.sql.batch.ad_hoc import build_spark_query
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.statements.ddl.macros import Macro, extract_body, list_called_functions, parse_body
@@ -43,6 +44,6 @@ def execute_create_function(statement: CreateFunction, context: StatementContext
     store.commit(
         Commit(
             catalog=encode_entries({statement.name: relation}, {}),
-            precondition=require_inputs(statement.name, relation.through),
+            precondition=require_inputs(statement.name, relation.through, stored.catalog),
         )
     )

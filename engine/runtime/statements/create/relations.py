@@ -12,13 +12,11 @@ import sqlglot.expressions as exp
 from engine.errors import UnsupportedSql
 from engine.hummock import Commit, SstInfo, Table, TableOptions
 from engine.hummock.epoch import epoch_at
-from engine.hummock.manifests.preconditions import Precondition, require_all
+from engine.hummock.manifests.preconditions import require_all
 from engine.meta.catalog.stored_catalog import (
-    RELATIONS,
     StoredCatalog,
     encode_entries,
     load_catalog,
-    require_absent_relation,
     require_same_catalog,
 )
 from engine.meta.domains.domain import list_domains
@@ -30,6 +28,11 @@ from engine.runtime.spark.analyze import SparkAnalyzer
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.check_views import plan_checks
 from engine.runtime.statements.create.full_view import check_columns, name_columns, plan_full
+from engine.runtime.statements.create.required_inputs import (
+    require_absent_name,
+    require_columns_stay,
+    require_inputs,
+)
 from engine.runtime.statements.create.restrictions import (
     check_backfill_order,
     check_gate,
@@ -75,7 +78,6 @@ from engine.sql.incremental.key_types import check_key_types, check_plain
 from engine.sql.incremental.watermarks.state_expiry import add_expiry
 from engine.sql.incremental.watermarks.watermark_columns import build_scan_lookup
 from engine.sql.parsing.statement_errors import sql_error
-from engine.sql.schemas import schema_entry, schema_of
 from engine.sql.statements.ddl.defaults import explain_not_fed
 from engine.sql.statements.ddl.macros import list_called_functions
 from engine.sql.statements.options.option_text import strip_replace
@@ -134,7 +136,7 @@ def create_table(
             create=(table, *map(_build_table, watermark_relation)),
             writes={statement.name: ssts} if ssts else {},
             catalog=encode_entries({one.name: one for one in (relation, *watermark_relation)}, {}),
-            precondition=_require_absent(statement.name),
+            precondition=require_absent_name(statement.name),
         )
     )
     return True
@@ -202,8 +204,14 @@ def execute_create_view(statement: CreateView, context: StatementContext) -> Non
         return
     relation = build_view_relation(stored.catalog, statement, context.dialect)
     inputs = relation.depends_on + relation.through
-    check = require_inputs(statement.name, inputs) if before is None else require_same_catalog(version)
-    store.commit(Commit(catalog=encode_entries({statement.name: relation}, {}), precondition=check))
+    there = (
+        require_inputs(statement.name, inputs, stored.catalog)
+        if before is None
+        else require_same_catalog(version)
+    )
+    made = {statement.name: relation}
+    check = require_all(there, require_columns_stay(statement.sql, made))
+    store.commit(Commit(catalog=encode_entries(made, {}), precondition=check))
 
 
 def build_view_relation(catalog: Catalog, statement: CreateView, dialect: Dialect) -> Relation:
@@ -272,7 +280,10 @@ def execute_create_index(statement: CreateIndex, context: StatementContext) -> N
     store.commit(
         Commit(
             catalog=encode_entries(relations, plans),
-            precondition=require_inputs(statement.name, (base.name,)),
+            precondition=require_all(
+                require_inputs(statement.name, (base.name,), stored.catalog),
+                require_columns_stay(statement.sql, relations, plans),
+            ),
         )
     )
     if context.build:
@@ -378,14 +389,15 @@ def create_materialized_view(
     after = check_domains(stored, relations, plans)
     check_join_sides(after, statement.name, statement.sql)
     made = Commit() if build_extras is None else build_extras(after)
-    checks_of_commit = [require_inputs(statement.name, relation.depends_on + relation.through)]
-    if made.precondition is not None:
-        checks_of_commit.append(made.precondition)
     store.commit(
         replace(
             made,
             catalog=encode_entries(relations, plans) | dict(made.catalog),
-            precondition=require_all(*checks_of_commit),
+            precondition=require_all(
+                require_inputs(statement.name, relation.depends_on + relation.through, stored.catalog),
+                require_columns_stay(statement.sql, relations, plans),
+                made.precondition,
+            ),
         )
     )
     return True
@@ -413,21 +425,3 @@ def can_skip_create(catalog: Catalog, name: str, if_not_exists: bool, sql: str) 
     kind = catalog.relations[name].kind
     hint = f"drop it first: DROP {kind.upper()} {name}"
     raise build_name_error(f"{name} exists already: it is a {kind}", name, sql, hint)
-
-
-def _require_absent(name: str) -> Precondition:
-    if not (schema := schema_of(name)):
-        return require_absent_relation(name)
-    dropped = f"schema {schema} was dropped by another process at the same time"
-    return require_all(
-        require_absent_relation(name), RELATIONS.require_present(schema_entry(schema), dropped)
-    )
-
-
-def require_inputs(name: str, inputs: tuple[str, ...]) -> Precondition:
-    """Return the precondition that a name is free and what it reads is there."""
-    there = (
-        RELATIONS.require_present(upstream, f"{upstream}, which {name} reads, was dropped by another process")
-        for upstream in inputs
-    )
-    return require_all(_require_absent(name), *there)

@@ -8,6 +8,7 @@ import msgspec
 
 from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Table, Version
+from engine.hummock.manifests.preconditions import require_all
 from engine.meta.catalog.replaced_queries import mark_replaced
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -33,6 +34,7 @@ from engine.runtime.statements.create.relations import (
     list_inlined_texts,
     plan_view,
 )
+from engine.runtime.statements.create.required_inputs import require_columns_stay
 from engine.runtime.statements.create.restrictions import check_join_sides
 from engine.runtime.statements.create.shared_index import build_shared_index
 from engine.runtime.statements.create.view_change import (
@@ -134,6 +136,7 @@ def keep_rows(
         return ViewChange(_name_work(before, after), is_same_query=True)
     if reasons := find_rebuild_reasons(version, stored, before, after, plans[view]):
         return ViewChange("rebuild", reasons, is_same_query)
+    require_columns_stay(after.sql, relations, plans)(version)
     if checks:
         store.commit(build_removal(version, stored, checks))
         version = store.refresh()
@@ -165,7 +168,10 @@ def change_plain_view(statement: CreateView, context: StatementContext) -> ViewC
     is_same_query = _reads_the_same(before, relation, stored.catalog)
     if relation != before:
         entries = encode_entries({before.name: relation}, {})
-        store.commit(Commit(catalog=entries, precondition=require_same_catalog(version)))
+        check = require_all(
+            require_same_catalog(version), require_columns_stay(statement.sql, {before.name: relation})
+        )
+        store.commit(Commit(catalog=entries, precondition=check))
     return ViewChange("nothing" if relation == before else "text", is_same_query=is_same_query)
 
 

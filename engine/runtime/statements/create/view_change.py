@@ -13,7 +13,7 @@ from engine.meta.catalog.stored_catalog import StoredCatalog, build_table
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.status.sinks import list_copies
-from engine.runtime.statements.alter.column_users import list_column_users
+from engine.runtime.statements.alter.column_users import list_column_users, list_plan_users
 from engine.runtime.statements.create.fit_columns import has_same_key, shows_the_same
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import list_companions
@@ -107,8 +107,8 @@ def find_rebuild_reasons(
     """
     reasons = [*_list_reasons(version, stored, before, after, plan)]
     changes_columns = new_columns and has_same_key(before, after)
-    if changes_columns and not shows_the_same(before, after):
-        reasons += _list_column_reasons(stored, before, after)
+    if changes_columns:
+        reasons += list_column_reasons(stored, before, after)
     elif not changes_columns:
         reasons += _list_shape_reasons(before, after)
     found = tuple(dict.fromkeys(reasons))
@@ -159,8 +159,13 @@ def _list_shape_reasons(before: Relation, after: Relation) -> Iterator[str]:
         yield "what is stored with its rows to compute them is another"
 
 
-def _list_column_reasons(stored: StoredCatalog, before: Relation, after: Relation) -> Iterator[str]:
-    """Yield why a view cannot get other columns while it stays answered: what stands beside it goes by those that it has."""
+def list_column_reasons(stored: StoredCatalog, before: Relation, after: Relation) -> Iterator[str]:
+    """Yield why a view cannot get other columns while it stays answered: what stands beside it goes by those that it has.
+
+    What that is, `stored` tells, whatever else it has. There is no reason where the columns are the same.
+    """
+    if shows_the_same(before, after):
+        return
     name, kept, checks = (
         before.name,
         {one.storage_name for one in after.columns},
@@ -169,9 +174,8 @@ def _list_column_reasons(stored: StoredCatalog, before: Relation, after: Relatio
     for column in before.columns:
         if column.storage_name in kept:
             continue
-        users = [one for one in list_column_users(stored, before, column) if one not in checks]
-        if column.hidden:  # no text names it
-            users = [one for one in users if one in stored.plans]
+        find_users = list_plan_users if column.hidden else list_column_users  # no text names a hidden one
+        users = [one for one in find_users(stored, before, column) if one not in checks]
         if users:
             yield f"{', '.join(users)} would read its column {column.name} no more"
     for other in stored.catalog.relations.values():

@@ -26,6 +26,7 @@ from engine.runtime.statements.create.replace_view import (
     leave_out,
     plan_replacement,
 )
+from engine.runtime.statements.create.required_inputs import require_columns_stay
 from engine.runtime.statements.create.restrictions import check_join_sides
 from engine.runtime.statements.create.view_change import (
     ViewChange,
@@ -124,6 +125,7 @@ def commit_successor(
             catalog=encode_entries(hidden, hidden_plans) | SUCCESSIONS.record(name, succession),
             precondition=require_all(
                 require_same_catalog(version),
+                require_columns_stay(relation.sql, hidden, hidden_plans),
                 SUCCESSIONS.require_absent(name, f"{name} was changed by another process at the same time"),
             ),
         )

@@ -137,6 +137,12 @@ def sink_view_name(sink: str) -> str:
     return f"_sink_{sink}".replace(".", "$")
 
 
+def find_view_sink(view: str) -> str | None:
+    """Return the sink AS SELECT that has a view for itself, None for any other view."""
+    prefix = sink_view_name("")
+    return view.removeprefix(prefix).replace("$", ".") if view.startswith(prefix) else None
+
+
 def _read_columns(found: re.Match[str], group: int, sql: str, dialect: Dialect) -> tuple[str, ...]:
     if not found[group]:
         return ()
