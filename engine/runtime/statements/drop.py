@@ -16,7 +16,7 @@ from engine.meta.catalog.stored_catalog import (
     load_catalog,
     require_same_catalog,
 )
-from engine.meta.catalog.successions import end_successions, list_successions
+from engine.meta.catalog.successions import end_successions, find_succeeded_view, list_successions
 from engine.meta.domains.creation import drop_creations
 from engine.meta.domains.domain import find_domain_name, format_holder
 from engine.meta.domains.failures import forget_failure
@@ -85,7 +85,13 @@ def _resolve_dropped(stored: StoredCatalog, statement: Drop, dropped: set[str]) 
         message = f"there is no {statement.kind} {statement.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     relation = stored.catalog.get(statement.name)
-    if relation.kind != statement.kind or statement.name.startswith("_"):
+    if statement.name.startswith("_"):
+        view = find_succeeded_view(statement.name)
+        give_up = f"ALTER MATERIALIZED VIEW {view} DISCARD gives up the next query of {view}"
+        hint = "it goes with what it belongs to" if view is None else give_up
+        message = f"{statement.name} is the system's own, and nobody drops it by itself"
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
+    if relation.kind != statement.kind:
         message = f"{relation.name} is a {relation.kind}, not a {statement.kind}"
         hint = f"write DROP {relation.kind.upper()} {relation.name}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
@@ -117,7 +123,8 @@ def drop_own_view(store: Hummock, sink: str) -> None:
 
 def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> Commit:
     """Return the commit that takes away relations, and what only these use."""
-    successors = {one.successor for view, one in list_successions(version).items() if view in named}
+    pending = list_successions(version)
+    successors = {one.successor for view, one in pending.items() if view in named}
     gone = _collect_dropped(stored, named | successors)
     planned = gone & set(stored.plans)
     fragments = {f.table for name in planned for f in stored.plans[name].fragments}
@@ -134,6 +141,7 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
         if stored.catalog.get(name).kind == SUBSCRIPTION:
             changed |= SUBSCRIPTIONS.remove(name)
     left = {find_sink_source(sink) for sink in map(stored.catalog.get, gone) if is_delta_copy(sink)} - gone
+    left |= {pending[view].successor for view in left & pending.keys()}
     for name in touched:
         stay = sorted(
             (o for o in stored.plans if o not in gone and find_domain_name(stored, o) == name),

@@ -312,6 +312,14 @@ def _walk_tables(node: exp.Expr, hidden: frozenset[str], visit: Callable[[exp.Ta
             _walk_tables(child, hidden, visit)
 
 
+_HINTS = {
+    "function": "call it in a SELECT list",
+    "sink": "read {0}, of which it delivers the rows",
+    "subscription": "read {0}, or FETCH changes from a cursor over it",
+    "index": "read the table that it is on",
+}
+
+
 def _find_relation(table: exp.Table, catalog: Catalog, sql: str) -> Relation:
     name = table.sql() if table.args.get("db") else normalize_identifier(table.this)
     found = None if table.args.get("db") else find_relation(table, catalog)
@@ -325,4 +333,5 @@ def _find_relation(table: exp.Table, catalog: Catalog, sql: str) -> Relation:
         else f"{found.name} is a {found.kind} and has no rows"
     )
     line, column = locate(table, sql) if sql else (0, 0)
-    raise SqlError(message, sql=sql, line=line, column=column, hint=catalog.suggest_names(name))
+    hint = catalog.suggest_names(name) if found is None else _HINTS[found.kind].format(*found.depends_on)
+    raise SqlError(message, sql=sql, line=line, column=column, hint=hint)

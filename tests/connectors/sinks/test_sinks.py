@@ -222,7 +222,7 @@ REFUSED = [
     ("CREATE SINK s INTO narrow FROM t", "column id is bigint in t and int in narrow", "CAST"),
     ("CREATE SINK s INTO few FROM t", "has no column v", "select just those"),
     ("ALTER SINK t PAUSE", "t is a table, not a sink", "SHOW SINKS"),
-    ("SELECT * FROM known", "known is a sink and has no rows", ""),
+    ("SELECT * FROM known", "known is a sink and has no rows", "read t, of which it delivers the rows"),
     ("INSERT INTO known VALUES (1, 'x')", "it is a sink", ""),
 ]
 

@@ -329,6 +329,19 @@ def test_what_is_dropped_meanwhile_goes_with_the_next_query(shop: Session) -> No
     assert set(shop.store.version.tables) == {"t"}
 
 
+def test_a_delta_table_that_is_dropped_meanwhile_does_not_come_back(shop: Session, tmp_path: Path) -> None:
+    shop.sql(
+        f"ALTER MATERIALIZED VIEW v SET (connector = 'delta', path = '{tmp_path / 'delta'}')", build=False
+    )
+    shop.sql(ALTER + FEWER, build=False)
+    with pytest.raises(SqlError, match=r"_next_v is the system's own.*\n.*\n.*\n.*DISCARD gives up"):
+        shop.sql("DROP MATERIALIZED VIEW _next_v")
+    shop.sql("DROP SINK v_delta")
+    shop.flush()
+    check_nothing_is_left(shop)
+    assert shop.catalog.get("v").sql == V + FEWER
+
+
 def test_views_that_read_each_other_take_over_at_one_epoch(shop: Session) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
     shop.flush()
