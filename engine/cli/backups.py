@@ -52,7 +52,9 @@ def back_up_store(
     from engine.hummock.backups.backup_place import open_place
 
     if shows_list:
-        print_listing(_build_listing(open_place(to, create=False).list_backups(), time.time()), output)
+        place = open_place(to, create=False)
+        print_listing(_build_listing(place.list_backups(), time.time()), output)
+        _tell_unreadable(place.list_unreadable(), place.url)
         return
     if output is Format.csv:
         raise typer.BadParameter("csv is for --list: take --json")
@@ -62,6 +64,7 @@ def back_up_store(
             found, place, BackupOptions(keep or None, verify, _ProgressReporter("copied").report)
         )
         typer.echo(format_json(_build_record(report)) if output is Format.json else _format_backup(report))
+        _tell_unreadable(report.unreadable, place.url)
         if verify and output is not Format.json:
             verify_kept(found)
         elif verify:
@@ -110,6 +113,16 @@ def restore_store(
         typer.echo(
             f"sinks that are paused: {', '.join(paused)}; what they have delivered since the backup is still in their targets: "
             "ALTER SINK name RESET and then RESUME delivers all rows again, RESUME alone what came after the backup"
+        )
+
+
+def _tell_unreadable(found: Mapping[int, str], place: str) -> None:
+    """Say which backups cannot be read, beside the output."""
+    for number, reason in found.items():
+        typer.echo(
+            f"backup {number} at {place} cannot be read: {reason}; no file is deleted until --keep drops it, or you delete that "
+            "object",
+            err=True,
         )
 
 

@@ -11,6 +11,7 @@ from engine.connectors.confinement import (
     is_bucket_address,
     resolve_allowed_path,
 )
+from engine.hummock.object_store.local import ESCAPES, find_unescaped_mark
 from engine.runtime.spark.shared_folders import can_write, find_nearest_folder
 
 LOG = "_delta_log"
@@ -28,6 +29,8 @@ def find_obstacle(url: str, *, delta: bool) -> tuple[str, str] | None:
     """
     if not url.startswith("file:"):
         return None
+    if mark := find_unescaped_mark(url):
+        return f"{url} has a {mark}, behind which no address has anything", ESCAPES
     folder = to_folder(url)
     there = find_nearest_folder(folder)
     if there.is_file():

@@ -7,7 +7,7 @@ stay as they are: a file never changes under its name. The backup is there when 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.errors import Conflict, StorageError, UnknownStore
@@ -18,7 +18,7 @@ from engine.hummock.backups.backup_format import (
     encode_backup,
     list_backup_files,
 )
-from engine.hummock.backups.backup_place import FILES, BackupPlace, Run
+from engine.hummock.backups.backup_place import FILES, BackupPlace, Run, Sweep
 from engine.hummock.backups.copying import CopyProgress, Tell, read_whole, work_on_files
 from engine.hummock.store import Hummock
 from engine.hummock.upkeep.backup_holds import (
@@ -33,7 +33,10 @@ from engine.hummock.version import Version
 
 @dataclass(frozen=True)
 class BackupReport:
-    """What a backup did: its summary, what was there already, what was damaged there, and what it has deleted."""
+    """What a backup did: its summary, what was there already, what was damaged there, and what it has deleted.
+
+    While an earlier backup is `unreadable`, by number with the reason, no file is deleted.
+    """
 
     summary: BackupSummary
     kept: int
@@ -42,6 +45,7 @@ class BackupReport:
     dropped: tuple[int, ...]
     deleted_files: int
     deleted_bytes: int
+    unreadable: Mapping[int, str]
     seconds: float
 
 
@@ -119,17 +123,16 @@ class _Backup:
             with hold_version(self._store) as held:
                 summary, kept = self._copy_version(run, held)
             dropped = self._place.drop_old(run, self._options.keep) if self._options.keep else []
-            deleted, deleted_bytes = 0, 0
-            if dropped or run.cleans:
-                deleted, deleted_bytes = self._place.sweep(run)
+            swept = self._place.sweep(run) if dropped or run.cleans else Sweep(0, 0, {})
         return BackupReport(
             summary,
             len(kept),
             count_bytes(kept),
             len(self._damaged),
             tuple(dropped),
-            deleted,
-            deleted_bytes,
+            swept.files,
+            swept.bytes,
+            swept.unreadable,
             self._store.clock.monotonic() - self._started,
         )
 

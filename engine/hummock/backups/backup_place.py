@@ -8,14 +8,16 @@ run that was given up cannot finish later, and only one at a time deletes files.
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 import msgspec
 
-from engine.errors import Conflict, StorageError, Unavailable, UnknownStore
+from engine.errors import Conflict, CorruptObject, StorageError, Unavailable, UnknownStore
 from engine.hummock.backups.backup_format import (
     SUMMARY_BYTES,
     VOID,
@@ -35,6 +37,7 @@ from engine.hummock.store_clock import StoreClock
 BACKUPS, FILES, RUNS = "backup/", "files/", "run/"
 _TORN = ".tmp-"
 """What the names of objects begin with that a process has half written to a directory."""
+_COPY = re.compile(r"[^/]*[0-9a-f]{32}\.\w+")
 RUN_SECONDS = 300.0
 """A run of which nothing was heard for so long has died."""
 TOUCH_SECONDS = 60.0
@@ -60,6 +63,15 @@ class Run:
     finished: bool = field(default=False)
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep deleted: how many files, their bytes; and why backups could not be read, by number: then it deletes none."""
+
+    files: int
+    bytes: int
+    unreadable: Mapping[int, str]
+
+
 class BackupPlace:
     """A place for the backups of one store; `open_place` opens one."""
 
@@ -76,9 +88,12 @@ class BackupPlace:
         return sizes
 
     def list_backups(self) -> list[BackupSummary]:
-        """Return the backups, the oldest first."""
-        found = (self._read_summary(number) for number in self._list_numbers(BACKUPS))
-        return [summary for summary in found if summary is not None]
+        """Return the backups, the oldest first; those that cannot be read are left out."""
+        return self._read_summaries()[0]
+
+    def list_unreadable(self) -> dict[int, str]:
+        """Return why backups cannot be listed, by number."""
+        return self._read_summaries()[1]
 
     def read_backup(self, number: int | None = None) -> Backup:
         """Return a backup, by default the newest; raises UnknownStore if there is none."""
@@ -95,8 +110,9 @@ class BackupPlace:
     def begin(self, store: str) -> Run:
         """Claim the next number for a backup of the store at an address; raises Conflict while another run is alive.
 
-        Raises StorageError if the place is a store, or holds the backups of another one.
+        Raises StorageError if the place is a store, or holds the backups of another one, or one of both is inside of the other.
         """
+        _check_apart(self.url, store)
         if next(iter(self.objects.list("manifest/")), None) is not None:
             raise StorageError(f"{self.url} is a store itself: name another place for the backups")
         runs, backups = self._list_runs(), self._list_numbers(BACKUPS)
@@ -158,27 +174,46 @@ class BackupPlace:
         self.end(run)
 
     def drop_old(self, run: Run, keep: int) -> list[int]:
-        """Delete all backups but the newest `keep`, and return their numbers; their files stay until they are swept."""
-        summaries = self.list_backups()
-        doomed = [summary.number for summary in summaries[:-keep]]
+        """Delete all backups but the newest `keep`, and return their numbers; their files stay until they are swept.
+
+        One that cannot be read is none of those that are kept, and goes with those that are older.
+        """
+        summaries, unreadable = self._read_summaries()
+        kept = [summary.number for summary in summaries[-keep:]]
+        older = {*unreadable, *(summary.number for summary in summaries)}
+        doomed = sorted(number for number in older if kept and number < kept[0])
         self.touch(run)
         self.objects.delete([_build_path(BACKUPS, number) for number in doomed])
         return doomed
 
-    def sweep(self, run: Run) -> tuple[int, int]:
-        """Delete the files that no backup names, and what dead processes have half written; return how many and their bytes."""
-        sizes, needed = self.read_file_sizes(lambda: self.touch(run)), set[str]()
-        for summary in self.list_backups():
-            needed |= {file.name for file in list_backup_files(self.read_backup(summary.number).version)}
+    def sweep(self, run: Run) -> Sweep:
+        """Delete the files that no backup names, and what dead processes have half written; return how many and their bytes.
+
+        While there is a backup that cannot be read, no file goes: nobody knows which ones it needs.
+        """
+        sizes, needed, unreadable = (
+            self.read_file_sizes(lambda: self.touch(run)),
+            set[str](),
+            dict[int, str](),
+        )
+        for number in self._list_numbers(BACKUPS):
+            path = _build_path(BACKUPS, number)
+            try:
+                data = self.objects.get(path)
+                backup = None if data is None else decode_backup(data, path)
+            except CorruptObject as error:
+                unreadable[number] = str(error)
+                continue
+            needed |= {file.name for file in list_backup_files(backup.version)} if backup else set()
             self.touch(run)
-        doomed = sorted(name for name in sizes if name not in needed)
+        doomed = sorted(name for name in sizes if name not in needed and _is_copy(name) and not unreadable)
         for start in range(0, len(doomed), 1000):
             self._require_alive(run)
             self.objects.delete([f"{FILES}{name}" for name in doomed[start : start + 1000]])
             self.touch(run)
         torn = [info.path for folder in (BACKUPS, RUNS) for info in self.objects.list(f"{folder}{_TORN}")]
         self.objects.delete(torn)
-        return len(doomed), sum(sizes[name] for name in doomed)
+        return Sweep(len(doomed), sum(sizes[name] for name in doomed), unreadable)
 
     def _require_alive(self, run: Run) -> None:
         if self.clock.monotonic() - run.touched > RUN_SECONDS / 2:
@@ -220,9 +255,23 @@ class BackupPlace:
 
     def _find_newest_summary(self, numbers: Sequence[int]) -> BackupSummary | None:
         for number in reversed(numbers):
-            if (summary := self._read_summary(number)) is not None:
-                return summary
+            with contextlib.suppress(CorruptObject):
+                if (summary := self._read_summary(number)) is not None:
+                    return summary
         return None
+
+    def _read_summaries(self) -> tuple[list[BackupSummary], dict[int, str]]:
+        """Return the backups, the oldest first, and why others cannot be read, by number."""
+        found: list[BackupSummary] = []
+        unreadable: dict[int, str] = {}
+        for number in self._list_numbers(BACKUPS):
+            try:
+                summary = self._read_summary(number)
+            except CorruptObject as error:
+                unreadable[number] = str(error)
+            else:
+                found += [] if summary is None else [summary]
+        return found, unreadable
 
     def _read_summary(self, number: int) -> BackupSummary | None:
         path = _build_path(BACKUPS, number)
@@ -244,7 +293,26 @@ def open_place(
 
 def _name_store(url: str) -> str:
     """Return the address of a store in one of its spellings."""
-    return re.sub("^s3a:", "s3:", url.rstrip("/"))
+    scheme, separator, path = re.sub("^s3a:", "s3:", url.rstrip("/")).partition("://")
+    if scheme == "file":
+        path = posixpath.normpath(unquote(path.removeprefix("localhost")))
+    return f"{scheme}{separator}{path}"
+
+
+def _check_apart(place: str, store: str) -> None:
+    """Raise StorageError where a place is inside of the store, or the store inside of it: one would take files of the other."""
+    outer, inner = _name_store(place), _name_store(split_branch_url(store)[0])
+    for folder, other, words in (
+        (inner, outer, f"{place} is inside of the store {store}, whose collections would delete the backups"),
+        (outer, inner, f"the store {store} is inside of {place}"),
+    ):
+        if other.startswith(folder.rstrip("/") + "/"):
+            raise StorageError(f"{words}: name another place for the backups")
+
+
+def _is_copy(name: str) -> bool:
+    """Tell whether a stored file is a copy that a backup made, whole or not; others are none of its business."""
+    return name.startswith(_TORN) or _COPY.fullmatch(name) is not None
 
 
 def _build_path(folder: str, number: int) -> str:

@@ -20,6 +20,14 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _ASK_AGAIN = (errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ESTALE, errno.ETIMEDOUT, errno.EIO)
 
 
+ESCAPES = "write ? in a name as %3F, and # as %23"
+
+
+def find_unescaped_mark(url: str) -> str | None:
+    """Return the mark in a local address that would end its path, None if there is none."""
+    return next((mark for mark in "?#" if mark in url), None)
+
+
 class LocalObjectStore:
     """Objects are files below `root`; a file appears under its name whole and durable, or not at all."""
 
@@ -38,6 +46,8 @@ class LocalObjectStore:
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise StorageError(f'"{url}" must have three slashes and a full path: file:///path')
+        if mark := find_unescaped_mark(url):
+            raise StorageError(f'"{url}" has a {mark}, behind which no address has anything: {ESCAPES}')
         return cls(Path(unquote(parts.path)), create=create)
 
     def put_if_absent(self, path: str, data: bytes) -> bool | None:

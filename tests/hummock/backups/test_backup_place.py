@@ -6,7 +6,15 @@ import pytest
 
 from engine.errors import Conflict, CorruptObject, StorageError, UnknownStore
 from engine.hummock.backups.backup_format import VOID, BackupSummary, decode_backup, encode_backup
-from engine.hummock.backups.backup_place import BACKUPS, FILES, RUN_SECONDS, RUNS, BackupPlace, open_place
+from engine.hummock.backups.backup_place import (
+    BACKUPS,
+    FILES,
+    RUN_SECONDS,
+    RUNS,
+    BackupPlace,
+    Sweep,
+    open_place,
+)
 from engine.hummock.version import Version
 from engine.testing.manual_clock import ManualClock
 from engine.testing.memory import MemoryObjectStore
@@ -109,8 +117,69 @@ def test_what_a_process_has_half_written_is_passed_over_and_swept(
     with place.hold_run(STORE) as run:
         assert run.number == 2 and run.cleans
         place.finish(run, encode(2))
-        assert place.sweep(run) == (1, 4)
+        assert place.sweep(run) == Sweep(1, 4, {})
     assert not set(torn) & set(paths(place))
+
+
+@pytest.mark.parametrize("left", [0, 40, -5])
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_backup_that_cannot_be_read_stops_no_other(place: BackupPlace, damaged: int, left: int) -> None:
+    copy, path = f"{FILES}{5:013d}-{'0' * 32}.parquet", f"{BACKUPS}{damaged:020d}"
+    place.objects.put(copy, b"rows")
+    for number in (1, 2):
+        with place.hold_run(STORE) as run:
+            place.finish(run, encode(number))
+    place.objects.put(path, encode(damaged)[:left])
+    shown = [1, 2] if left < 0 else [3 - damaged]  # what stands first is whole
+    assert [one.number for one in place.list_backups()] == shown
+    assert list(place.list_unreadable()) == [one for one in (1, 2) if one not in shown]
+    with pytest.raises(CorruptObject, match=path):
+        place.read_backup(damaged)
+    with place.hold_run(STORE) as run:
+        place.finish(run, encode(3))
+        swept = place.sweep(run)
+        assert swept.files == 0 and path in swept.unreadable[damaged]  # nobody knows what it needs
+        assert place.drop_old(run, 1) == [1, 2]
+        assert place.sweep(run) == Sweep(1, 4, {})
+    assert [one.number for one in place.list_backups()] == [3]
+
+
+def test_files_of_others_are_not_swept(place: BackupPlace, clock: ManualClock) -> None:
+    copies = [f"{FILES}{5:013d}-{'0' * 32}.{kind}" for kind in ("parquet", "bundle")]
+    others = [f"{FILES}photo.jpg", f"{FILES}manifest/{1:020d}", f"{FILES}sst/{5:013d}-{'0' * 32}.parquet"]
+    for path in (*copies, *others):
+        place.objects.put(path, b"rows")
+    with place.hold_run(STORE) as run:
+        place.finish(run, encode(1))
+        assert place.sweep(run) == Sweep(2, 8, {})
+    assert set(others) <= set(paths(place)) and not set(copies) & set(paths(place))
+
+
+@pytest.mark.parametrize(
+    ("place", "store", "says"),
+    [
+        ("file:///data/shop/backups", "file:///data/shop", "is inside of the store"),
+        (
+            "file:///data/shop/sst",
+            "file:///data/shop/branch/b/00000000000000000007",
+            "is inside of the store",
+        ),
+        ("file:///data", "file:///data/files", "is inside of file:///data"),
+        ("file:///data/x/../shop//sst", "file://localhost/data/sh%6Fp/", "is inside of the store"),
+        ("s3a://bucket/shop/files", "s3://bucket/shop", "is inside of the store"),
+        ("s3://bucket", "s3://bucket/shop", "is inside of s3://bucket"),
+        ("file:///data/shop2", "file:///data/shop", ""),
+        ("s3://bucket/shop-backups", "s3://bucket/shop", ""),
+    ],
+)
+def test_a_place_and_its_store_are_apart(clock: ManualClock, place: str, store: str, says: str) -> None:
+    found = open_place(place, create=True, objects=MemoryObjectStore(clock), clock=clock)
+    if not says:
+        assert found.begin(store).number == 1
+        return
+    with pytest.raises(StorageError, match=says):
+        found.begin(store)
+    assert paths(found) == []
 
 
 def test_a_claim_whose_answer_is_lost_is_recognised(place: BackupPlace) -> None:

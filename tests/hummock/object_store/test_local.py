@@ -44,3 +44,12 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(
     monkeypatch.setattr(os, "fsync", note)
     getattr(objects, way)("of/name", b"rows")
     assert synced == [(False, False), (True, True)]
+
+
+@pytest.mark.parametrize("name", ["shop?x", "shop#x", "shop?branch=b", "shop#"])
+def test_an_address_is_never_cut(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match="write \\? in a name as %3F, and # as %23"):
+        LocalObjectStore.of_url(f"{tmp_path.as_uri()}/{name}")
+    assert not list(tmp_path.iterdir())
+    LocalObjectStore.of_url((tmp_path / name).as_uri()).put("a", b"")
+    assert (tmp_path / name / "a").is_file()
