@@ -42,7 +42,12 @@ class CsvDialect:
     @property
     def is_multibyte(self) -> bool:
         """Whether the delimiter has several bytes."""
-        return len(self.delimiter.encode()) > 1
+        return self.delimiter_size > 1
+
+    @property
+    def delimiter_size(self) -> int:
+        """How many bytes the delimiter has: a line may have so many times fewer once delimiters are folded."""
+        return len(self.delimiter.encode())
 
     @property
     def delimiter_byte(self) -> bytes:

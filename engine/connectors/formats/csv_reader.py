@@ -50,7 +50,7 @@ class _CsvLayout:
 def read_csv(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: int = 0) -> Iterator[FileRows]:
     """Yield the rows of a CSV file from record `skip` on; raises MalformedFile for a header that can't be used."""
     dialect = CsvDialect.of_options(options)
-    text = FoldedBlocks(TextBlocks(file, limits.block, limits.row), dialect)
+    text = FoldedBlocks(TextBlocks(file, limits.block, limits.row * dialect.delimiter_size), dialect)
     layout, data, breaks, line = _read_layout(text, dialect, options, limits)
     started = False
     while True:

@@ -139,6 +139,7 @@ class _RecordWalk:
             [[0], breaks + 1]
         ).tolist()  # the last one is the end of the whole lines
         self._count = len(breaks)
+        self._lone: set[int] = set()  # lines of which a field is a quote alone
 
     def collect_records(self) -> CsvRecords:
         """Return the records; a record that may go on behind the text is left."""
@@ -147,6 +148,10 @@ class _RecordWalk:
         while line < self._count:
             start, end = self._starts[line], self._starts[line + 1] - 1
             if start == end:
+                line += 1
+                continue
+            if line in self._lone:
+                found.append((start, end, line, -1))
                 line += 1
                 continue
             if self._data.find(b'"', start, end) < 0:
@@ -185,7 +190,8 @@ class _RecordWalk:
                 return (None, -1) if unknown else (self._find_line(limit - 1) + 1, -1)
             opened, current = current, self._find_line(close)
             after = data[close + 1 : close + 2]
-            if current > opened and self._are_lone_quotes(at, close, current, fields - 1):
+            if current > opened == line and self._are_lone_quotes(at, close, current, fields - 1):
+                self._lone.add(current)
                 return current, -1
             if after == b"\n":
                 break
@@ -219,7 +225,10 @@ class _RecordWalk:
             return False
         if data[close - 1 : close] != self._delimiter:
             return False
-        return data.count(self._delimiter, self._starts[line], close) == before
+        if data.count(self._delimiter, self._starts[line], close) != before:
+            return False
+        _, fields = self._read_record(line, line + 1)  # a line that is a row by itself too proves nothing
+        return fields < 0 or bool(self._width and fields != self._width)
 
     def _find_line(self, at: int) -> int:
         return bisect.bisect_right(self._starts, at) - 1

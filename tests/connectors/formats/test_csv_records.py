@@ -114,3 +114,47 @@ def test_every_byte_is_looked_at_a_bounded_number_of_times(monkeypatch: pytest.M
         found = find_records((text * lines).encode(), 3, b",", 1 << 24, True)
         assert np.diff(found.starts).min() > 0
         assert sum(looked) <= 3 * text.count("\n") * lines
+
+
+def read_rows(text: str, options: FileOptions, limits: ReadLimits) -> tuple[list[tuple[str, ...]], int]:
+    """Return the rows of a file, and how many records are set aside."""
+    found = list(read_csv(io.BytesIO(text.encode()), options, limits))
+    rows = [
+        row for each in found for row in zip(*(c.to_pylist() for c in each.columns.values()), strict=True)
+    ]
+    return rows, sum(len(each.bad) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "bad"),
+    [
+        ('1,"\n2,"\n', [], 2),  # inches, which nobody has quoted
+        ('1,"\n2,"\n3,"\n4,x\n', [("4", "x")], 3),
+        ('1,"\n5,y\n2,"\n', [("5", "y")], 2),
+        ('"a\n","\n,"\n"b",c\n', [("a\n", "\n,"), ("b", "c")], 0),  # a field over lines stands before it
+        ('"b","\n,"\n"\n","c"\n', [("\n", "c")], 2),  # and takes nothing of the row that follows
+    ],
+)
+def test_lone_quotes_make_no_rows(text: str, rows: list[tuple[str, ...]], bad: int) -> None:
+    assert read_rows("a,b\n" + text, FileOptions(nulls=()), ReadLimits()) == (rows, bad)
+
+
+def test_a_line_that_is_a_row_by_itself_ends_no_lone_quote() -> None:
+    text = "a,b,c\n,'\n,',',a''a'\n1,2,3\n"
+    assert read_rows(text, FileOptions(nulls=(), quote="'"), ReadLimits()) == (
+        [("", "\n,", ",a'a"), ("1", "2", "3")],
+        0,
+    )
+
+
+@pytest.mark.parametrize("delimiter", [",", "||", "::::"])
+def test_a_row_that_is_too_long_is_set_aside_whatever_its_delimiter(delimiter: str) -> None:
+    limits = ReadLimits(4096)
+    for size in range(limits.row - 12, limits.row + 40):
+        text = "\n".join(
+            delimiter.join(row) for row in (("a", "b", "c"), ("1", "2", "x" * size), ("3", "4", "5"))
+        )
+        rows, bad = read_rows(text + "\n", FileOptions(delimiter=delimiter), limits)
+        whole = [("1", "2", "x" * size)] if not bad else []
+        assert rows == [*whole, ("3", "4", "5")], size
+        assert bad == (size + 4 > limits.row)
