@@ -15,6 +15,9 @@ VIEWS = {
     "plain": "SELECT id, x FROM t WHERE n > 0",
     "folded": "SELECT n, max(CAST(x AS STRING)) AS text, count(*) AS c FROM t GROUP BY n",
     "folded_once": "SELECT n, id, CAST(min_by(x, id) AS STRING) AS text, CAST(max_by(x, -id) AS STRING) AS t2, CAST(sum(x) AS STRING) AS s FROM t GROUP BY n, id",
+    "chosen": "SELECT n, CAST(min_by(x, id) AS STRING) AS a, CAST(max_by(x, id) AS STRING) AS b FROM t GROUP BY n",
+    "chosen_beside": "SELECT n, count(*) AS c, sum(id) AS s, CAST(min_by(x, id) FILTER (WHERE id > 1) AS STRING) AS a, "
+    "max_by(CAST(x AS FLOAT), id) AS b FROM t WHERE x IS NULL OR id <> 3 GROUP BY n",
     "nested": "SELECT id, ws, CAST(ws[0].x AS STRING) AS text FROM w",
     "all": "SELECT id, CAST(x AS STRING) AS text FROM t UNION ALL SELECT id, CAST(y AS STRING) FROM u",
     "ranked": "SELECT id, text FROM (SELECT id, CAST(x AS STRING) AS text, row_number() OVER (PARTITION BY n ORDER BY id) AS r "
@@ -36,7 +39,7 @@ CHANGES = (
 )
 
 
-USUAL = ("inner", "nested")
+USUAL = ("inner", "chosen", "nested")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ EXTREMES = {
 }
 _UNORDERED = ("array", "struct", "map", "variant")
 _FLOATING = ("float", "double")
+_SIGN = "coalesce(CAST(:x AS STRING) = '-0.0', FALSE)"
+"""A key of the state does not keep the sign of a zero, so that of a value which another one stands for is kept beside it."""
 
 
 class CountedValues(msgspec.Struct, frozen=True):
@@ -69,6 +71,8 @@ def find_counted_values(call: AggCall, types: Sequence[str]) -> tuple[CountedVal
         arguments, types = arguments[::-1], types[::-1]
     if call.where is not None:
         arguments = tuple(_mask_unless(argument, call.where) for argument in arguments)
+    if name in ("min_by", "max_by") and types[1] in _FLOATING:
+        arguments, types = (*arguments, fill_template(_SIGN, x=arguments[1])), (*types, "boolean")
     return CountedValues(arguments, tuple(types), name in EXTREMES), ""
 
 
@@ -170,6 +174,8 @@ def _aggregate_state(call: AggCall, state: ValueState, scan: Scan, branch: int |
     if call.function == "count" and len(names) > 1:  # of several values all have to be there
         there = And(tuple(build_not_null(argument) for argument in arguments))
         arguments = (call_of("if", there, Literal("1"), NULL),)
+    if call.function in EXTREMES:
+        arguments = arguments[: len(call.arguments)]  # by these the call has its type
     return AggCall(call.name, call.function, arguments, False, where)
 
 
@@ -179,8 +185,9 @@ def _seek_extreme(
     """Return the partial of an extreme that may go: then the state's first or last value takes its place."""
     name, (pick, reaches) = f"_partial_{i}_{function}", EXTREMES[function]
     column, old, gone = Column(name), Column(f"_old_{name}"), f"_gone_{name}"
-    single = len(call.arguments) == 1
-    value, there = _build_struct(call.arguments), build_not_null(call.arguments[0])
+    arguments = [Column(f"{scan.table}:{found}") for found in state.columns]
+    single = len(arguments) == 1
+    value, there = _build_struct(arguments), build_not_null(arguments[0])
     fold = "min" if pick == "least" else "max"
     sought = tuple((f"_sought_{name}_{n}", column) for n, column in enumerate(state.columns))
     next_one = _build_struct([Column(found) for found, _ in sought])
@@ -201,7 +208,11 @@ def _seek_extreme(
     )
     merged = call_of("if", Column(seek.needed[0]), next_one, call_of(pick, old, column))
     partial = Partial(name, Call(fold, (value,), where=combine_conditions(COMES, there, call.where)), merged)
-    return Partials(call.name, (partial,), column if single else Field(column, "v1"), seek)
+    found = column if single else Field(column, "v1")
+    if len(arguments) > 2:
+        zero = cast(Literal("-0.0", "string"), state.values.types[1])
+        found = call_of("if", Field(column, "v2"), zero, found)
+    return Partials(call.name, (partial,), found, seek)
 
 
 def _build_struct(values: Sequence[Expr]) -> Expr:
