@@ -208,7 +208,7 @@ def _seek_extreme(
     )
     merged = call_of("if", Column(seek.needed[0]), next_one, call_of(pick, old, column))
     partial = Partial(name, Call(fold, (value,), where=combine_conditions(COMES, there, call.where)), merged)
-    found = column if single else Field(column, "v1")
+    found: Expr = column if single else Field(column, "v1")
     if len(arguments) > 2:
         zero = cast(Literal("-0.0", "string"), state.values.types[1])
         found = call_of("if", Field(column, "v2"), zero, found)
