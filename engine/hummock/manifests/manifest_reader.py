@@ -128,7 +128,8 @@ class ManifestReader:
             if self._clock.monotonic() - requested_at < OPEN_SECONDS or self.read_boundary() <= boundary:
                 return version, read[-1] if read else manifest, requested_at
         raise CorruptObject(
-            f"the manifests after {manifest_path(self.read_boundary())} are incomplete: restore them from a copy of the store"
+            f"the manifests after {manifest_path(self.read_boundary())} are incomplete: run `tideline restore` again if it "
+            "was interrupted here, else restore them from a copy of the store"
         )
 
     def list_numbers(self, after: int) -> list[int]:
