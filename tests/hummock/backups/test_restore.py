@@ -103,8 +103,9 @@ def test_a_restore_that_crashes_at_any_request_is_finished_by_the_next(
             break
         begun, there = objects.get(MARKER) is not None, any(map(_is_manifest, objects.list("manifest/")))
         if not there:
-            with pytest.raises(StorageError):  # nobody opens it as an empty store
+            with pytest.raises(StorageError) as told:  # nobody opens it as an empty store
                 open_memory(objects)
+            assert isinstance(told.value, UnknownStore) or "run `tideline restore` again" in str(told.value)
         if begun and not there:
             with pytest.raises(
                 StorageError, match="a restore of backup 2 from memory://backups is under way"
