@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from engine import tracing
 from engine.hummock.version import Commit, SstInfo, TableVersion, Version
 
 DRIVER_BYTES = "driver_bytes."
@@ -63,6 +64,7 @@ class Counters:
             values["bytes_in"] += received
             if failed:
                 values[f"errors.{kind}"] += 1
+        tracing.count_request(kind, seconds, failed)
 
     def count_unreported(self) -> dict[str, int]:
         """Return by kind the requests that were not reported."""
@@ -98,6 +100,25 @@ class Counters:
         with self._lock:
             for kind, number in requests.items():
                 self._values[f"requests.{kind}"] += number
+        tracing.count_requests(requests)
+
+    def count_run(self, seconds: float) -> None:
+        """Count a run that had something to do."""
+        with self._lock:
+            self._values["runs"] += 1
+            self._values["run_seconds"] += seconds
+
+    def count_epoch(self, domain: str, seconds: float, *, failed: bool = False) -> None:
+        """Count an epoch of a domain that has been committed, or one that has `failed`."""
+        with self._lock:
+            self._values[f"{'failed_epochs' if failed else 'epochs'}.{domain}"] += 1
+            self._values[f"epoch_seconds.{domain}"] += seconds
+
+    def count_fragment(self, table: str, seconds: float, rows: int) -> None:
+        """Count an epoch of a fragment: what it took to compute, and the rows of its table that changed."""
+        with self._lock:
+            self._values[f"fragment_seconds.{table}"] += seconds
+            self._values[f"fragment_rows.{table}"] += rows
 
     def count_commit(self, commit: Commit) -> None:
         """Count a commit that has won, and the bytes that it made visible."""
@@ -181,13 +202,21 @@ class Metrics:
     `requests`, `errors` and `seconds` are by kind of request; files of a local directory that are mapped into memory
     are no requests. `driver_bytes` are rows and answers of tasks that have passed through the process, by what they passed for,
     such as "epoch sales_by_bar" or "query". `ingested` is what commits made visible, `compacted` what compactions wrote.
-    `rebases` are lost races, `retries` requests that were sent again, `stalls` waits of writers.
+    `rebases` are lost races, `retries` requests that were sent again, `stalls` waits of writers. `epochs`, `failed_epochs` and
+    `epoch_seconds` are by domain, `fragment_seconds` and `fragment_rows` by the table of a fragment; `runs` had something to do.
     """
 
     requests: Mapping[str, int] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     driver_bytes: Mapping[str, int] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    failed_epochs: Mapping[str, int] = field(default_factory=dict)
+    epoch_seconds: Mapping[str, float] = field(default_factory=dict)
+    fragment_seconds: Mapping[str, float] = field(default_factory=dict)
+    fragment_rows: Mapping[str, int] = field(default_factory=dict)
+    runs: int = 0
+    run_seconds: float = 0.0
     bytes_in: int = 0
     bytes_out: int = 0
     cache_hits: int = 0
@@ -250,7 +279,17 @@ class Metrics:
         return Metrics(**changed, **shape)
 
 
-BY_KIND = ("requests", "errors", "seconds", "driver_bytes")
+BY_KIND = (
+    "requests",
+    "errors",
+    "seconds",
+    "driver_bytes",
+    "epochs",
+    "failed_epochs",
+    "epoch_seconds",
+    "fragment_seconds",
+    "fragment_rows",
+)
 COUNTED = tuple(
     each.name for each in fields(Metrics) if each.name not in (*BY_KIND, "manifest", "epoch", "tables")
 )
@@ -264,9 +303,9 @@ def build_metrics(counters: Counters, version: Version) -> Metrics:
     for name, value in values.items():
         group, dot, kind = name.partition(".")
         if dot:
-            kinds[group][kind] = value if group == "seconds" else int(value)
+            kinds[group][kind] = value if group.endswith("seconds") else int(value)
         else:
-            plain[name] = value if name == "stall_seconds" else int(value)
+            plain[name] = value if name.endswith("seconds") else int(value)
     return Metrics(
         **kinds,
         **plain,

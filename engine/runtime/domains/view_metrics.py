@@ -1,22 +1,22 @@
-"""What Prometheus gets of views: rows consumed by phase, lag, and what waits; read from the manifest, so any process can."""
+"""What Prometheus gets of views: rows consumed by phase, lag, what waits, and sinks; read from the manifest, so any process can."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
+from engine.hummock.monitoring.families import Family
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.creation import list_creations
 from engine.meta.domains.domain import Domain, list_domains
 from engine.meta.epochs.frontier import compute_frontiers
+from engine.meta.status.sinks import compute_progress, list_sinks
 from engine.meta.status.waits import Kind, list_all_waits
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
 CONSUMED = "snapshot_backfill_consume_row_count"
+_CONSUMED_ROWS = "Rows consumed by views made by snapshot backfill"
 _WAITING = "Domains that wait, partitions in quarantine, and next queries that a gate holds up, by kind"
 
 
@@ -26,33 +26,41 @@ class ViewCollector:
     def __init__(self, read: Callable[[], Version], clock: Callable[[], float]) -> None:
         self._read, self._clock = read, clock
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield a counter by view and phase, and gauges of lag and waits."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
+    def collect(self) -> Iterator[Family]:
+        """Yield a counter by view and phase, and gauges of lag, waits and sinks."""
         version = self._read()
         stored, now = load_catalog(version), self._clock()
-        consumed = CounterMetricFamily(
-            CONSUMED, "Rows consumed by views made by snapshot backfill", labels=["view", "phase"]
-        )
-        lag = GaugeMetricFamily(
-            "tideline_view_lag_seconds", "Age of the oldest change lacked", labels=["view"]
-        )
+        consumed = Family("counter", CONSUMED, _CONSUMED_ROWS, ("view", "phase"))
+        lag = Family("gauge", "tideline_view_lag_seconds", "Age of the oldest change lacked", ("view",))
         known = compute_frontiers(version, stored.order, stored.inputs)
         found = list_domains(stored)
         for name, creation in list_creations(version).items():
             for view in _list_reported_members(found[name], stored) if name in found else ():
                 for phase, rows in creation.consumed.items():
-                    consumed.add_metric([view, phase], rows)
+                    consumed.add(rows, view, phase)
         for domain in found.values():
             for view in _list_reported_members(domain, stored):
                 oldest = known[view].oldest_change if known[view].lagging else None
-                lag.add_metric([view], 0.0 if oldest is None else max(0.0, now - seconds_of(oldest)))
-        waiting = GaugeMetricFamily("tideline_waiting_domains", _WAITING, labels=["kind"])
+                lag.add(0.0 if oldest is None else max(0.0, now - seconds_of(oldest)), view)
+        waiting = Family("gauge", "tideline_waiting_domains", _WAITING, ("kind",))
         kinds = [wait.kind for wait in list_all_waits(version, stored, now)]
         for kind in get_args(Kind):
-            waiting.add_metric([kind], kinds.count(kind))
+            waiting.add(kinds.count(kind), kind)
         yield from (consumed, lag, waiting)
+        yield from _build_sink_gauges(version, stored, now)
+
+
+def _build_sink_gauges(version: Version, stored: StoredCatalog, now: float) -> Iterator[Family]:
+    """Yield how far sinks are behind what they read; `phase` says which are paused or cannot go on."""
+    lag = Family("gauge", "tideline_sink_lag_seconds", "Age of the oldest change not delivered", ("sink",))
+    rows = Family("gauge", "tideline_sink_lag_rows", "Rows of changes not delivered", ("sink",))
+    phases = Family("gauge", "tideline_sink_phase", "1 for the phase that a sink is in", ("sink", "phase"))
+    for relation in list_sinks(stored):
+        progress = compute_progress(version, relation)
+        lag.add(progress.lag_seconds(now), relation.name)
+        rows.add(progress.rows, relation.name)
+        phases.add(1, relation.name, progress.phase)
+    yield from (lag, rows, phases)
 
 
 def _list_reported_members(domain: Domain, stored: StoredCatalog) -> tuple[str, ...]:
