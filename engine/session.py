@@ -70,6 +70,7 @@ from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.statements.session.parameters import Parameters
 from engine.sql.statements.session.session_statements import Prepare
 from engine.sql.statements.session.settings import SessionSettings
+from engine.telemetry.start import start_telemetry
 
 __all__ = [
     "EpochChanges",
@@ -140,6 +141,7 @@ class Session:
             take_over=let_successors_take_over,
         )
         self._runner = self.epochs.runner
+        start_telemetry(self.store)
 
     def __enter__(self) -> Session:
         return self

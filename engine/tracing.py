@@ -82,6 +82,24 @@ def install_tracer(tracer: Tracer | None) -> None:
     _tracer, _each_request = tracer, os.environ.get(TRACE_REQUESTS) == "1"
 
 
+def is_on() -> bool:
+    """Tell whether somebody traces."""
+    return _tracer is not None
+
+
+def name_error(error: BaseException) -> str:
+    """Return the type of an error as spans tell it, with Spark's condition; never its text, which may hold values of rows."""
+    conditions = (_read_condition(one) for one in (error, error.__cause__))
+    return " ".join([type(error).__name__, *(one for one in conditions if one)][:2])
+
+
+def _read_condition(error: BaseException | None) -> str | None:
+    """Return what Spark calls the condition of an error of its own, such as DIVIDE_BY_ZERO."""
+    read = getattr(error, "getCondition", None)
+    condition = read() if callable(read) else None
+    return condition if isinstance(condition, str) else None
+
+
 def start_span(
     name: str, attributes: Attributes | None = None, *, parent: Span | None = None, seconds_ago: float = 0.0
 ) -> Span:

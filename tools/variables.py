@@ -123,6 +123,10 @@ OF_A_PROCESS: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_VERIFY": EnvironmentVariable(
         "the share of claims that are checked against the data, 0 to 1", "`0`"
     ),
+    "TIDELINE_TRACE_REQUESTS": EnvironmentVariable(
+        "`1`: where traces are on, each request to the object store that a span's own thread makes gets a span",
+        "`0`",
+    ),
     "TIDELINE_CLASS_ARCHIVE": EnvironmentVariable(
         "a file to which Spark's Java writes the classes that it has loaded", "none"
     ),

@@ -37,6 +37,7 @@ from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.quarantine import find_new_failures, read_quarantine
 from engine.meta.status.sinks import list_copies
 from engine.meta.status.waits import format_gate_remedy
+from engine.tracing import carry_attributes
 
 if TYPE_CHECKING:
     from engine.hummock import Version
@@ -99,12 +100,13 @@ def run_epoch(
     _log_landing(landings, errors, log)
     before = session.epochs.store.version
     partitioned = {model.name for model in models if model.is_partitioned and model.name in selected}
-    flushed = session.flush(
-        None if everything else views,
-        eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
-        sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
-        wait=not session.epochs.are_driven,
-    )
+    with carry_attributes({"dagster.run_id": context.run.run_id, "dagster.job_name": context.run.job_name}):
+        flushed = session.flush(
+            None if everything else views,
+            eager=not session.epochs.are_driven and GROUP_TAG not in context.run.tags,
+            sink_seconds=PATIENCE_SECONDS if session.epochs.are_driven else SINK_SECONDS,
+            wait=not session.epochs.are_driven,
+        )
     if options.last:
         flushed = session.deliver(flushed, SINK_SECONDS)
     _log_views(flushed, log)

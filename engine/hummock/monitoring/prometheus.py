@@ -52,11 +52,14 @@ def build_registry(*collectors: Collector) -> CollectorRegistry:
     return registry
 
 
-def serve(
-    read: Callable[[], Metrics], port: int, *more: Collector, address: str = LOOPBACK
-) -> Callable[[], None]:
-    """Serve the metrics at http://`address`:`port`/metrics from a thread; returns the function that stops it."""
-    registry = build_registry(StoreCollector(read), *more)
+def serve(read: Callable[[], Metrics], port: int, *more: Collector) -> Callable[[], None]:
+    """Serve the metrics at http://127.0.0.1:`port`/metrics from a thread; returns the function that stops it."""
+    return serve_collectors(LOOPBACK, port, StoreCollector(read), *more)
+
+
+def serve_collectors(address: str, port: int, *collectors: Collector) -> Callable[[], None]:
+    """Serve the metrics of collectors at http://`address`:`port`/metrics; returns the function that stops it."""
+    registry = build_registry(*collectors)
     from prometheus_client import start_http_server
 
     server, thread = start_http_server(port, addr=address, registry=registry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from engine import tracing
 from engine.errors import CheckFailed, RowFailed, TidelineError
 from engine.hummock import Version
 from engine.meta.catalog.stored_catalog import StoredCatalog
@@ -31,6 +32,7 @@ class DomainOutcome:
     seconds: float = 0.0
     lag_seconds: float = 0.0
     error: str | None = None
+    error_type: str = ""
     checks: Mapping[str, ViewCheckResults] = field(default_factory=dict)
     failing_row: RowFailed | None = None
     again: bool = False
@@ -72,6 +74,7 @@ class DomainOutcome:
             return
         self.failing_row = failure if isinstance(failure, RowFailed) else None
         self.checks = failure.checks if isinstance(failure, CheckFailed | RowFailed) else {}
+        self.error_type = tracing.name_error(failure)
         is_explained = isinstance(failure, TidelineError)
         self.error = (
             str(failure) if is_explained else f"{type(failure).__name__}: {_abbreviate_error(failure)}"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine import tracing
 from engine.errors import RowFailed
 from engine.hummock import Commit, Hummock, Version, without_new_keys
 from engine.hummock.manifests.preconditions import require_all
@@ -34,7 +35,7 @@ from engine.runtime.epoch.assumption_checks import check_append_only, check_chan
 from engine.runtime.epoch.epoch_run import FragmentEpoch, build_task, record_fragment
 from engine.runtime.epoch.row_checks import check_rows
 from engine.runtime.epoch.view_checks import StagedEpoch, check_views
-from engine.runtime.executor import Executor, FragmentTask
+from engine.runtime.executor import Executor, FragmentTask, TaskResult
 from engine.runtime.partitions.scope import ALL_PARTITIONS, NO_SCOPES, PartitionScopes
 from engine.runtime.source_rows import hold_sources, list_sources, merge_held
 from engine.runtime.spark.slots import Slots
@@ -81,6 +82,17 @@ class DomainRun:
         The epoch was `computed` over a version, in the `scopes` of its views, by name. Raises Fenced if another writer has taken
         over, Conflict if a view of it was dropped, CheckFailed if a check stops it.
         """
+        with tracing.start_span("commit"):
+            return self._commit(version, computed, generation, scopes, catalog)
+
+    def _commit(
+        self,
+        version: Version,
+        computed: ComputedEpoch,
+        generation: int,
+        scopes: PartitionScopes,
+        catalog: Mapping[str, str | None] | None,
+    ) -> DomainEpoch:
         checkpoint, done, barrier = computed.checkpoint, computed.done, computed.barrier
         started = time.perf_counter()
         brought = {epoch.table for epochs in done.fragments.values() for epoch in epochs}
@@ -145,8 +157,7 @@ class DomainRun:
                 check_stops(whole, version, self.stored, task.old, task.new)
             task = self._count_crossing_rows(task)
             try:
-                with self.slots.hold(alone=task.is_large):
-                    computed = self.executor.compute(task)
+                computed = self._compute_fragment(task, owner)
                 epoch, part = record_fragment(checkpoint.version, task, computed, dependencies)
                 check_append_only(task, epoch)
                 if not scope.leaves_out:
@@ -172,6 +183,20 @@ class DomainRun:
             checkpoint.add(part)
             done.fragments.setdefault(owner, []).append(epoch)
         return ComputedEpoch(checkpoint, done, barrier)
+
+    def _compute_fragment(self, task: FragmentTask, owner: str) -> TaskResult:
+        """Compute the change of a fragment's table, and count what that took."""
+        attributes = {"db.collection.name": task.table.name, "tideline.view": owner}
+        with tracing.start_span("fragment", attributes) as span:
+            with self.slots.hold(alone=task.is_large):
+                started = time.perf_counter()
+                computed = self.executor.compute(task)
+            seconds = time.perf_counter() - started
+            changed = sum(one.inserted + one.updated + one.deleted for one in computed.changes)
+            self.store.counters.count_fragment(task.table.name, seconds, changed)
+            if span.is_recording:
+                span.set_attributes(_describe_result(task, computed))
+        return computed
 
     def _count_crossing_rows(self, task: FragmentTask) -> FragmentTask:
         """Count the rows of a task that come and go by the clock, or by a bound, among those that it reads."""
@@ -210,6 +235,21 @@ class DomainRun:
         read = [one.name for one in list_sources(self.stored, acks)]
         hold_sources(self.store, self.executor, self.stored, domain, read, reach)
         return merge_held(version, self.store.version, read) if read else version
+
+
+def _describe_result(task: FragmentTask, computed: TaskResult) -> tracing.Attributes:
+    """Return what the span of a fragment tells: its rule, rows by what became of them, where it was computed, and stages."""
+    return {
+        "tideline.rule": type(task.fragment.rule).__name__,
+        "tideline.whole": task.whole or task.old is None,
+        "tideline.rows.in": task.rows,
+        "tideline.rows.inserted": sum(one.inserted for one in computed.changes),
+        "tideline.rows.updated": sum(one.updated for one in computed.changes),
+        "tideline.rows.deleted": sum(one.deleted for one in computed.changes),
+        "tideline.driver_bytes": sum(one.driver_bytes for one in computed.changes),
+        **({} if computed.way is None else {"tideline.place": computed.way.place.value}),
+        **{f"tideline.seconds.{stage}": taken for stage, taken in computed.seconds.items()},
+    }
 
 
 def _build_closing_entries(

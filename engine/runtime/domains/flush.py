@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from engine import tracing
 from engine.hummock import Hummock
 from engine.hummock.epoch import Clock
 from engine.meta.catalog.plan_upgrade import upgrade_plans
@@ -38,7 +39,7 @@ from engine.runtime.domains.flush_run import FlushRun, SharedTarget
 from engine.runtime.domains.lanes import Lanes
 from engine.runtime.domains.log_expiry import expire_overdue_logs
 from engine.runtime.epoch.report import FlushReport, ViewReport
-from engine.runtime.executor import AheadExecutor, Executor
+from engine.runtime.executor import AheadExecutor, Executor, PlannedEpochs
 from engine.runtime.spark.slots import Slots
 
 _LOG = logging.getLogger(__name__)
@@ -115,6 +116,25 @@ class FlushRunner:
         if plan.due:
             run = self._assign_slots(run)
         earlier = self.lanes.collect_outcomes({one.name for one in plan.domains})
+        if not plan.due:  # a driver looks often: no trace of a look that finds nothing
+            return self._finish_run(run, plan, earlier | self._bring_on(run, plan), started)
+        before = self.store.metrics() if tracing.is_on() else None
+        attributes: tracing.Attributes = {
+            "db.system.name": "tideline",
+            "db.namespace": self.store.url,
+            "tideline.epoch": run.version.epoch,
+        }
+        with tracing.start_span("flush", attributes, seconds_ago=time.perf_counter() - started) as span:
+            done = earlier | self._bring_on(replace(run, span=span), plan)
+            report = self._finish_run(run, plan, done, started)
+            if before is not None:
+                requests = self.store.metrics().since(before).requests
+                span.set_attributes(_describe_report(report, requests))
+        self.store.counters.count_run(report.seconds)
+        return report
+
+    def _bring_on(self, run: FlushRun, plan: FlushPlan) -> dict[str, DomainOutcome]:
+        """Bring the domains that are due on, and those again that other runs have passed by; return how each ended."""
         due = plan.due
         with self._compute_ahead(run, plan):
             done = self.lanes.run(due, run.run_domain, run.broken_off)
@@ -125,7 +145,7 @@ class FlushRunner:
             run = replace(run, target=SharedTarget(self.store.refresh().epoch))
             for name, outcome in self.lanes.run(due, run.run_domain, run.broken_off).items():
                 done[name] = done[name].merge(outcome)
-        return self._finish_run(run, plan, earlier | done, started)
+        return done
 
     def _begin_run(self, request: FlushRequest, background_seconds: float) -> FlushRun:
         """Return a run over the newest version, which knows what time it is."""
@@ -168,7 +188,8 @@ class FlushRunner:
             try:
                 foreseen = forecast_steps(plan, run.version, run.request)
                 ahead = list_epochs_ahead(foreseen, run.version)
-                self.lanes.run_before(partial(executor.compute_ahead, ahead))
+                with tracing.start_span("compute_ahead", parent=run.span) as span:
+                    self.lanes.run_before(partial(_compute_ahead_in, span, executor, ahead))
             except Exception as failure:
                 _LOG.warning("the epochs of a run are computed one by one: %s", failure)
             yield
@@ -247,3 +268,22 @@ class FlushRunner:
             if one.name in done and not (outcome.fragments or outcome.error or outcome.waits_for):
                 outcome.waits_for = reasons[one.name] = find_wait_reason(one.domain, reasons)
             yield from build_reports(one.domain, self.store.version, stored, outcome)
+
+
+def _compute_ahead_in(span: tracing.Span, executor: AheadExecutor, planned: PlannedEpochs) -> None:
+    """Compute epochs ahead in a thread of its own, whose requests count for a span."""
+    with tracing.make_current(span):
+        span.set_attributes({"tideline.fragments": len(planned.fragments)})
+        executor.compute_ahead(planned)
+
+
+def _describe_report(report: FlushReport, requests: Mapping[str, int]) -> tracing.Attributes:
+    """Return what the span of a run tells: numbers of views by how they ended, and requests of the process meanwhile."""
+    return {
+        "tideline.views.changed": sum(not one.skipped for one in report.views),
+        "tideline.views.failed": len(report.failed),
+        "tideline.views.quarantined": len(report.quarantined),
+        "tideline.views.waiting": sum(one.waits_for is not None for one in report.views),
+        "tideline.driver_bytes": report.driver_bytes,
+        **{f"tideline.run_requests.{kind}": number for kind, number in requests.items()},
+    }

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from engine import tracing
 from engine.errors import CheckFailed, Conflict, Fenced, GroundLost, RowFailed, TableExists
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
@@ -30,6 +31,7 @@ from engine.meta.epochs.target_epoch import (
 )
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.domain_outcome import DomainOutcome
+from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.failing_rows import FailureFindings, record_domain_failure
 from engine.runtime.domains.flush_planning import (
     begin_course,
@@ -88,10 +90,22 @@ class FlushRun:
     target: SharedTarget
     background_seconds: float
     broken_off: threading.Event = field(default_factory=threading.Event)
+    span: tracing.Span = tracing.NO_SPAN
 
     def run_domain(self, plan: DomainPlan) -> DomainOutcome:
         """Bring one domain to the target epoch of the run, following another process where it was faster."""
-        domain, outcome = plan.domain, DomainOutcome()
+        domain = plan.domain
+        attributes = {"tideline.domain": domain.name, "tideline.views": domain.members}
+        with tracing.start_span("domain", attributes, parent=self.span) as span:
+            outcome = self._bring_domain_on(domain)
+            span.set_attributes({"tideline.lag_seconds": outcome.lag_seconds})
+            if outcome.error is not None:
+                span.mark_failed(outcome.error_type)
+        return outcome
+
+    def _bring_domain_on(self, domain: Domain) -> DomainOutcome:
+        """Take step after step until a domain is at the target; its failure is its outcome."""
+        outcome = DomainOutcome()
         with self._report_failure(domain, outcome):
             version, stored = self.store.version, self.stored
             course = begin_course(
@@ -111,10 +125,7 @@ class FlushRun:
                         goes_on = self._execute_without_barrier(step, domain, outcome)
                     else:
                         barrier = self._mint_barrier(domain, version, step)
-                        partitions = self._build_partition_run(domain)
-                        outcome.add(
-                            partitions.run(self.store.version, barrier, self.generations[domain.writer])
-                        )
+                        outcome.add(self._run_epoch(domain, barrier))
                         goes_on = outcome.waits_for is None
                         course = replace(course, arrived=step.stop >= course.target.epoch)
                     if step.work != "nothing":
@@ -137,6 +148,21 @@ class FlushRun:
                         lost = min(lost, self.backfill.get_pace(domain.name).seconds)
                     self._back_off(domain, attempt, lost)
         return outcome
+
+    def _run_epoch(self, domain: Domain, barrier: Barrier) -> DomainEpoch:
+        """Bring a domain to the end of a barrier, and count what that took."""
+        started, counters = time.perf_counter(), self.store.counters
+        with tracing.start_span("epoch", {"tideline.domain": domain.name, "tideline.epoch": barrier.curr}):
+            partitions = self._build_partition_run(domain)
+            try:
+                done = partitions.run(self.store.version, barrier, self.generations[domain.writer])
+            except (Fenced, Conflict):  # another process was faster
+                raise
+            except Exception:
+                counters.count_epoch(domain.name, time.perf_counter() - started, failed=True)
+                raise
+            counters.count_epoch(domain.name, time.perf_counter() - started)
+            return done
 
     @contextmanager
     def _report_failure(self, domain: Domain, outcome: DomainOutcome) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What Prometheus gets of views: rows consumed by phase, lag, what waits, and sinks; read from the manifest, so any process can."""
+"""What metrics tell of views: rows consumed by phase, lag, what waits, and sinks; read from the manifest, as any process can."""
 
 from __future__ import annotations
 
