@@ -10,14 +10,14 @@ STEPS ?= 20000
 FILES ?= 10000
 VIEWS ?= 200
 SCALE ?= 0.2
-SLOW := not long and not oracle and not crash and not conformance and not browser and not postgres and not cluster and not install
+SLOW := not long and not oracle and not crash and not conformance and not browser and not postgres and not prometheus and not cluster and not install
 
 QUICK := tests/test_docs.py tests/test_layout.py tests/tools tests/sql tests/meta tests/hummock
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup s3a demo up test quick shuffled compiled planted proof cluster pages docs examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres bench clean
+.PHONY: help setup s3a demo up test quick shuffled compiled planted proof cluster pages docs examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres prometheus bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed: install it, or run make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11: run make PYTHON=/path/to/a/newer/python3"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: $(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv)"; exit 1; }
-	$(BIN)/python -m pip install --quiet --editable '.[s3,prometheus,demo,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[s3,prometheus,otel,demo,dev]'
 	@touch $@
 
 jars/.complete: $(STAMP) engine/jars.py
@@ -132,6 +132,9 @@ browser: setup $(VENV)/.tideline-browser ## Look at Dagster's page in a real Chr
 
 postgres: setup $(VENV)/.tideline-postgres ## Run Dagster with its instance in PostgreSQL (needs the system's package postgresql).
 	$(BIN)/python -m pytest -m postgres tests/dagster
+
+prometheus: setup ## Have a real Prometheus scrape, and try the dashboard and the alerts (needs the system's package prometheus).
+	$(BIN)/python -m pytest -m prometheus tests/telemetry
 
 bench: setup $(VENV)/.tideline-bench ## Measure seconds per epoch, and the storage engine beside other stores.
 	$(BIN)/python -m benchmarks.epochs

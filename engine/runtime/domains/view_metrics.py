@@ -1,8 +1,8 @@
-"""What metrics tell of views: rows consumed by phase, lag, what waits, and sinks; read from the manifest, as any process can."""
+"""What metrics tell of views: rows consumed by phase, lag, what waits, sinks; read from the manifest, as any process can."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import get_args
 
 from engine.hummock import Version
@@ -12,8 +12,9 @@ from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
 from engine.meta.domains.creation import list_creations
 from engine.meta.domains.domain import Domain, list_domains
 from engine.meta.epochs.frontier import compute_frontiers
+from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.meta.status.sinks import compute_progress, list_sinks
-from engine.meta.status.waits import Kind, list_all_waits
+from engine.meta.status.waits import DomainWait, Kind, list_all_waits
 
 CONSUMED = "snapshot_backfill_consume_row_count"
 _CONSUMED_ROWS = "Rows consumed by views made by snapshot backfill"
@@ -43,11 +44,24 @@ class ViewCollector:
                 oldest = known[view].oldest_change if known[view].lagging else None
                 lag.add(0.0 if oldest is None else max(0.0, now - seconds_of(oldest)), view)
         waiting = Family("gauge", "tideline_waiting_domains", _WAITING, ("kind",))
-        kinds = [wait.kind for wait in list_all_waits(version, stored, now)]
+        waits = list_all_waits(version, stored, now)
+        kinds = [wait.kind for wait in waits]
         for kind in get_args(Kind):
             waiting.add(kinds.count(kind), kind)
-        yield from (consumed, lag, waiting)
+        aside = Family("gauge", "tideline_rows_set_aside", "Rows in the table _dead_letter")
+        aside.add(version.tables[DEAD_LETTER].row_count if DEAD_LETTER in version.tables else 0)
+        yield from (consumed, lag, waiting, _build_wait_gauge(waits, now), aside)
         yield from _build_sink_gauges(version, stored, now)
+
+
+def _build_wait_gauge(waits: Collection[DomainWait], now: float) -> Family:
+    """Return how long domains have waited, by domain and kind: the longest where several partitions of one do."""
+    longest: dict[tuple[str, ...], float] = {}
+    for wait in waits:
+        key, waited = (wait.domain, wait.kind), 0.0 if wait.since is None else max(0.0, now - wait.since)
+        longest[key] = max(waited, longest.get(key, 0.0))
+    waited_for = "Seconds that a domain has waited, 0 where nobody knows since when"
+    return Family("gauge", "tideline_waiting_seconds", waited_for, ("domain", "kind"), [*longest.items()])
 
 
 def _build_sink_gauges(version: Version, stored: StoredCatalog, now: float) -> Iterator[Family]:
