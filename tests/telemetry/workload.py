@@ -18,7 +18,7 @@ STATEMENTS = (
     "CREATE TABLE landed (id BIGINT PRIMARY KEY, price BIGINT) WITH (connector = 'landing', path = '{folder}/landed')",
     "CREATE MATERIALIZED VIEW top AS SELECT auction, max(price) AS best FROM bid GROUP BY auction",
     "CREATE MATERIALIZED VIEW by_best AS SELECT best, count(*) AS auctions FROM top GROUP BY best",
-    "CREATE MATERIALIZED VIEW ratio AS SELECT id, 1000 DIV (price - 500) AS share FROM bid",
+    "CREATE MATERIALIZED VIEW ratio AS SELECT id, 1000 DIV (price + 1) AS share FROM bid",
     "CREATE SINK top_files FROM top WITH (connector = 'file', path = '{folder}/out', format = 'jsonl')",
 )
 ROWS = 200
@@ -39,7 +39,7 @@ def main() -> None:
         for turn in range(1_000_000):
             first = turn * ROWS
             ids = range(first, first + ROWS)
-            prices = [500 if turn >= 2 and id == first else id % 400 for id in ids]
+            prices = [-1 if turn >= 2 and id == first else id % 50 + turn for id in ids]
             session.write(
                 "bid", pa.table({"id": [*ids], "auction": [id % 50 for id in ids], "price": prices})
             )

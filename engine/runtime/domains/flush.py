@@ -249,8 +249,9 @@ class FlushRunner:
         """Return what a run has done, once failing rows have their names and logs their ends."""
         domains, stored = {one.name: one.domain for one in plan.domains}, run.stored
         failed_rows = {n: f for n, one in done.items() if (f := one.failing_row) is not None}
-        for name, error in name_failing_rows(self.store, failed_rows, domains, stored).items():
-            done[name].error = error
+        with tracing.start_span("name_failing_rows") if failed_rows else tracing.NO_SPAN:
+            for name, error in name_failing_rows(self.store, failed_rows, domains, stored).items():
+                done[name].error = error
         expire_overdue_logs(self.store, list(domains.values()), stored, self.clock)
         self.executed = {name: outcome.steps for name, outcome in done.items()}
         reports = self._build_reports(plan, done, stored)
