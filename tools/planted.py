@@ -19,7 +19,17 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-LEFT_OUT = ("long", "oracle", "crash", "conformance", "browser", "postgres", "cluster", "install")
+LEFT_OUT = (
+    "long",
+    "oracle",
+    "crash",
+    "conformance",
+    "browser",
+    "postgres",
+    "prometheus",
+    "cluster",
+    "install",
+)
 """The markers of what `make test` leaves out."""
 
 

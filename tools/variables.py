@@ -174,6 +174,34 @@ OF_OTHERS: Mapping[str, EnvironmentVariable] = {
     "AWS_ACCESS_KEY_ID": EnvironmentVariable("the key to a bucket", "as boto3 finds one"),
     "AWS_SECRET_ACCESS_KEY": EnvironmentVariable("what belongs to that key", "as boto3 finds it"),
     "AWS_SESSION_TOKEN": EnvironmentVariable("what belongs to a key that is lent for some time", "none"),
+    "OTEL_EXPORTER_OTLP_ENDPOINT": EnvironmentVariable(
+        "the collector of OpenTelemetry that gets traces and metrics, `http://host:4318`; see monitoring.md",
+        "none",
+    ),
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": EnvironmentVariable(
+        "where traces go instead, `http://host:4318/v1/traces`", "none"
+    ),
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": EnvironmentVariable(
+        "where metrics go instead, `http://host:4318/v1/metrics`", "none"
+    ),
+    "OTEL_EXPORTER_OTLP_PROTOCOL": EnvironmentVariable(
+        "the protocol of both; there is no other than the default", "`http/protobuf`"
+    ),
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": EnvironmentVariable("that of traces", "the same"),
+    "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": EnvironmentVariable("that of metrics", "the same"),
+    "OTEL_TRACES_EXPORTER": EnvironmentVariable(
+        "where traces go: `otlp`, `console` or `none`", "`otlp` where an address is set, else none"
+    ),
+    "OTEL_METRICS_EXPORTER": EnvironmentVariable(
+        "where metrics go: `otlp`, `console`, `prometheus` or `none`", "the same"
+    ),
+    "OTEL_EXPORTER_PROMETHEUS_HOST": EnvironmentVariable(
+        "the address at which Prometheus scrapes a process's own metrics", "`127.0.0.1`"
+    ),
+    "OTEL_EXPORTER_PROMETHEUS_PORT": EnvironmentVariable("the port there", "`9464`"),
+    "OTEL_SERVICE_NAME": EnvironmentVariable("who tells, for OpenTelemetry", "`tideline`"),
+    "OTEL_RESOURCE_ATTRIBUTES": EnvironmentVariable("more of who tells, `name=value,…`", "none"),
+    "OTEL_SDK_DISABLED": EnvironmentVariable("`true`: no traces and metrics, whatever else is set", "none"),
     "MIMALLOC_PURGE_DELAY": EnvironmentVariable(
         "milliseconds after which Arrow's allocator gives memory back, of Python workers", "`-1`: never"
     ),

@@ -16,7 +16,7 @@ from engine import tracing
 from engine.hummock import Hummock
 from engine.hummock.monitoring.families import Collector, Family, StoreCollector
 from engine.runtime.domains.view_metrics import ViewCollector
-from engine.telemetry.settings import BadTelemetrySetting, TelemetrySettings, read_settings
+from engine.telemetry.settings import VARIABLES, BadTelemetrySetting, TelemetrySettings, read_settings
 
 _LOG = logging.getLogger(__name__)
 CLOSE_SECONDS = 2.0
@@ -118,7 +118,8 @@ _lock = threading.Lock()
 def start_telemetry(store: Hummock) -> None:
     """Tell of a store what the variables OTEL_… ask for; the first call of a process reads them. Never raises."""
     global _started
-    if _started is None and not any(name.startswith("OTEL_") for name in os.environ):
+    given = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    if _started is None and not given:
         return
     with _lock:
         first = _started is None
@@ -126,7 +127,7 @@ def start_telemetry(store: Hummock) -> None:
         telemetry.add_store(store)
         if first:
             try:
-                telemetry.start(read_settings(os.environ))
+                telemetry.start(read_settings(given))
             except BadTelemetrySetting as wrong:
                 _LOG.warning("nothing is told to OpenTelemetry: %s", wrong)
             except Exception as failure:  # an exporter's own: what it is told of goes on
