@@ -77,7 +77,7 @@ class Telemetry:
 
     def close(self) -> None:
         """Send what was not sent yet, within CLOSE_SECONDS: a collector that does not answer holds up nobody."""
-        if os.getpid() == self._pid:
+        if os.getpid() == self._pid and not self._ending.is_set():
             self._ending.set()
             self._ended.wait(CLOSE_SECONDS)
 
