@@ -66,6 +66,11 @@ class Counters:
                 values[f"errors.{kind}"] += 1
         tracing.count_request(kind, seconds, failed)
 
+    def read_requests(self) -> dict[str, int]:
+        """Return the requests that were made so far, by kind."""
+        with self._lock:
+            return {kind: int(self._values[f"requests.{kind}"]) for kind in REQUESTS}
+
     def count_unreported(self) -> dict[str, int]:
         """Return by kind the requests that were not reported."""
         with self._lock:

@@ -118,7 +118,7 @@ class FlushRunner:
         earlier = self.lanes.collect_outcomes({one.name for one in plan.domains})
         if not plan.due:  # a driver looks often: no trace of a look that finds nothing
             return self._finish_run(run, plan, earlier | self._bring_on(run, plan), started)
-        before = self.store.metrics() if tracing.is_on() else None
+        before = self.store.counters.read_requests() if tracing.is_on() else None
         attributes: tracing.Attributes = {
             "db.system.name": "tideline",
             "db.namespace": self.store.url,
@@ -128,7 +128,8 @@ class FlushRunner:
             done = earlier | self._bring_on(replace(run, span=span), plan)
             report = self._finish_run(run, plan, done, started)
             if before is not None:
-                requests = self.store.metrics().since(before).requests
+                now = self.store.counters.read_requests()
+                requests = {kind: now[kind] - before[kind] for kind in now if now[kind] > before[kind]}
                 span.set_attributes(_describe_report(report, requests))
         self.store.counters.count_run(report.seconds)
         return report
