@@ -149,7 +149,7 @@ class OtelTracer:
 def observe_collector(meter: Meter, collector: Collector) -> None:
     """Make an instrument of each family of a collector, which is read when metrics are exported."""
     snapshot = _Snapshot(collector)
-    for family in collector.collect():
+    for family in collector.read_families():
 
         def observe(_: CallbackOptions, name: str = family.name) -> Iterator[Observation]:
             found = snapshot.read().get(name)
@@ -180,6 +180,6 @@ class _Snapshot:
         """Return the families by name."""
         with self._lock:
             if time.monotonic() - self._taken > SNAPSHOT_SECONDS:
-                self._families = {family.name: family for family in self._collector.collect()}
+                self._families = {family.name: family for family in self._collector.read_families()}
                 self._taken = time.monotonic()
             return self._families

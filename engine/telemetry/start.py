@@ -41,14 +41,14 @@ class Telemetry:
         with self._lock:
             self._stores[store.url] = store
 
-    def collect(self) -> Iterator[Family]:
+    def read_families(self) -> Iterator[Family]:
         """Yield the metrics of all stores, each with the store's address as one more label; no request is made for them."""
         with self._lock:
             stores = dict(self._stores)
         found: dict[str, Family] = {}
         for url, store in stores.items():
             for collector in _list_collectors(store):
-                for family in collector.collect():
+                for family in collector.read_families():
                     labels = (*family.labels, "store")
                     told = found.setdefault(
                         family.name, Family(family.kind, family.name, family.help, labels)

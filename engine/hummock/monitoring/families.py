@@ -65,7 +65,7 @@ class Family:
 class Collector(Protocol):
     """Anything that yields metrics at a scrape."""
 
-    def collect(self) -> Iterator[Family]:
+    def read_families(self) -> Iterator[Family]:
         """Yield the metrics as they are now."""
         ...
 
@@ -76,7 +76,7 @@ class StoreCollector:
     def __init__(self, read: Callable[[], Metrics]) -> None:
         self._read = read
 
-    def collect(self) -> Iterator[Family]:
+    def read_families(self) -> Iterator[Family]:
         """Yield counters of the process and gauges of the store's tables."""
         now = self._read()
         for name, shown in _BY_KIND_NAMES.items():

@@ -26,7 +26,7 @@ class PrometheusCollector:
         """Yield the metrics as they are now."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        for family in self._collector.collect():
+        for family in self._collector.read_families():
             labels = list(family.labels)
             made = (
                 CounterMetricFamily(family.name, family.help, labels=labels)

@@ -27,7 +27,7 @@ class ViewCollector:
     def __init__(self, read: Callable[[], Version], clock: Callable[[], float]) -> None:
         self._read, self._clock = read, clock
 
-    def collect(self) -> Iterator[Family]:
+    def read_families(self) -> Iterator[Family]:
         """Yield a counter by view and phase, and gauges of lag, waits and sinks."""
         version = self._read()
         stored, now = load_catalog(version), self._clock()
