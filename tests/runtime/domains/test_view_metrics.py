@@ -79,6 +79,21 @@ def test_partitions_in_quarantine_are_counted_beside_the_domains_that_wait(progr
         "due": 1,
         "quarantined": 2,
     }
+    assert found['tideline_waiting_seconds{domain="v",kind="quarantined"}'] >= 0
+    assert found["tideline_rows_set_aside"] == 0
+
+
+def test_sinks_tell_how_far_they_are_behind(program: Program) -> None:
+    pytest.importorskip("prometheus_client")
+    program._commit_view("v", BY_G, {})
+    put_row(program, 1)
+    program.flusher.run().raise_for_errors()
+    program.trace.append("a sink")
+    program._create_sink()
+    sinks = {line for line in read_metrics(program) if line.startswith("tideline_sink_")}
+    names = {line.partition("{")[0] for line in sinks}
+    assert names == {"tideline_sink_lag_seconds", "tideline_sink_lag_rows", "tideline_sink_phase"}
+    assert sum('phase="' in line for line in sinks) == sum("lag_rows" in line for line in sinks) >= 1
 
 
 def test_epochs_are_sealed_until_a_checkpoint_is_due_by_number_or_by_time(program: Program) -> None:
