@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
+import importlib.util
 import logging
 import os
 import signal
@@ -21,11 +22,16 @@ LIBRARIES = ("dagster", "pandas", "pyarrow", "pyspark", "sqlglot", "logging", "w
 """Those whose functions and classes are held against what they were."""
 
 
+OF_AN_EXTRA = {"engine.telemetry.exporters": "opentelemetry"}
+"""Modules that need what a smaller installation has not."""
+
+
 def list_modules() -> list[str]:
     """Return the names of all modules of the packages but those that run when they are imported."""
     paths = [path for package in PACKAGES for path in sorted(Path(package).rglob("*.py"))]
     shown = [path for path in paths if path.name != "__main__.py" and TEMPLATE not in path.parents]
-    return [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in shown]
+    names = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in shown]
+    return [name for name in names if importlib.util.find_spec(OF_AN_EXTRA.get(name, name.partition(".")[0]))]
 
 
 def find_source(module: str) -> Path:

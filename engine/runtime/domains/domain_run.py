@@ -157,7 +157,12 @@ class DomainRun:
                 check_stops(whole, version, self.stored, task.old, task.new)
             task = self._count_crossing_rows(task)
             try:
-                computed = self._compute_fragment(task, owner)
+                attributes = {"db.collection.name": whole.table, "tideline.view": owner}
+                with tracing.start_span("fragment", attributes) as span:
+                    with self.slots.hold(alone=task.is_large):
+                        started = time.perf_counter()
+                        computed = self.executor.compute(task)
+                    self._record_result(span, task, computed, time.perf_counter() - started)
                 epoch, part = record_fragment(checkpoint.version, task, computed, dependencies)
                 check_append_only(task, epoch)
                 if not scope.leaves_out:
@@ -184,20 +189,15 @@ class DomainRun:
             done.fragments.setdefault(owner, []).append(epoch)
         return ComputedEpoch(checkpoint, done, barrier)
 
-    def _compute_fragment(self, task: FragmentTask, owner: str) -> TaskResult:
-        """Compute the change of a fragment's table, and count what that took."""
-        attributes = {"db.collection.name": task.table.name, "tideline.view": owner}
-        with tracing.start_span("fragment", attributes) as span:
-            with self.slots.hold(alone=task.is_large):
-                started = time.perf_counter()
-                computed = self.executor.compute(task)
-            # what was computed ahead took its time before
-            seconds = max(time.perf_counter() - started, sum(computed.seconds.values()))
-            changed = sum(one.inserted + one.updated + one.deleted for one in computed.changes)
-            self.store.counters.count_fragment(task.table.name, seconds, changed)
-            if span.is_recording:
-                span.set_attributes(_describe_result(task, computed))
-        return computed
+    def _record_result(
+        self, span: tracing.Span, task: FragmentTask, computed: TaskResult, waited: float
+    ) -> None:
+        """Count what a fragment has taken, and tell its span."""
+        seconds = max(waited, sum(computed.seconds.values()))  # what was computed ahead took its time before
+        changed = sum(one.inserted + one.updated + one.deleted for one in computed.changes)
+        self.store.counters.count_fragment(task.table.name, seconds, changed)
+        if span.is_recording:
+            span.set_attributes(_describe_result(task, computed))
 
     def _count_crossing_rows(self, task: FragmentTask) -> FragmentTask:
         """Count the rows of a task that come and go by the clock, or by a bound, among those that it reads."""

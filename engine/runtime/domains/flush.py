@@ -116,37 +116,42 @@ class FlushRunner:
         if plan.due:
             run = self._assign_slots(run)
         earlier = self.lanes.collect_outcomes({one.name for one in plan.domains})
-        if not plan.due:  # a driver looks often: no trace of a look that finds nothing
-            return self._finish_run(run, plan, earlier | self._bring_on(run, plan), started)
-        before = self.store.counters.read_requests() if tracing.is_on() else None
+        due = plan.due
+        with self._trace_run(run, plan, started) as span:
+            run = replace(run, span=span)
+            with self._compute_ahead(run, plan):
+                done = self.lanes.run(due, run.run_domain, run.broken_off)
+            for _ in range(MOST_ALIGNMENT_ROUNDS):
+                due = self._choose_overtaken(run, plan, due, done)
+                if not due:
+                    break
+                run = replace(run, target=SharedTarget(self.store.refresh().epoch))
+                for name, outcome in self.lanes.run(due, run.run_domain, run.broken_off).items():
+                    done[name] = done[name].merge(outcome)
+            report = self._finish_run(run, plan, earlier | done, started)
+            if span.is_recording:
+                span.set_attributes(_describe_report(report))
+        if plan.due:
+            self.store.counters.count_run(report.seconds)
+        return report
+
+    @contextmanager
+    def _trace_run(self, run: FlushRun, plan: FlushPlan, started: float) -> Iterator[tracing.Span]:
+        """Let a run be a span, with the requests of the process meanwhile; a look that finds nothing to do is none."""
+        if not plan.due or not tracing.is_on():
+            yield tracing.NO_SPAN
+            return
+        before = self.store.counters.read_requests()
         attributes: tracing.Attributes = {
             "db.system.name": "tideline",
             "db.namespace": self.store.url,
             "tideline.epoch": run.version.epoch,
         }
         with tracing.start_span("flush", attributes, seconds_ago=time.perf_counter() - started) as span:
-            done = earlier | self._bring_on(replace(run, span=span), plan)
-            report = self._finish_run(run, plan, done, started)
-            if before is not None:
-                now = self.store.counters.read_requests()
-                requests = {kind: now[kind] - before[kind] for kind in now if now[kind] > before[kind]}
-                span.set_attributes(_describe_report(report, requests))
-        self.store.counters.count_run(report.seconds)
-        return report
-
-    def _bring_on(self, run: FlushRun, plan: FlushPlan) -> dict[str, DomainOutcome]:
-        """Bring the domains that are due on, and those again that other runs have passed by; return how each ended."""
-        due = plan.due
-        with self._compute_ahead(run, plan):
-            done = self.lanes.run(due, run.run_domain, run.broken_off)
-        for _ in range(MOST_ALIGNMENT_ROUNDS):
-            due = self._choose_overtaken(run, plan, due, done)
-            if not due:
-                break
-            run = replace(run, target=SharedTarget(self.store.refresh().epoch))
-            for name, outcome in self.lanes.run(due, run.run_domain, run.broken_off).items():
-                done[name] = done[name].merge(outcome)
-        return done
+            yield span
+            now = self.store.counters.read_requests()
+            made = {kind: now[kind] - before[kind] for kind in now if now[kind] > before[kind]}
+            span.set_attributes({f"tideline.run_requests.{kind}": number for kind, number in made.items()})
 
     def _begin_run(self, request: FlushRequest, background_seconds: float) -> FlushRun:
         """Return a run over the newest version, which knows what time it is."""
@@ -279,13 +284,12 @@ def _compute_ahead_in(span: tracing.Span, executor: AheadExecutor, planned: Plan
         executor.compute_ahead(planned)
 
 
-def _describe_report(report: FlushReport, requests: Mapping[str, int]) -> tracing.Attributes:
-    """Return what the span of a run tells: numbers of views by how they ended, and requests of the process meanwhile."""
+def _describe_report(report: FlushReport) -> tracing.Attributes:
+    """Return what the span of a run tells: numbers of views by how they ended."""
     return {
         "tideline.views.changed": sum(not one.skipped for one in report.views),
         "tideline.views.failed": len(report.failed),
         "tideline.views.quarantined": len(report.quarantined),
         "tideline.views.waiting": sum(one.waits_for is not None for one in report.views),
         "tideline.driver_bytes": report.driver_bytes,
-        **{f"tideline.run_requests.{kind}": number for kind, number in requests.items()},
     }

@@ -31,7 +31,6 @@ from engine.meta.epochs.target_epoch import (
 )
 from engine.runtime.backfill.run import BackfillRun
 from engine.runtime.domains.domain_outcome import DomainOutcome
-from engine.runtime.domains.domain_run import DomainEpoch
 from engine.runtime.domains.failing_rows import FailureFindings, record_domain_failure
 from engine.runtime.domains.flush_planning import (
     begin_course,
@@ -94,19 +93,8 @@ class FlushRun:
 
     def run_domain(self, plan: DomainPlan) -> DomainOutcome:
         """Bring one domain to the target epoch of the run, following another process where it was faster."""
-        domain = plan.domain
-        attributes = {"tideline.domain": domain.name, "tideline.views": domain.members}
-        with tracing.start_span("domain", attributes, parent=self.span) as span:
-            outcome = self._bring_domain_on(domain)
-            span.set_attributes({"tideline.lag_seconds": outcome.lag_seconds})
-            if outcome.error is not None:
-                span.mark_failed(outcome.error_type)
-        return outcome
-
-    def _bring_domain_on(self, domain: Domain) -> DomainOutcome:
-        """Take step after step until a domain is at the target; its failure is its outcome."""
-        outcome = DomainOutcome()
-        with self._report_failure(domain, outcome):
+        domain, outcome = plan.domain, DomainOutcome()
+        with self._trace_domain(domain, outcome), self._report_failure(domain, outcome):
             version, stored = self.store.version, self.stored
             course = begin_course(
                 domain, version, stored, self._refresh_request(), self.target.adopt_newer(version)
@@ -125,7 +113,10 @@ class FlushRun:
                         goes_on = self._execute_without_barrier(step, domain, outcome)
                     else:
                         barrier = self._mint_barrier(domain, version, step)
-                        outcome.add(self._run_epoch(domain, barrier))
+                        partitions = self._build_partition_run(domain)
+                        with self._measure_epoch(domain, barrier):
+                            generation = self.generations[domain.writer]
+                            outcome.add(partitions.run(self.store.version, barrier, generation))
                         goes_on = outcome.waits_for is None
                         course = replace(course, arrived=step.stop >= course.target.epoch)
                     if step.work != "nothing":
@@ -149,20 +140,29 @@ class FlushRun:
                     self._back_off(domain, attempt, lost)
         return outcome
 
-    def _run_epoch(self, domain: Domain, barrier: Barrier) -> DomainEpoch:
-        """Bring a domain to the end of a barrier, and count what that took."""
+    @contextmanager
+    def _trace_domain(self, domain: Domain, outcome: DomainOutcome) -> Iterator[None]:
+        """Let the work on a domain be a span of the run's, with how it ends."""
+        attributes = {"tideline.domain": domain.name, "tideline.views": domain.members}
+        with tracing.start_span("domain", attributes, parent=self.span) as span:
+            yield
+            span.set_attributes({"tideline.lag_seconds": outcome.lag_seconds})
+            if outcome.error is not None:
+                span.mark_failed(outcome.error_type)
+
+    @contextmanager
+    def _measure_epoch(self, domain: Domain, barrier: Barrier) -> Iterator[None]:
+        """Let an epoch of a domain be a span, and count what it takes."""
         started, counters = time.perf_counter(), self.store.counters
         with tracing.start_span("epoch", {"tideline.domain": domain.name, "tideline.epoch": barrier.curr}):
-            partitions = self._build_partition_run(domain)
             try:
-                done = partitions.run(self.store.version, barrier, self.generations[domain.writer])
+                yield
             except (Fenced, Conflict):  # another process was faster
                 raise
             except Exception:
                 counters.count_epoch(domain.name, time.perf_counter() - started, failed=True)
                 raise
             counters.count_epoch(domain.name, time.perf_counter() - started)
-            return done
 
     @contextmanager
     def _report_failure(self, domain: Domain, outcome: DomainOutcome) -> Iterator[None]:
