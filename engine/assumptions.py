@@ -15,6 +15,13 @@ NEW_KEYS = Assumption(
     "who writes the file: `Put(new_keys=True)`, `with_new_keys`",
     "looking up its keys in the version that the commit follows",
 )
+REPLACED = Assumption(
+    "replaced",
+    "the rows whose fingerprint a file names as replaced are those that stood in the table under its keys when it was committed, "
+    "so the table's fingerprint moves without reading them",
+    "who writes the file: `Reader.write_run(old=)`, `Hummock.ingest_batch(replaced=)`",
+    "looking up its keys in the version that the commit follows, and adding up the fingerprints of the rows there",
+)
 SORTED = Assumption(
     "sorted",
     "these rows are in the order of hash and key, each key once",
@@ -179,6 +186,7 @@ PREPARED_SESSION = Assumption(
 
 ASSUMPTIONS = (
     NEW_KEYS,
+    REPLACED,
     SORTED,
     DESCRIBED,
     CACHED,

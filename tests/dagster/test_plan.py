@@ -167,6 +167,7 @@ def test_models_are_tried_on_a_branch_and_the_store_stays_as_it_is(
         assert "branch try" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_is_made_anew_fails_or_is_held_up_on_a_branch_is_told(
     shop: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:

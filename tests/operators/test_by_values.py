@@ -44,6 +44,7 @@ def rows(chance: random.Random, ids: list[int]) -> pa.Table:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("views", "epochs"),
     [(VIEWS, 2), pytest.param(VIEWS | MORE, 8, marks=pytest.mark.oracle)],

@@ -15,7 +15,7 @@ FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.sql"))
 SLICE = 7
 
 
-@pytest.mark.parametrize("path", mark_rest_long(FIXTURES, keep=2), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", mark_rest_long(FIXTURES), ids=lambda path: path.stem)
 def test_some_views_of_a_fixture_change_as_written(session: Session, path: Path) -> None:
     fixture = read(path)
     fixture.views = fixture.views[::SLICE]

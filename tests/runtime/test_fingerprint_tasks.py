@@ -16,6 +16,7 @@ from engine.runtime import fingerprint_tasks
 from engine.runtime.fingerprint_tasks import FingerprintTasks
 from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 VIEWS = {
     "by_group": "SELECT g, count(*) AS n, sum(i) AS total, max(i) AS best FROM t GROUP BY g",
@@ -79,10 +80,8 @@ def run_statement(session: Session, chance: random.Random, added: list[str]) -> 
             session.sql(f"UPDATE t SET {added[-1]} = {some} WHERE g = {some}")
 
 
-@pytest.mark.parametrize(
-    "seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
-)
-def test_random_programs_keep_them_right(tmp_path: Path, spark: SparkSession, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "steps"), mark_rest_long([(1, 4), (1, 14), (2, 14), (3, 14)]))
+def test_random_programs_keep_them_right(tmp_path: Path, spark: SparkSession, seed: int, steps: int) -> None:
     chance, added = random.Random(seed), list[str]()
     with Session(tmp_path.as_uri(), spark) as session:
         session.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT, i INT, x DOUBLE, s STRING)")
@@ -91,7 +90,7 @@ def test_random_programs_keep_them_right(tmp_path: Path, spark: SparkSession, se
         for name, query in VIEWS.items():
             options = " WITH (partition_by = 'g')" if name == "by_group" else ""
             session.sql(f"CREATE MATERIALIZED VIEW {name}{options} AS {query}")
-        for step in range(14):
+        for step in range(steps):
             for _ in range(chance.randrange(1, 4)):
                 run_statement(session, chance, added)
                 check(session)

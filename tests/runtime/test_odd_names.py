@@ -69,6 +69,7 @@ def batches() -> list[tuple[str, int]]:
     return [(dialect, part) for dialect in ("postgres", "spark") for part in range(2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dialect", "part"),
     [

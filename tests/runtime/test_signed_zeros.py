@@ -39,7 +39,7 @@ CHANGES = (
 )
 
 
-USUAL = ("inner", "chosen", "nested")
+USUAL = ("chosen", "nested")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.oracle.batch import assert_equal, by_duckdb, content
 from tests.sql.rewrites.test_chains import THRICE
 
@@ -65,7 +66,7 @@ ALL = {"postgres": (*BOTH, *POSTGRES), "spark": (*BOTH, *SPARK)}
 @pytest.mark.parametrize(
     ("dialect", "names", "steps"),
     [
-        *((dialect, names, (*STEPS[:2], STEPS[-1])) for dialect, names in SHORT.items()),
+        *mark_rest_long((dialect, names, (*STEPS[:2], STEPS[-1])) for dialect, names in SHORT.items()),
         *(pytest.param(dialect, names, STEPS, marks=pytest.mark.long) for dialect, names in ALL.items()),
     ],
 )

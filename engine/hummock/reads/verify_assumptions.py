@@ -16,10 +16,12 @@ from engine.hummock.reads.look_ahead import build_loader
 from engine.hummock.reads.lookup import find_rows, prepare_keys
 from engine.hummock.reads.merge import list_newest_first, merge_parts
 from engine.hummock.rows.expiry import expiry_at
+from engine.hummock.rows.fingerprint import WIDTH
 from engine.hummock.sorted_files.assumption_checks import (
     check_compacted,
     check_moved,
     check_new_keys,
+    check_replaced,
     check_unchanged,
 )
 from engine.hummock.sorted_files.file_set import FileSet
@@ -29,10 +31,15 @@ from engine.verification import should_verify
 
 
 def verify_commit(commit: Commit, files: FileSet) -> Commit:
-    """Return the commit; where claims are checked, one that is refused if a file says falsely that its keys are new."""
+    """Return the commit; where claims are checked, one that is refused if a file says falsely that its keys are new, or names
+    other rows as replaced than those that stand there.
+    """
     if not should_verify():
         return commit
-    claimed = {name: [sst for sst in ssts if sst.new_keys] for name, ssts in commit.writes.items()}
+    claimed = {
+        name: [sst for sst in ssts if sst.new_keys or sst.replaced is not None]
+        for name, ssts in commit.writes.items()
+    }
     claimed = {name: ssts for name, ssts in claimed.items() if ssts}
     if not claimed:
         return commit
@@ -51,13 +58,12 @@ def verify_commit(commit: Commit, files: FileSet) -> Commit:
 
 def _check_claimed(files: FileSet, name: str, claimed: Sequence[SstInfo], base: Version) -> None:
     table = base.tables.get(name)
-    if table is not None:
-        _check_new_keys(files, table, claimed)
+    if table is not None and not table.table.options.passes:  # of those nobody has the rows to look into
+        _check_new_keys(files, table, [sst for sst in claimed if sst.new_keys])
+        _check_replaced(files, table, [sst for sst in claimed if not sst.new_keys])
 
 
 def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence[SstInfo]) -> None:
-    if table.table.options.passes:  # nobody has its rows to look into
-        return
     runs, key = table.as_of(table.committed_epoch), list(table.primary_key)
 
     def find(keys: pa.Table) -> tuple[np.ndarray, pa.Table]:
@@ -65,6 +71,19 @@ def _check_new_keys(files: FileSet, table: TableVersion, claimed: Sequence[SstIn
 
     for sst in claimed:
         check_new_keys(table.name, sst, files.open_file(sst).rows.select(key), find)
+
+
+def _check_replaced(files: FileSet, table: TableVersion, claimed: Sequence[SstInfo]) -> None:
+    claimed = [
+        sst for sst in claimed if (sst.fingerprint or b"")[:-WIDTH] == table.table.form
+    ]  # else it does not count
+    if not claimed or not table.table.has_fingerprint:
+        return
+    names = table.schema.names
+    keys = pa.concat_tables([files.open_file(sst).rows.select(list(table.primary_key)) for sst in claimed])
+    looked_for = prepare_keys(table.table, keys, null_safe=True)
+    _, stored = find_rows(files, table.table, table.as_of(table.committed_epoch), looked_for, names)
+    check_replaced(table.table, claimed, stored)
 
 
 def check_compaction_result(

@@ -21,13 +21,16 @@ from engine.assumptions import (
     FIRST_ROWS,
     MOVED,
     NEW_KEYS,
+    REPLACED,
     ROW_GROUPS,
     ROWS_AT_MOST,
     SORTED,
     UNCHANGED,
 )
 from engine.errors import CorruptObject
+from engine.hummock.rows.fingerprint import add_fingerprints, decode_fingerprint
 from engine.hummock.rows.ordering import equal_values, one_chunk, order_by_key
+from engine.hummock.sorted_files.file_fingerprints import compute_row_fingerprint
 from engine.hummock.sorted_files.sst import SortedValues
 from engine.hummock.version import HASH, OP, ROW_EPOCH, Run, SstInfo, Table
 from engine.verification import build_assumption_error
@@ -45,6 +48,19 @@ def check_new_keys(name: str, sst: SstInfo, keys: pa.Table, find: Find) -> None:
         first = as_rows(keys.slice(int(index[0]), 1))[0]
         raise build_assumption_error(
             NEW_KEYS, f"table {name}: {len(index)} keys of {sst.path} stood in it, the first is {first}"
+        )
+
+
+def check_replaced(table: Table, ssts: Sequence[SstInfo], stored: pa.Table) -> None:
+    """Check `REPLACED` of the files of one commit that name what they replace: `stored` are the rows under their keys before."""
+    named = add_fingerprints(decode_fingerprint(sst.replaced or b"") for sst in ssts)
+    found = compute_row_fingerprint(table, stored)
+    if named != found:
+        first = as_rows(stored.slice(0, 1))[0] if stored.num_rows else "no row"
+        raise build_assumption_error(
+            REPLACED,
+            f"table {table.name}: {', '.join(sst.path for sst in ssts)} replace {stored.num_rows} rows, first {first}; their "
+            f"fingerprint is {found:032x}, not {named:032x}",
         )
 
 

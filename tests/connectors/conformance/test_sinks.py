@@ -24,7 +24,7 @@ LONG = pytest.mark.conformance
 ALWAYS = ("table", "file-parquet")
 """Cases that are killed at each request in `make test`; the others are so in `make conformance`."""
 ALL = [pytest.param(case, id=case.name, marks=() if case.name in ALWAYS else LONG) for case in CASES]
-QUICK = [pytest.param(case, id=case.name) for case in CASES]
+QUICK = [pytest.param(case, id=case.name, marks=LONG if case.with_spark else ()) for case in CASES]
 FILES = [one for one in ALL if one.values[0].name.startswith("file")]
 
 

@@ -146,6 +146,7 @@ def padded(there: SparkDeltaTable) -> None:
     there.insert("SELECT id, 'ab' FROM range(50)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "kind"),
     [

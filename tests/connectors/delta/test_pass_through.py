@@ -115,6 +115,7 @@ def test_a_query_reads_the_version_that_was_taken_last(world: World) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("connector", mark_rest_long(["SOURCE", "TABLE"]))
 def test_without_a_feed_a_zero_that_changes_its_sign_is_a_change(
     session: Session, spark: SparkSession, tmp_path: Path, connector: str

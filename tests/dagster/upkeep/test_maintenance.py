@@ -29,6 +29,7 @@ def build_compaction(retries: int) -> dg.JobDefinition:
     return build_one_op_job(COMPACTION, compact, "", Naming(), dg.RetryPolicy(max_retries=retries))
 
 
+@pytest.mark.long
 def test_compaction_merges_tables_and_keeps_their_rows(written: Project) -> None:
     before = {name: written.contents(name) for name in ("orders", "totals", "large")}
     assert written.maintain(COMPACTION, {"sublevels": 2, "full": True}).success

@@ -51,6 +51,14 @@ def test_a_key_that_is_not_new(store: Hummock, filled: Table) -> None:
     assert content(store)[100] == "anew"
 
 
+def test_a_file_that_names_other_rows_as_replaced(store: Hummock, table: Table) -> None:
+    store.ingest_batch({table: [Put(rows({1: "a", 2: "b"}))]})
+    with breaks(assumptions.REPLACED):
+        store.ingest_batch({table: [Put(rows({1: "c"}))]}, replaced={table.name: rows({1: "x"})})
+    store.ingest_batch({table: [Put(rows({1: "c"}))]}, replaced={table.name: rows({1: "a"})})
+    assert store.get(table, {"id": 1}) is not None
+
+
 def test_a_deletion_among_new_keys(store: Hummock, filled: Table) -> None:
     deleted = rows({200: None}).append_column("_op", pa.array([1], pa.uint8()))
     (sst,) = store.reader.write_run(filled, deleted)

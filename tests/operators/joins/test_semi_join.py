@@ -32,6 +32,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.long
 def test_whether_there_is_a_match_is_right_whatever_the_number_of_matches(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -244,6 +244,7 @@ def test_rows_that_a_bound_passes_count_as_changed(session: Session, monkeypatch
     assert "rows have changed for it, and 20 at most" in report["recent"].ways["recent"]
 
 
+@pytest.mark.long
 def test_several_tasks_compute_what_does_not_read_each_other(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

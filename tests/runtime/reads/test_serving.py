@@ -119,6 +119,7 @@ def test_a_wrong_read_is_told_with_its_place(bids: Session, text: str, says: str
     assert caught.value.column == column and caught.value.hint
 
 
+@pytest.mark.long
 def test_spark_reads_tables_with_columns_filters_partitions_and_the_past(bids: Session) -> None:
     before = bids.store.refresh().epoch
     bids.sql("UPDATE bid SET note = 'new' WHERE id = 1")

@@ -36,6 +36,7 @@ def theirs(spark: SparkSession) -> Iterator[SparkSession]:
     yield made
 
 
+@pytest.mark.long
 def test_a_session_that_is_handed_in_keeps_settings_and_views(tmp_path: Path, theirs: SparkSession) -> None:
     before = dict(theirs.conf.getAll)
     with Session((tmp_path / "store").as_uri(), theirs) as s:

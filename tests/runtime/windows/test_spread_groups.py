@@ -54,6 +54,7 @@ def drawn(chance: random.Random, ids: list[int]) -> pa.Table:
     return pa.table(arrays, names=["id", "k", "s", "n"])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spread")
 @pytest.mark.parametrize(
     ("seed", "steps"), [(1, 2), *(pytest.param(n, 20, marks=pytest.mark.oracle) for n in range(2, 5))]

@@ -173,6 +173,7 @@ SPARK_VIEWS = {
 }
 
 
+@pytest.mark.long
 def test_windows_of_sparks_own_functions_are_what_spark_answers(session: Session) -> None:
     for epoch in changed(session, " PRIMARY KEY", SPARK_VIEWS):
         for name, query in SPARK_VIEWS.items():

@@ -54,6 +54,7 @@ def test_rows_that_tie_are_numbered_by_their_key_whatever_came_first(session: Se
     assert rows(session, "SELECT * FROM v") == expected
 
 
+@pytest.mark.long
 def test_zeros_of_both_signs_are_one_partition_and_one_place_and_nan_is_the_last(session: Session) -> None:
     session.sql("CREATE TABLE t (id INT PRIMARY KEY, x DOUBLE, f FLOAT)")
     session.sql(

@@ -55,6 +55,7 @@ TAKEN = (
 )
 
 
+@pytest.mark.long
 def test_statements_refuse_the_pairs_of_types_that_nothing_takes(tmp_path: Path, spark: SparkSession) -> None:
     dialects: tuple[Dialect, ...] = ("spark", "postgres")
     for dialect in dialects:

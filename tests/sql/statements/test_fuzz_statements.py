@@ -13,6 +13,7 @@ from tests.sql.mutations import statement
 pytestmark = pytest.mark.usefixtures("spark")  # statements that have begun may ask for one
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [80, pytest.param(300, marks=pytest.mark.long)])
 def test_mutated_statements_are_answered_or_refused_without_a_trace(count: int) -> None:
     failures = [

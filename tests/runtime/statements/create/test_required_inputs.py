@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from engine.errors import Conflict, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 FEWER = "ALTER MATERIALIZED VIEW v AS SELECT g, count(*) AS c FROM t GROUP BY g"
 MORE = (
@@ -45,7 +46,7 @@ def shop(tmp_path: Path, spark: SparkSession) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", mark_rest_long(READERS, keep=4))
 def test_nothing_new_reads_a_column_that_goes(shop: Session, tmp_path: Path, reader: str) -> None:
     text = reader.format(path=tmp_path / "out")
     shop.sql(FEWER, build=False)
@@ -72,7 +73,7 @@ def test_an_index_and_a_delta_table_wait_for_other_columns(shop: Session, tmp_pa
     shop.flush().raise_for_errors()
 
 
-@pytest.mark.parametrize("reader", READERS[:5])
+@pytest.mark.parametrize("reader", mark_rest_long(READERS[:5], keep=2))
 def test_columns_that_went_at_the_same_time_are_not_read(
     shop: Session, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:

@@ -167,6 +167,7 @@ def test_create_or_replace_creates_what_is_not_there(shop: Session) -> None:
     assert shop.catalog.get("fresh").sql == f"CREATE MATERIALIZED VIEW fresh AS {FEWER}"
 
 
+@pytest.mark.long
 def test_a_query_that_fails_leaves_the_view_as_it_was(shop: Session) -> None:
     failing = "SELECT g, sum(CAST(100 / (n - 7) AS BIGINT)) AS total, count(*) AS c FROM t GROUP BY g"
     with pytest.raises(EpochFailed, match=r"v keeps its query, as the next one fails(.|\n)*DIVIDE_BY_ZERO"):
