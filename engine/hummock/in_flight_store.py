@@ -120,8 +120,12 @@ class InFlightStore(Hummock):
     def hand_over(self, commit: Commit) -> Version:
         """Put a commit behind those that are on their way, and return the version that will begin with it.
 
-        Raises what the invariants raise over what is on its way. Whether it stands, `settle` tells.
+        Raises what the invariants raise over what is on its way. Whether it stands, `settle` tells. A commit says at which
+        epoch its tables are: what it gets by itself is known only once it stands.
         """
+        unlabelled = sorted({*commit.writes, *commit.watermarks} - commit.epochs.keys())
+        if unlabelled:
+            raise InvariantViolation(f"a commit that is handed over has to say the epoch of {unlabelled[0]}")
         tables = [name for name, ssts in commit.writes.items() if ssts]
         ticket = Ticket(with_write_stop(verify_commit(commit, self.reader.files), tables), float("inf"))
         paths = sorted({sst.path for ssts in commit.writes.values() for sst in ssts})

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.cli.commands import main
 from engine.hummock import Hummock, Put
 from engine.session import Session
+from tests.cli.command_line import CommandLine
 from tests.hummock.conftest import SCHEMA, content, rows
 
 
@@ -27,26 +27,18 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def _run(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    printed = capsys.readouterr()
-    assert ended.value.code == status, printed
-    return printed.out + printed.err
-
-
 def test_backups_are_made_listed_and_dropped_and_one_is_restored(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: str, tmp_path: Path, command_line: CommandLine
 ) -> None:
     to, restored = (tmp_path / "backups").as_uri(), (tmp_path / "restored").as_uri()
-    made = _run(capsys, "backup", to)
+    made = command_line("backup", to)
     assert re.fullmatch(
         r"backup 1 at epoch [\d :.+-]+ UTC: 1 file copied \([\d.]+ K?i?B\), 0 were there \(0 B\), in [\d.]+ s\n",
         made,
     )
     with Hummock.open(store) as opened:
         opened.ingest_batch({"t": Put(rows({2: "b"}))})
-    record = json.loads(_run(capsys, "backup", to, "--verify", "--json"))
+    record = json.loads(command_line("backup", to, "--verify", "--json"))
     assert (record["backup"], record["files"], record["copied"], record["kept"], record["repaired"]) == (
         2,
         2,
@@ -54,63 +46,63 @@ def test_backups_are_made_listed_and_dropped_and_one_is_restored(
         1,
         0,
     )
-    listed = json.loads(_run(capsys, "backup", to, "--list", "--json"))
+    listed = json.loads(command_line("backup", to, "--list", "--json"))
     assert [(one["backup"], one["files"], one["store"]) for one in listed] == [(1, 1, store), (2, 2, store)]
-    said = _run(capsys, "restore", to, "--backup", "1", "--store", restored)
+    said = command_line("restore", to, "--backup", "1", "--store", restored)
     assert said.startswith(f"store {restored}: 1 table of backup 1 at epoch ")
     with Hummock.open(restored, create=False) as opened:
         assert content(opened) == {1: "a"}
-    assert "backups dropped: 1; 0 files that no backup needs deleted (0 B)" in _run(
-        capsys, "backup", to, "--keep", "2"
+    assert "backups dropped: 1; 0 files that no backup needs deleted (0 B)" in command_line(
+        "backup", to, "--keep", "2"
     )
-    assert "no backup 1 at" in _run(
-        capsys, "restore", to, "--backup", "1", "--store", f"{restored}2", status=1
+    assert "no backup 1 at" in command_line(
+        "restore", to, "--backup", "1", "--store", f"{restored}2", status=1
     )
 
 
-def test_what_cannot_be_done_is_told(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_done_is_told(store: str, tmp_path: Path, command_line: CommandLine) -> None:
     to = (tmp_path / "backups").as_uri()
-    assert f"there are no backups at {to}: correct the address" in _run(
-        capsys, "backup", to, "--list", status=1
+    assert f"there are no backups at {to}: correct the address" in command_line(
+        "backup", to, "--list", status=1
     )
-    assert "there are no backups at" in _run(capsys, "restore", to, status=1)
-    _run(capsys, "backup", to)
-    assert f"{store} is not empty" in _run(capsys, "restore", to, status=1)
-    assert "csv is for --list" in _run(capsys, "backup", to, "--format", "csv", status=2)
-    assert "No such option: --table" in _run(capsys, "backup", to, "--table", "t", status=2)
-    assert "No such option: --table" in _run(capsys, "restore", to, "--table", "t", status=2)
-    assert '"nowhere" is no address of a store' in _run(capsys, "backup", "nowhere", status=1)
-    _run(capsys, "branch", "create", "try")
-    assert "is the address of a branch" in _run(
-        capsys, "restore", to, "--store", f"{store}/branch/try", status=1
+    assert "there are no backups at" in command_line("restore", to, status=1)
+    command_line("backup", to)
+    assert f"{store} is not empty" in command_line("restore", to, status=1)
+    assert "csv is for --list" in command_line("backup", to, "--format", "csv", status=2)
+    assert "No such option: --table" in command_line("backup", to, "--table", "t", status=2)
+    assert "No such option: --table" in command_line("restore", to, "--table", "t", status=2)
+    assert '"nowhere" is no address of a store' in command_line("backup", "nowhere", status=1)
+    command_line("branch", "create", "try")
+    assert "is the address of a branch" in command_line(
+        "restore", to, "--store", f"{store}/branch/try", status=1
     )
 
 
 def test_the_branch_that_the_environment_names_is_backed_up(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: str, tmp_path: Path, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to, restored = (tmp_path / "backups").as_uri(), (tmp_path / "restored").as_uri()
-    _run(capsys, "branch", "create", "try")
+    command_line("branch", "create", "try")
     with Hummock.open(f"{store}/branch/try") as branch:
         branch.ingest_batch({"t": Put(rows({1: "branch"}))})
     with monkeypatch.context() as patch:
         patch.setenv("TIDELINE_BRANCH", "try")
-        _run(capsys, "backup", to)
-    _run(capsys, "restore", to, "--store", restored)
+        command_line("backup", to)
+    command_line("restore", to, "--store", restored)
     with Hummock.open(restored, create=False) as opened:
         assert content(opened) == {1: "branch"}
 
 
 def test_the_default_store_is_restored_into_a_folder_of_its_user(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: str, tmp_path: Path, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to = (tmp_path / "backups").as_uri()
-    _run(capsys, "backup", to)
+    command_line("backup", to)
     monkeypatch.delenv("TIDELINE_STORE")
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path / "home"))
-    _run(capsys, "restore", to)
+    command_line("restore", to)
     assert (tmp_path / "home" / ".tideline").stat().st_mode & 0o777 == 0o700
-    assert "t" in _run(capsys, "inspect", "version")
+    assert "t" in command_line("inspect", "version")
 
 
 STATEMENTS = """
@@ -145,7 +137,7 @@ def _read(session: Session, text: str) -> list[tuple]:
 
 @pytest.mark.long
 def test_a_project_goes_on_from_a_backup(
-    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, spark: SparkSession, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
@@ -157,14 +149,14 @@ def test_a_project_goes_on_from_a_backup(
         _land(tmp_path, "a.csv", "1,north,250", "2,south,420")
         _flush(session)
         expected = _read(session, "SELECT * FROM takings")
-        _run(capsys, "backup", to, "--store", first)
+        command_line("backup", to, "--store", first)
         _land(tmp_path, "b.csv", "3,north,100", "1,south,50")
         _flush(session)
         ahead = _read(session, "SELECT * FROM takings")
     delivered = {path.name for path in (tmp_path / "out" / "takings").iterdir()}
-    said = _run(capsys, "restore", to, "--store", second)
+    said = command_line("restore", to, "--store", second)
     assert "sinks that are paused: files, lake; what they have delivered" in said
-    epoch = json.loads(_run(capsys, "backup", to, "--list", "--json"))[0]["epoch"]
+    epoch = json.loads(command_line("backup", to, "--list", "--json"))[0]["epoch"]
     with Session(second, spark) as session:
         assert _read(session, "SELECT * FROM takings") == expected
         assert _read(session, f"SELECT * FROM takings FOR SYSTEM_TIME AS OF {epoch}") == expected

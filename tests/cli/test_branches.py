@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.commands import main
 from engine.hummock import Hummock, Put
+from tests.cli.command_line import CommandLine
 from tests.hummock.conftest import SCHEMA, rows
 
 
@@ -24,39 +24,31 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def _run(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    printed = capsys.readouterr()
-    assert ended.value.code == status, printed
-    return printed.out + printed.err
-
-
 def test_a_branch_is_created_listed_worked_on_and_dropped(
-    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: str, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = f"{store}/branch/try/{3:020d}"
-    assert _run(capsys, "branch", "list") == "no branches\n"
-    made = _run(capsys, "branch", "create", "try")
+    assert command_line("branch", "list") == "no branches\n"
+    made = command_line("branch", "create", "try")
     assert made == f"branch try: {place}; TIDELINE_BRANCH=try works on it\n"
-    assert "branch try exists already" in _run(capsys, "branch", "create", "try", status=1)
-    (listed,) = json.loads(_run(capsys, "branch", "list", "--format", "json"))
+    assert "branch try exists already" in command_line("branch", "create", "try", status=1)
+    (listed,) = json.loads(command_line("branch", "list", "--format", "json"))
     assert (listed["name"], listed["manifest"], listed["address"]) == ("try", 3, place)
     with monkeypatch.context() as patch:
         patch.setenv("TIDELINE_BRANCH", "try")
-        assert "manifest" in _run(capsys, "inspect", "version")
-        inner = _run(capsys, "branch", "create", "inner")
+        assert "manifest" in command_line("inspect", "version")
+        inner = command_line("branch", "create", "inner")
         assert (
             inner == f"branch inner: {place}/branch/inner/{1:020d}; TIDELINE_BRANCH=try/inner works on it\n"
         )
         patch.setenv("TIDELINE_BRANCH", "try/inner")
-        assert _run(capsys, "branch", "list") == "no branches\n"
-        assert f"store {place}/branch/inner" in _run(capsys, "init")
-    assert "branches of its own, inner: drop them first" in _run(capsys, "branch", "drop", "try", status=1)
-    _run(capsys, "branch", "drop", "inner", "--store", f"{store}/branch/try")
-    dropped = _run(capsys, "branch", "drop", "try")
+        assert command_line("branch", "list") == "no branches\n"
+        assert f"store {place}/branch/inner" in command_line("init")
+    assert "branches of its own, inner: drop them first" in command_line("branch", "drop", "try", status=1)
+    command_line("branch", "drop", "inner", "--store", f"{store}/branch/try")
+    dropped = command_line("branch", "drop", "try")
     assert dropped == "branch try is dropped: 0 files were deleted, the store keeps none for it any more\n"
-    assert "no branch try; there is none" in _run(capsys, "branch", "drop", "try", status=1)
+    assert "no branch try; there is none" in command_line("branch", "drop", "try", status=1)
 
 
 @pytest.mark.parametrize(
@@ -67,33 +59,33 @@ def test_a_branch_is_created_listed_worked_on_and_dropped(
     ],
 )
 def test_a_branch_that_is_not_there_is_told(
-    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, branch: str, said: str
+    store: str, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, branch: str, said: str
 ) -> None:
     monkeypatch.setenv("TIDELINE_BRANCH", branch)
-    assert said in _run(capsys, "status", status=1)
-    assert said in _run(capsys, "init", status=1)
+    assert said in command_line("status", status=1)
+    assert said in command_line("init", status=1)
 
 
 def test_no_store_is_made_where_a_branch_was_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDELINE_STORE", (tmp_path / "store").as_uri())
     monkeypatch.setenv("TIDELINE_BRANCH", "try")
-    assert "there is no store at" in _run(capsys, "init", status=1)
-    assert "there is no store at" in _run(capsys, "status", status=1)
+    assert "there is no store at" in command_line("init", status=1)
+    assert "there is no store at" in command_line("status", status=1)
     assert not (tmp_path / "store").exists()
 
 
 def test_a_store_whose_own_address_ends_as_that_of_a_branch_is_not_taken_for_it(
-    tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: str, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "branch").mkdir()
     (tmp_path / "store").rename(tmp_path / "branch" / "try")
     moved = (tmp_path / "branch" / "try").as_uri()
     monkeypatch.setenv("TIDELINE_STORE", moved)
-    assert "try" in _run(capsys, "branch", "create", "try")
+    assert "try" in command_line("branch", "create", "try")
     monkeypatch.setenv("TIDELINE_BRANCH", "try")
     for command in (["status"], ["init"], ["sql", "DROP TABLE t"]):
-        assert "is a store of its own, and not branch try of one" in _run(capsys, *command, status=1)
-    assert _run(capsys, "branch", "list", "--store", f"{moved}/branch/try") == "no branches\n"
+        assert "is a store of its own, and not branch try of one" in command_line(*command, status=1)
+    assert command_line("branch", "list", "--store", f"{moved}/branch/try") == "no branches\n"

@@ -14,7 +14,7 @@ from engine.session import Session
 from tests.connectors.delta_tables import SparkDeltaTable, held, poll
 from tests.connectors.s3a import WITH_S3A, as_spark_has_it
 
-pytestmark = [pytest.mark.s3, WITH_S3A]
+pytestmark = [pytest.mark.conformance, pytest.mark.s3, WITH_S3A]
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import os
 import platform
@@ -16,8 +17,8 @@ from typing import NoReturn
 import pyarrow as pa
 import pytest
 
-from engine.errors import Conflict, Fenced, Unavailable, UnknownTable
-from engine.hummock import Commit, Hummock, Version
+from engine.errors import Conflict, Fenced, InvariantViolation, Unavailable, UnknownTable
+from engine.hummock import Commit, Hummock, Version, with_new_keys
 from engine.hummock.in_flight_store import SPOOL, InFlightStore
 from engine.hummock.manifests.chain import Ticket
 from engine.hummock.object_store.local import LocalObjectStore
@@ -86,19 +87,34 @@ def rows(store: Hummock, version: Version | None = None) -> list[int]:
 def test_what_is_on_its_way_is_seen_by_its_writer_alone(
     base: Hummock, ahead: InFlightStore, held: HeldStore
 ) -> None:
+    table = base.version.tables["t"].table
     made = [written(ahead, n, label) for n, label in enumerate(past(base, 3))]
     held.gate.clear()
     for commit in made:
+        commit = dataclasses.replace(commit, writes={"t": with_new_keys(table, commit.writes["t"])})
         version = ahead.hand_over(commit)
     assert sorted(rows(ahead, version)) == sorted(rows(ahead)) == [0, 1, 2]
     assert (version.number, version.epoch) == (base.version.number, base.version.epoch)
     assert rows(base) == []
+    known = version.tables["t"].fingerprint
+    assert known is not None and known.epoch == version.tables["t"].committed_epoch
     held.gate.set()
     ahead.settle()
+    assert base.version.tables["t"].fingerprint == known
     assert sorted(rows(base)) == [0, 1, 2] and ahead.newest is None
     assert ahead.version is base.version
     with Hummock.open(base.url, cache_dir=None, object_store=held) as other:
         assert sorted(rows(other)) == [0, 1, 2]
+
+
+def test_a_commit_says_the_epoch_of_its_tables(base: Hummock, ahead: InFlightStore) -> None:
+    """Two on their way would have the same else, and what reads from that epoch on would miss the second one."""
+    commit = written(ahead, 1, past(base, 1)[0])
+    with pytest.raises(InvariantViolation, match="has to say the epoch of t"):
+        ahead.hand_over(dataclasses.replace(commit, epochs={}))
+    ahead.hand_over(commit)
+    ahead.settle()
+    assert rows(base) == [1]
 
 
 def test_many_commits_share_manifests(base: Hummock, ahead: InFlightStore, held: HeldStore) -> None:

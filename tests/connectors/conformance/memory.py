@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from benchmarks.process_memory import read_own_mib
 from engine.connectors import registry
 from engine.connectors.sources import poll_all
+from engine.hummock.sorted_files import file_set
 from engine.hummock.writes import batch
 from engine.session import Session
 from tests.connectors.sqlite_connector import JournalConnector
@@ -44,6 +45,9 @@ def main(url: str, what: str, spark: str) -> None:
     """Do the work once."""
     registry.register(JournalConnector())
     batch.SPILL_BYTES = 8 << 20  # what one commit gathers goes to files from there on: 512 MiB else
+    file_set.HELD_BYTES = (
+        8 << 20
+    )  # small files that stay open: 128 MiB else, which a few hundred commits fill
     with Session(url, None if spark == "none" else spark) as session:
         if spark != "none":
             session.computing.range(1).collect()

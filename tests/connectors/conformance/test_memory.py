@@ -19,7 +19,7 @@ from tests.connectors.conformance import sinks, sources
 ROWS = 750_000
 MORE_BYTES = 150 << 20
 """How much more four times the rows may take: files are merged while they are taken, and what a merge has at hand is greatest
-only then. Most take 90 MiB, a journal with its many commits 140; a delivery that writes nothing before its end takes 180.
+only then. They take 90 MiB more, of sources with many commits as well; a delivery that writes nothing before its end takes 180.
 """
 pytestmark = pytest.mark.conformance
 

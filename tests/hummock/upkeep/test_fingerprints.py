@@ -291,9 +291,11 @@ def test_commits_on_their_way_and_those_that_are_lost(tmp_path: Path) -> None:
     with Hummock.open(url) as store:
         table = store.create_table("t", SCHEMA, ["k"], ["k"])
         ahead = InFlightStore(store, spool=False)
-        for key in range(5):
+        labels = [store.commit(Commit(catalog={"k": str(key)})).epoch for key in range(5)]
+        for key, label in enumerate(labels):
             rows = pa.table({"k": [key], "x": [0.5], "t": ["a"], "_op": pa.array([0], pa.uint8())})
-            ahead.hand_over(Commit(writes={"t": with_new_keys(table, store.reader.write_run(table, rows))}))
+            ssts = with_new_keys(table, store.reader.write_run(table, rows))
+            ahead.hand_over(Commit(writes={"t": ssts}, epochs={"t": label}))
             assert ahead.version.tables["t"].fingerprint is not None
         known = ahead.version.tables["t"].fingerprint
         ahead.settle()

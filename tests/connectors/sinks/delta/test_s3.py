@@ -18,7 +18,7 @@ from engine.session import Session
 from tests.connectors.s3a import WITH_S3A, as_spark_has_it
 from tests.connectors.sinks.delta.logs import rows_by_spark
 
-pytestmark = [pytest.mark.s3, WITH_S3A]
+pytestmark = [pytest.mark.conformance, pytest.mark.s3, WITH_S3A]
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT g, count(*) AS n, sum(x) AS s FROM t GROUP BY g"
 
 
