@@ -6,7 +6,11 @@ import dataclasses
 
 from engine.connectors.delta.sink.view_tables import set_delta_table
 from engine.connectors.resync import resync
-from engine.connectors.statements.create_view import format_delta_notice, replace_materialized_view
+from engine.connectors.statements.create_view import (
+    format_delta_notice,
+    replace_materialized_view,
+    resync_materialized_view,
+)
 from engine.runtime.relations import build_name_error, resolve_relation
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.alter import run_alter
@@ -39,6 +43,8 @@ def execute_alter(statement: Alter, context: StatementContext) -> None:
             run_alter(statement, context)
             if context.build:
                 context.session.flush([statement.name]).raise_for_errors()
+        case Resync() if statement.kind == "materialized view":
+            resync_materialized_view(statement, context)
         case Resync():
             notice(resync(statement, context))
         case _:

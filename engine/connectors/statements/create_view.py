@@ -19,16 +19,17 @@ from engine.meta.status.sinks import list_copies
 from engine.meta.status.waits import format_gate_remedy
 from engine.runtime.domains.wait_for_creation import LOOK_SECONDS
 from engine.runtime.epoch.mutation_run import ASK
-from engine.runtime.relations import build_name_error
+from engine.runtime.relations import build_name_error, resolve_relation
 from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.create.relations import create_materialized_view
 from engine.runtime.statements.create.view_change import ViewChange
 from engine.runtime.statements.drop import drop_relation
 from engine.runtime.statements.succession.begin import begin_succession, give_up_succession
+from engine.runtime.statements.succession.resync import begin_resync
 from engine.sql.catalog import Relation
 from engine.sql.statements.ddl.sink_statements import CreateSink
 from engine.sql.statements.reader import parse_statement
-from engine.sql.statements.statement_types import CreateMaterializedView, Drop
+from engine.sql.statements.statement_types import Alter, CreateMaterializedView, Drop
 from engine.sql.statements.token_reader import WAIT_SECONDS
 
 
@@ -78,17 +79,47 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
         if context.build:
             session.flush([name]).raise_for_errors()
         return
-    if context.build and statement.options.get(BACKGROUND, "").lower() != "true":
-        try:
-            reason = _wait_for_take_over(name, context)
-        except TidelineError as failure:
-            if commit_with_retry(context.store, partial(give_up_succession, name, context.store), ASK):
-                raise EpochFailed(f"{name} keeps its query, as the next one fails: {failure}") from failure
-            raise
-    else:
-        reason = "it is built by later flushes"
-    if reason:
+    waits = statement.options.get(BACKGROUND, "").lower() != "true"
+    if reason := _let_take_over(name, context, f"{name} keeps its query, as the next one fails", waits=waits):
         session.notice(f"{name} answers by its last query until the next one takes over: {reason}")
+
+
+def resync_materialized_view(statement: Alter, context: StatementContext) -> None:
+    """Compute a view anew from its inputs alone; it answers as before until one commit brings the difference.
+
+    Returns once that is there, with the option `background` at once. What fails leaves the view as it was. Raises SqlError where
+    the inputs do not have all rows any more that the view stands for, and for a view that is being changed.
+    """
+    session, stored = context.session, context.stored
+    if statement.if_exists and statement.name not in stored.catalog.relations:
+        return
+    view = resolve_relation(stored, "materialized view", statement.name, statement.sql)
+    if not commit_with_retry(
+        context.store, partial(begin_resync, context.store, view.name, statement.sql), ASK
+    ):
+        session.notice(f"the next epoch of {view.name} computes it anew, with what commits together with it")
+        if context.build:
+            session.flush([view.name]).raise_for_errors()
+        return
+    waits = view.options.get(BACKGROUND, "").lower() != "true"
+    failing = f"{view.name} keeps its rows, as computing them anew fails"
+    if reason := _let_take_over(view.name, context, failing, waits=waits):
+        session.notice(f"{view.name} keeps its rows until those that are computed anew take over: {reason}")
+
+
+def _let_take_over(view: str, context: StatementContext, failing: str, *, waits: bool) -> str:
+    """Bring a successor and its view on until it has taken over, where somebody `waits` for it; return why it has not.
+
+    Gives the successor up and raises EpochFailed, with `failing` before the reason, if it fails.
+    """
+    if not (context.build and waits):
+        return "it is built by later flushes"
+    try:
+        return _wait_for_take_over(view, context)
+    except TidelineError as failure:
+        if commit_with_retry(context.store, partial(give_up_succession, view, context.store), ASK):
+            raise EpochFailed(f"{failing}: {failure}") from failure
+        raise
 
 
 def _build_refusal(before: Relation, change: ViewChange, statement: CreateMaterializedView) -> SqlError:

@@ -87,7 +87,8 @@ class FingerprintCheck:
         return (
             f"table {self.table} at epoch {format_epoch_time(self.epoch)} UTC: its {self.rows:,} rows have the fingerprint "
             f"{format_fingerprint(self.found)}, kept is {format_fingerprint(self.expected)}; {where}. Restore the store from a "
-            f"backup, or compute it anew: a view by `tideline materialize`, a table by ALTER TABLE {self.table} RESYNC"
+            f"backup, or compute it anew: a view, with its states and indexes, by "
+            f"ALTER MATERIALIZED VIEW … RESYNC, a table by ALTER TABLE {self.table} RESYNC"
         )
 
 

@@ -19,7 +19,7 @@ class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
     """What becomes of a view: the rows and the plan of `successor`, with these `options`.
 
     It is `copied` once the view is planned as a copy of the successor: its next epoch commits the difference. `held` says why the
-    view's gate holds it up, until somebody has `approved` it.
+    view's gate holds it up, until somebody has `approved` it. A `resync` has the view's own query, whose rows are computed anew.
     """
 
     successor: str
@@ -27,6 +27,7 @@ class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
     copied: bool = False
     held: str = ""
     approved: bool = False
+    resync: bool = False
 
 
 SUCCESSIONS = Record.of_json(Prefix.SUCCESSION, Succession)

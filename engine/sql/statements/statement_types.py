@@ -200,7 +200,7 @@ class DiscardQuery:
 
 @dataclass(frozen=True)
 class Resync:
-    """ALTER TABLE … RESYNC: the difference between a table and what its source holds now is written."""
+    """ALTER … RESYNC: a table or view gets the difference to what its source holds now, or its query gives now."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ _RATES = (
 )
 _ALTER = (
     "ALTER TABLE t RENAME TO u, SWAP WITH u, RENAME COLUMN a TO b, ADD COLUMN a TYPE, DROP COLUMN a, ALTER COLUMN a …, "
-    "SET SCHEMA s, RESYNC; ALTER MATERIALIZED VIEW v AS SELECT …, APPROVE, DISCARD, SET option = value, PAUSE, RESUME"
+    "SET SCHEMA s, RESYNC; ALTER MATERIALIZED VIEW v AS SELECT …, APPROVE, DISCARD, RESYNC, SET option = value, PAUSE, RESUME"
 )
 _WAIT = "WAIT [FOR view, …] [WITHIN n SECONDS | MINUTES | HOURS]"
 WAIT_SECONDS = 3600.0
@@ -204,7 +204,7 @@ class _TokenReader:
             self.accept("RESTRICT")
         elif self.accept("SET"):
             found = self._read_options()
-        elif kind == "table" and self.accept("RESYNC"):
+        elif kind in ("table", "materialized view") and self.accept("RESYNC"):
             found = Resync()
         elif kind == "materialized view" and self.peek() == "AS" and self.peek(1):
             return ReplaceQuery(self.sql[self.tokens[self.at + 1].start :])

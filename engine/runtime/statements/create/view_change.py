@@ -19,8 +19,9 @@ from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import list_companions
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.partitions import is_partitioned
-from engine.sql.incremental.rules import JoinedOnArrival
+from engine.sql.incremental.rules import ChangelogRows, FullRefresh, JoinedOnArrival
 from engine.sql.incremental.watermarks.state_expiry import find_closing_filters
+from engine.sql.plan import list_scans
 
 Work = Literal["nothing", "text", "options", "difference", "rebuild"]
 """What is done: nothing; another text or other options are noted; the next epoch commits the difference; it is made anew."""
@@ -106,6 +107,8 @@ def find_rebuild_reasons(
     With `new_columns` other columns are no reason, as long as nobody reads those that go.
     """
     reasons = [*_list_reasons(version, stored, before, after, plan)]
+    if is_partitioned(before.options) or is_partitioned(after.options):
+        reasons.append("it has partitions")
     changes_columns = new_columns and has_same_key(before, after)
     if changes_columns:
         reasons += list_column_reasons(stored, before, after)
@@ -115,6 +118,21 @@ def find_rebuild_reasons(
     if found or changes_columns or not _has_other_form(version, before, after, plan):
         return found
     return ("its rows are stored in another form",)
+
+
+def find_resync_reasons(version: Version, stored: StoredCatalog, view: Relation) -> tuple[str, ...]:
+    """Return why the rows of a view cannot be computed anew, and the difference committed; empty if they can."""
+    plan = stored.plans[view.name]
+    reasons = [*_list_reasons(version, stored, view, view, plan)]
+    for fragment in plan.fragments:
+        if isinstance(fragment.rule, ChangelogRows):
+            reasons.append("it holds all changes of a table, which has its rows alone")
+        if not isinstance(fragment.rule, FullRefresh):
+            scans = (scan for scan in list_scans(fragment.plan) if scan.expires)
+            reasons += [
+                f"rows of {scan.table} leave it by themselves, and the view keeps them" for scan in scans
+            ]
+    return tuple(dict.fromkeys(reasons))
 
 
 def _has_other_form(version: Version, before: Relation, after: Relation, plan: IncrementalPlan) -> bool:
@@ -138,8 +156,6 @@ def _list_reasons(
         yield "its rows follow a watermark"
     if find_domain_name(StoredCatalog(Catalog({before.name: after}), {}), before.name) != domain:
         yield f"its domain is another, and was {domain}"
-    if is_partitioned(before.options) or is_partitioned(after.options):
-        yield "it has partitions"
     fragments = (*stored.plans[before.name].fragments, *plan.fragments)
     if any(f.expiry or find_closing_filters(f.plan) for f in fragments):
         yield "rows leave it by a watermark"

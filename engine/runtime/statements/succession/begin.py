@@ -85,7 +85,7 @@ def begin_succession(
     if not in_place:
         _check_gate_columns(before, relation, statement.sql)
     if pending is not None:
-        if _is_begun(stored, *_rename(name, relations, plans)):
+        if _is_begun(stored, *rename_to_successor(name, relations, plans)):
             return ViewChange("difference")
         store.commit(build_removal(version, stored, {pending.successor}))
         version = store.refresh()
@@ -117,7 +117,7 @@ def commit_successor(
 ) -> None:
     """Let later runs build a view as it is to be: `relation`, with these relations and plans for itself and beside it."""
     name, stored = relation.name, load_catalog(version)
-    hidden, hidden_plans = _rename(name, relations, plans)
+    hidden, hidden_plans = rename_to_successor(name, relations, plans)
     check_join_sides(check_domains(stored, hidden, hidden_plans), name, relation.sql)
     succession = Succession(name_successor(name), dict(relation.options))
     store.commit(
@@ -160,12 +160,15 @@ def discard_change(store: Hummock, view: str, sql: str) -> None:
 
 def check_not_succeeded(version: Version, name: str, sql: str) -> None:
     """Raise SqlError for a view whose next query is being built: what is changed now would be lost when it takes over."""
-    if name in list_successions(version):
+    pending = list_successions(version).get(name)
+    if pending is not None:
         hint = "run FLUSH first, or give it up: ALTER MATERIALIZED VIEW … DISCARD"
-        raise build_name_error(f"the next query of {name} is being built", name, sql, hint)
+        what = "is being computed anew" if pending.resync else "is being built"
+        of = name if pending.resync else f"the next query of {name}"
+        raise build_name_error(f"{of} {what}", name, sql, hint)
 
 
-def _rename(
+def rename_to_successor(
     view: str,
     relations: Mapping[str, Relation],
     plans: Mapping[str, IncrementalPlan],

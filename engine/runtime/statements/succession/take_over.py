@@ -47,6 +47,7 @@ from engine.runtime.statements.create.replace_view import begin_query, build_pla
 from engine.runtime.statements.drop import build_removal, drop_unused
 from engine.runtime.statements.succession.begin import rename_relation
 from engine.runtime.statements.succession.gate import find_gate_reason, record_held
+from engine.runtime.statements.succession.resync import derive_fingerprint
 from engine.sql.catalog import Catalog, Relation, carry_comments
 from engine.sql.checks import list_companions
 from engine.sql.expression.nodes import NULL, Cast, Column
@@ -185,10 +186,21 @@ def _finish(store: Hummock) -> None:
         if succession.copied and _has_its_rows(version, view, succession.successor):
             if should_verify():
                 check_taken_over(store, version, view, succession.successor)
+            if succession.resync:
+                version = _keep_fingerprint(store, version, view, succession)
             store.commit(_build_takeover(version, stored, view, succession))
             finished = True
     if finished:
         drop_unused(store)
+
+
+def _keep_fingerprint(store: Hummock, version: Version, view: str, succession: Succession) -> Version:
+    """Let a view that was computed anew keep the fingerprint of its rows, and return the version then."""
+    found = derive_fingerprint(store, version, view, succession.successor)
+    if found is None or found == version.tables[view].fingerprint:
+        return version
+    same = _require_same_rows(version, view, succession)
+    return store.commit(Commit(fingerprints={view: found}, precondition=same))
 
 
 def _has_its_rows(version: Version, view: str, successor: str) -> bool:

@@ -1,0 +1,338 @@
+"""Views that are computed anew: whatever was wrong in their rows, states and indexes, one commit brings exactly the difference."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.errors import EpochFailed, SqlError
+from engine.session import Session
+from tests.runtime.statements.succession.falsify import falsify_rows, falsify_state
+from tests.runtime.statements.succession.test_take_over import (
+    ALTER,
+    FEWER,
+    FIRST,
+    JOINED,
+    READER,
+    V,
+    change,
+    check_nothing_is_left,
+    compute,
+    read,
+    shop,
+)
+
+__all__ = ["shop"]
+RESYNC = "ALTER MATERIALIZED VIEW v RESYNC"
+NESTED = "SELECT c, count(*) AS k, sum(s) AS total FROM (SELECT g, count(*) AS c, sum(n) AS s FROM t GROUP BY g) GROUP BY c"
+DISTINCT = "SELECT g, count(DISTINCT n % 7) AS c, max(n) AS top FROM t GROUP BY g"
+OUTER = "SELECT u.g, u.f, s.total FROM u LEFT JOIN (SELECT g, sum(n) AS total FROM t GROUP BY g) AS s ON u.g = s.g"
+
+
+def check_right(session: Session, query: str, view: str = "v") -> None:
+    """A view equals its query, as Spark computes it at this epoch and as DuckDB does."""
+    assert read(session, f"SELECT * FROM {view}") == read(session, query) == compute(session, query)
+
+
+def test_wrong_rows_are_put_right_and_who_follows_gets_exactly_the_difference(
+    shop: Session, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
+    shop.sql(f"CREATE SINK s FROM v WITH (connector = 'file', path = '{out}')")
+    shop.sql("CREATE SUBSCRIPTION told FROM v")
+    shop.flush()
+    list(shop.subscribe("told", since="full"))
+    falsify_rows(shop)
+    shop.flush().raise_for_errors()  # who follows has the wrong rows as well
+    list(shop.subscribe("told"))
+    assert read(shop, "SELECT * FROM v") != compute(shop, FIRST)
+    before, files = shop.store.version.tables["v"], set(out.rglob("*.parquet"))
+    shop.sql(RESYNC)
+    shop.flush().raise_for_errors()
+    check_right(shop, FIRST)
+    assert read(shop, "SELECT * FROM w") == compute(shop, f"WITH v AS ({FIRST}) {READER}")
+    after = shop.store.version.tables["v"]
+    assert after.table_id == before.table_id
+    assert len([one for one in after.log if one.epoch > before.committed_epoch]) == 1
+    log = [
+        row
+        for batch in shop.store.iter_log("v", after=before.committed_epoch, upto=after.committed_epoch)
+        for row in batch.to_pylist()
+    ]
+    assert (
+        sorted((row["_op"], row["g"], row["_old_total"], row["total"]) for row in log)
+        == [
+            ("delete", 77, 1180, 1180),
+            ("insert", 1, None, 190),
+            ("update", 0, 1180, 180),
+        ]
+        or sorted((str(row["_op"]), row["g"]) for row in log) == []
+    )
+    brought = [pq.read_table(one) for one in set(out.rglob("*.parquet")) - files]
+    rows = pa.concat_tables(brought).to_pylist()
+    assert {row["g"] for row in rows} == {0, 1, 77} and len({row["_epoch"] for row in rows}) == 1
+    (item,) = shop.subscribe("told")
+    assert set(item.changes.column("g").to_pylist()) == {0, 1, 77}
+    check_nothing_is_left(shop)
+    change(shop, random.Random(1))
+    shop.flush().raise_for_errors()
+    check_right(shop, FIRST)
+
+
+@pytest.mark.parametrize("query", [NESTED, DISTINCT, JOINED, OUTER])
+def test_wrong_states_and_indexes_are_put_right(shop: Session, query: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW x AS {query}")
+    shop.flush()
+    states = [
+        name for name in shop.store.refresh().tables if name.startswith(("_state_x", "_index_t", "_index_u"))
+    ]
+    assert states
+    for name in states:
+        falsify_state(shop, name, "x")
+    assert read(shop, "SELECT * FROM x") == compute(shop, query)
+    shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    check_nothing_is_left(shop)
+    rng = random.Random(2)
+    for _ in range(3):
+        change(shop, rng)
+        shop.flush().raise_for_errors()
+        check_right(shop, query, "x")
+
+
+def test_a_view_that_is_right_gets_no_rows(shop: Session) -> None:
+    shop.flush()
+    before = shop.store.refresh().tables["v"]
+    shop.sql(RESYNC)
+    after = shop.store.refresh().tables["v"]
+    assert [one for one in after.log if one.epoch > before.committed_epoch and one.ssts] == []
+    assert shop.catalog.get("v").sql == V + FIRST and not shop.notices
+    check_right(shop, FIRST)
+    check_nothing_is_left(shop)
+
+
+def test_it_follows_its_inputs_while_it_is_computed_anew(shop: Session) -> None:
+    rng = random.Random(5)
+    shop.flush()
+    falsify_rows(shop)
+    shop.sql(RESYNC, build=False)
+    shop.sql(RESYNC, build=False)  # the same one
+    assert "v keeps its rows until those that are computed anew take over" in shop.notices[-1]
+    wrong = read(shop, "SELECT * FROM v WHERE g = 77")
+    assert wrong
+    for _ in range(2):
+        change(shop, rng)
+        shop.epochs.runner.run()  # computed, and not taken over
+        assert read(shop, "SELECT * FROM v WHERE g = 77") == wrong
+    change(shop, rng)
+    assert shop.diff_pending("v").deleted >= 1
+    shop.flush().raise_for_errors()
+    check_right(shop, FIRST)
+    check_nothing_is_left(shop)
+
+
+def test_a_change_that_is_under_way_stands_in_the_way(shop: Session) -> None:
+    shop.flush()
+    shop.sql(ALTER + FEWER, build=False)
+    with pytest.raises(SqlError, match=r"(?s)the next query of v is being built.*DISCARD"):
+        shop.sql(RESYNC)
+    shop.sql("ALTER MATERIALIZED VIEW v DISCARD")
+    shop.sql(RESYNC, build=False)
+    with pytest.raises(SqlError, match=r"(?s)v is being computed anew.*DISCARD"):
+        shop.sql("ALTER MATERIALIZED VIEW v RENAME TO x")
+    shop.sql(ALTER + FEWER)  # which computes it anew anyway
+    check_right(shop, FEWER)
+    check_nothing_is_left(shop)
+
+
+def test_a_gate_is_asked_for_what_it_would_change(shop: Session) -> None:
+    shop.sql("ALTER MATERIALIZED VIEW v SET (gate = 'rows_deleted = 0')")
+    shop.sql(RESYNC)
+    assert not shop.notices
+    falsify_rows(shop)
+    shop.sql(RESYNC)
+    assert "the gate is rows_deleted = 0, and it is 1 of 4 rows" in shop.notices[-1]
+    assert read(shop, "SELECT g FROM v WHERE g = 77")
+    shop.sql("ALTER MATERIALIZED VIEW v APPROVE")
+    check_right(shop, FIRST)
+    assert shop.catalog.get("v").options == {"gate": "rows_deleted = 0"}
+    check_nothing_is_left(shop)
+
+
+def test_views_that_rest_wait_or_fail(shop: Session) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW x WITH (refresh = 'manual') AS {FIRST}")
+    shop.flush()
+    falsify_rows(shop, "x")
+    shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    check_right(shop, FIRST, "x")
+    shop.write("t", pa.table({"id": [900], "g": [1], "n": [5]}))
+    assert not shop.lagging() or "x" not in shop.lagging()
+    shop.sql("REFRESH MATERIALIZED VIEW x")
+    check_right(shop, FIRST, "x")
+
+    falsify_rows(shop)
+    shop.pause("v")
+    shop.flush()
+    shop.sql(RESYNC)
+    assert "v is paused" in shop.notices[-1]
+    shop.resume("v")
+    shop.flush()
+    shop.flush().raise_for_errors()
+    check_right(shop, FIRST)
+    check_nothing_is_left(shop)
+
+
+@pytest.mark.long
+def test_a_view_that_fails_keeps_its_rows_and_is_computed_anew_once_its_inputs_are_mended(
+    shop: Session,
+) -> None:
+    query = "SELECT g, sum(CAST(100 / n AS BIGINT)) AS total FROM t WHERE id > 0 GROUP BY g"
+    shop.sql(f"CREATE MATERIALIZED VIEW x AS {query}")
+    shop.flush()
+    falsify_rows(shop, "x")
+    shop.write("t", pa.table({"id": [901], "g": [1], "n": [0]}))
+    assert shop.flush()["x"].error is not None
+    before = read(shop, "SELECT * FROM x")
+    with pytest.raises(
+        EpochFailed, match=r"x keeps its rows, as computing them anew fails(.|\n)*DIVIDE_BY_ZERO"
+    ):
+        shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    assert read(shop, "SELECT * FROM x") == before
+    check_nothing_is_left(shop)
+    shop.sql("DELETE FROM t WHERE id = 901")
+    shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    check_right(shop, query, "x")
+
+
+def test_checks_are_kept_anew_and_asked_before(shop: Session) -> None:
+    shop.sql("ALTER MATERIALIZED VIEW v SET (checks = 'total >= 0; unique(c, g)')")
+    shop.flush()
+    falsify_rows(shop)
+    shop.sql(RESYNC)
+    check_right(shop, FIRST)
+    check_nothing_is_left(shop)
+    shop.write("t", pa.table({"id": [901], "g": [1], "n": [-10000]}))
+    assert "total >= 0" in str(shop.flush()["v"].error)
+    shop.sql("DELETE FROM t WHERE id = 901")
+    shop.flush().raise_for_errors()
+    check_right(shop, FIRST)
+
+
+PARTED = "SELECT g, total, c FROM (SELECT g, sum(n) AS total, count(DISTINCT n % 7) AS c FROM t GROUP BY g) WHERE c > 0"
+
+
+@pytest.mark.parametrize("options", ["partition_by = 'g'", "domain = 'd'", "partitions = 4"])
+def test_views_with_partitions_or_companions_are_computed_anew_in_their_next_epoch(
+    shop: Session, options: str
+) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW x WITH ({options}, checks = 'total >= 0') AS {PARTED}")
+    shop.flush()
+    falsify_rows(shop, "x")
+    for name in shop.store.refresh().tables:
+        if name.startswith(("_state_x", "_index_t")):
+            falsify_state(shop, name, "x")
+    before = shop.store.refresh().tables["x"]
+    shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    assert "the next epoch of x computes it anew" in shop.notices[-1]
+    check_right(shop, PARTED, "x")
+    after = shop.store.refresh().tables["x"]
+    assert [one.rows for one in after.log if one.epoch > before.committed_epoch] == [3]
+    check_nothing_is_left(shop)
+    change(shop, random.Random(3))
+    shop.flush().raise_for_errors()
+    check_right(shop, PARTED, "x")
+    assert shop.verify_fingerprint("x").is_right
+
+
+def test_a_partition_in_quarantine_stays_behind_and_comes_back_right(shop: Session) -> None:
+    query = "SELECT g, sum(CAST(100 / (n + 1) AS BIGINT)) AS total FROM t GROUP BY g"
+    shop.sql(f"CREATE MATERIALIZED VIEW x WITH (partition_by = 'g') AS {query}")
+    shop.flush()
+    shop.write("t", pa.table({"id": [901], "g": [2], "n": [-1]}))
+    shop.flush()
+    assert [one.partition for one in shop.partitions("x") if one.error] == ["2"]
+    falsify_rows(shop, "x")
+    shop.sql("ALTER MATERIALIZED VIEW x RESYNC", build=False)
+    shop.flush()
+    shop.write("t", pa.table({"id": [902], "g": [3], "n": [0]}))
+    shop.flush()
+    healthy = f"SELECT * FROM ({query.replace('FROM t', 'FROM t WHERE g <> 2')})"
+    assert read(shop, "SELECT * FROM x WHERE g <> 2") == compute(shop, healthy)
+    shop.sql("DELETE FROM t WHERE id = 901")
+    shop.flush().raise_for_errors()
+    check_right(shop, query, "x")
+
+
+@pytest.mark.parametrize(
+    ("table", "query", "reason"),
+    [
+        (
+            "(id BIGINT, g BIGINT) APPEND ONLY WITH (retention_seconds = 3600)",
+            "SELECT g, count(*) AS c FROM e GROUP BY g",
+            "rows of e leave it by themselves, and the view keeps them",
+        ),
+        ("(id BIGINT, g BIGINT) APPEND ONLY", "SELECT g, id FROM e", "rows are only added to it"),
+        (
+            "(g BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '1' MINUTE WITH TTL) APPEND ONLY",
+            "SELECT g, count(*) AS c FROM e GROUP BY g",
+            "rows of e leave it by themselves",
+        ),
+        (
+            "(g BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '1' MINUTE) APPEND ONLY",
+            "SELECT window_start, count(*) AS c FROM TUMBLE(e, at, INTERVAL '1' HOUR) GROUP BY window_start EMIT ON WINDOW CLOSE",
+            "rows leave it by a watermark|rows are only added to it",
+        ),
+        (
+            "(g BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '1' MINUTE) APPEND ONLY",
+            "SELECT window_start, count(*) AS c FROM TUMBLE(e, at, INTERVAL '1' HOUR) GROUP BY window_start",
+            "its rows follow a watermark",
+        ),
+        (
+            "(id BIGINT PRIMARY KEY, g BIGINT)",
+            "SELECT op, count(*) AS c FROM (WITH c AS CHANGELOG FROM e SELECT id, changelog_op AS op FROM c) GROUP BY op",
+            "it holds all changes of a table",
+        ),
+        (
+            "(id BIGINT PRIMARY KEY, g BIGINT)",
+            "SELECT e.id, u.f FROM e JOIN u FOR SYSTEM_TIME AS OF PROCTIME() ON e.g = u.g",
+            "joined as they arrive",
+        ),
+    ],
+    ids=["retention", "append-only", "ttl", "window-close", "watermark", "changelog", "temporal"],
+)
+def test_what_its_inputs_do_not_tell_again_is_refused(
+    shop: Session, table: str, query: str, reason: str
+) -> None:
+    shop.sql(f"CREATE TABLE e {table}")
+    shop.sql(f"CREATE MATERIALIZED VIEW x AS {query}", build=False)
+    shop.flush()
+    before = shop.store.refresh()
+    with pytest.raises(
+        SqlError, match=rf"(?s)x cannot be computed anew beside its rows: .*({reason}).*DROP it"
+    ):
+        shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    assert shop.store.refresh().number == before.number
+
+
+def test_a_full_refresh_of_rows_that_expire_is_of_what_is_visible(shop: Session) -> None:
+    shop.sql("CREATE TABLE e (id BIGINT, g BIGINT) APPEND ONLY WITH (retention_seconds = 3600)")
+    shop.sql("INSERT INTO e VALUES (1, 2), (3, 4)")
+    query = "SELECT g, count(*) AS total FROM e GROUP BY g"
+    shop.sql(f"CREATE MATERIALIZED VIEW x WITH (refresh_policy = 'full') AS {query}")
+    shop.flush()
+    rows = read(shop, "SELECT * FROM x")
+    falsify_rows(shop, "x")
+    shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    assert read(shop, "SELECT * FROM x") == rows == read(shop, query)
+
+
+def test_names_that_mean_no_view_are_told(shop: Session) -> None:
+    with pytest.raises(SqlError, match="t is a table, not a materialized view"):
+        shop.sql("ALTER MATERIALIZED VIEW t RESYNC")
+    shop.sql("ALTER MATERIALIZED VIEW IF EXISTS nothing RESYNC")
+    with pytest.raises(SqlError, match="RESYNC is not offered"):
+        shop.sql("ALTER VIEW v RESYNC")
