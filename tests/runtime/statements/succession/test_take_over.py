@@ -21,6 +21,8 @@ from engine.meta.domains.creation import list_creations
 from engine.runtime.statements.create.assumption_checks import check_taken_over, check_unread
 from engine.runtime.statements.succession import take_over
 from engine.session import Session
+from tests.long_rest import mark_rest_long
+from tests.runtime.statements.succession.falsify import falsify_rows
 
 ALTER, V = "ALTER MATERIALIZED VIEW v AS ", "CREATE MATERIALIZED VIEW v AS "
 FIRST = "SELECT g, sum(n) AS total, count(*) AS c FROM t GROUP BY g"
@@ -401,15 +403,15 @@ def test_what_would_have_to_be_made_anew_is_refused_with_the_reason(
     assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
 
 
-@pytest.mark.parametrize("after", [6])
+@pytest.mark.parametrize(("after", "query"), mark_rest_long([(6, WIDER), (5, FIRST)]))
 def test_a_process_that_is_killed_leaves_what_the_next_one_ends(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, after: int
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, after: int, query: str
 ) -> None:
-    kill_and_go_on(tmp_path, spark, monkeypatch, after, WIDER)
+    kill_and_go_on(tmp_path, spark, monkeypatch, after, query)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("query", [JOINED, WIDER])
+@pytest.mark.parametrize("query", [JOINED, WIDER, FIRST])
 def test_a_process_may_be_killed_between_any_two_commits(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
@@ -422,12 +424,19 @@ def test_a_process_may_be_killed_between_any_two_commits(
 def kill_and_go_on(
     folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, after: int, query: str
 ) -> bool:
-    """Kill a change of a view after so many commits, and let another process go on; False if it has ended before."""
+    """Kill a change of a view after so many commits, and let another process go on; False if it has ended before.
+
+    By its own query it is computed anew, as its rows are wrong.
+    """
     url, left = (folder / "store").as_uri(), after
     session = Session(url, spark)
     fill(session)
     session.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
     session.flush()
+    is_resync = query == FIRST
+    if is_resync:
+        falsify_rows(session)
+        session.flush().raise_for_errors()
     commit = Hummock.commit
 
     def count(store: Hummock, made: Commit) -> Version:
@@ -441,11 +450,13 @@ def kill_and_go_on(
     with monkeypatch.context() as patch:
         patch.setattr(Hummock, "commit", count)
         try:
-            session.sql(ALTER + query)
+            session.sql("ALTER MATERIALIZED VIEW v RESYNC" if is_resync else ALTER + query)
         except Killed:
             killed = True
     with Session(url, spark) as other:
         begun = bool(list_successions(other.store.refresh())) or other.catalog.get("v").sql == V + query
+        if is_resync and not after:  # before the first commit nothing has begun
+            other.sql("ALTER MATERIALIZED VIEW v RESYNC")
         change(other, random.Random(after))
         other.flush().raise_for_errors()
         now = query if begun else FIRST
