@@ -120,7 +120,8 @@ def _check_queries(version: Version, stored: StoredCatalog, epochs: Mapping[str,
             hint = "run FLUSH, and ask again"
             raise SqlError(f"{name} is just taking over the rows of its next query", hint=hint)
         if epoch < relation.query_since:
-            message = f"{name} had another query at epoch {format_epoch(epoch)}, and only its present one is explained"
+            at = format_epoch(epoch)
+            message = f"{name} had another query at epoch {at}, or other rows by it, and only its present ones are explained"
             last = format_epoch(relation.query_since - 1)
             raise SqlError(
                 message, hint=f"ask for an epoch after {last}; `tideline diff` and `blame` tell what changed"

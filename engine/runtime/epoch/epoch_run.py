@@ -114,7 +114,7 @@ def build_task(
 def describe_expiry(version: Version, name: str, dependencies: tuple[str, ...]) -> str:
     """Return in words why a table cannot follow the change logs of what it reads."""
     if name in list_replaced_tables(version):
-        return f"{name} has got another query: the difference was committed"
+        return f"{name} has got another query, or is computed anew: the difference was committed"
     own = version.tables[name].committed_epoch
     safe_epochs = [(table, version.tables[table].safe_epoch) for table in dependencies]
     logs = ", ".join(

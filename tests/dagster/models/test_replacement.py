@@ -76,7 +76,9 @@ def test_a_view_gets_another_query_and_only_the_difference_goes_on(session: Sess
     assert not sync(session, view("SELECT id, CASE WHEN id = 3 THEN 31 ELSE a END AS a FROM t")).changed
     report = session.flush()
     report.raise_for_errors()
-    assert report["m"].rebuilt == "m has got another query: the difference was committed"
+    assert report["m"].rebuilt == (
+        "m has got another query, or is computed anew: the difference was committed"
+    )
     assert rows(session, "SELECT id, a FROM m") == [(1, 10), (2, 10), (3, 31)]
     assert rows(session, "SELECT a, c FROM mine") == [(10, 2), (31, 1)]
     assert [(one["_op"], one["id"], one["a"]) for one in delivered(tmp_path)[3:]] == [("update", 3, 31)]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed, SqlError
+from engine.runtime.domains.domain_run import DomainEpoch, DomainRun
 from engine.session import Session
 from tests.hummock.upkeep.test_fingerprints import plant
 from tests.long_rest import mark_rest_long
-from tests.runtime.statements.succession.falsify import falsify_rows, falsify_state
+from tests.runtime.statements.succession.falsify import falsify_rows, falsify_state, list_rows, overwrite
 from tests.runtime.statements.succession.test_take_over import (
     ALTER,
     FEWER,
@@ -174,6 +177,8 @@ def test_views_that_rest_wait_or_fail(shop: Session) -> None:
     check_right(shop, FIRST, "x")
 
     falsify_rows(shop)
+    change(shop, random.Random(4))
+    assert "replace" in str(shop.flush()["v"].error)  # a claim about the rows that a change meets
     shop.pause("v")
     shop.flush()
     shop.sql(RESYNC)
@@ -245,6 +250,37 @@ def test_views_with_partitions_or_companions_are_computed_anew_in_their_next_epo
     shop.flush().raise_for_errors()
     check_right(shop, PARTED, "x")
     assert shop.verify_fingerprint("x").is_right
+
+
+@pytest.mark.parametrize(
+    "options", mark_rest_long(["WITH (domain = 'd') ", "WITH (partition_by = 'g') ", ""])
+)
+def test_an_epoch_that_is_under_way_ends_before_or_after_it(
+    shop: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW x {options}AS {PARTED}")
+    shop.flush()
+    overwrite(shop, "x", [{**list_rows(shop, "x")[0], "g": 77}], [])  # which no change touches
+    change(shop, random.Random(1))
+    commit, met = DomainRun.commit, list[str]()
+
+    def resync_first(run: DomainRun, *args: Any, **kwargs: Any) -> DomainEpoch:
+        if "x" in run.domain.members and not met:
+            met.append("x")
+            with Session(shop.url, spark) as other:
+                other.sql("ALTER MATERIALIZED VIEW x RESYNC", build=False)
+        return commit(run, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DomainRun, "commit", resync_first)
+        shop.flush()
+    assert met
+    shop.flush().raise_for_errors()
+    check_right(shop, PARTED, "x")
+    check_nothing_is_left(shop)
+    change(shop, random.Random(2))
+    shop.flush().raise_for_errors()
+    check_right(shop, PARTED, "x")
 
 
 def test_a_partition_in_quarantine_stays_behind_and_comes_back_right(shop: Session) -> None:
@@ -337,20 +373,22 @@ def test_names_that_mean_no_view_are_told(shop: Session) -> None:
         shop.sql("ALTER VIEW v RESYNC")
 
 
-def test_a_damaged_file_is_put_right_and_so_is_the_fingerprint(shop: Session) -> None:
+@pytest.mark.parametrize("options", ["", "WITH (domain = 'd') "])
+def test_a_damaged_file_is_put_right_and_so_is_the_fingerprint(shop: Session, options: str) -> None:
+    shop.sql(f"CREATE MATERIALIZED VIEW x {options}AS {FIRST}")
     shop.flush()
-    plant(shop.store, "v", column="total")
-    assert not shop.verify_fingerprint("v").is_right
-    assert read(shop, "SELECT * FROM v") != compute(shop, FIRST)
-    shop.sql(RESYNC)
-    check_right(shop, FIRST)
-    found = shop.verify_fingerprint("v")
+    plant(shop.store, "x", column="total")
+    assert not shop.verify_fingerprint("x").is_right
+    assert read(shop, "SELECT * FROM x") != compute(shop, FIRST)
+    shop.sql("ALTER MATERIALIZED VIEW x RESYNC")
+    check_right(shop, FIRST, "x")
+    found = shop.verify_fingerprint("x")
     assert found.is_right and found.expected is not None
     for _ in range(2):
         change(shop, random.Random(6))
         shop.flush().raise_for_errors()
-        assert shop.verify_fingerprint("v").is_right
-    check_right(shop, FIRST)
+        assert shop.verify_fingerprint("x").is_right
+    check_right(shop, FIRST, "x")
 
 
 def test_a_table_that_does_not_equal_its_fingerprint_names_the_statement(shop: Session) -> None:

@@ -463,4 +463,5 @@ def kill_and_go_on(
         assert read(other, "SELECT * FROM v") == compute(other, now)
         assert read(other, "SELECT * FROM w") == compute(other, f"WITH v AS ({now}) {READER}")
         check_nothing_is_left(other)
+        assert other.verify_fingerprint("v").is_right
     return killed
