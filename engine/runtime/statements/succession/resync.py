@@ -48,7 +48,9 @@ def begin_resync(store: Hummock, name: str, sql: str) -> bool:
         return True
     check_not_succeeded(version, view.name, sql)
     if reasons := find_resync_reasons(version, stored, view):
-        hint = "read it as it is, or DROP it and CREATE it again: it begins with what its inputs hold then"
+        is_there = find_computed_table(version, view.name) is not None
+        anew = "read it as it is, or DROP it and CREATE it again: it begins with what its inputs hold then"
+        hint = anew if is_there else f"WAIT FOR {view.name} first, or run FLUSH"
         message = f"{view.name} cannot be computed anew beside its rows: {'; '.join(reasons)}"
         raise build_name_error(message, view.name, sql, hint)
     if find_domain_name(stored, view.name) == view.name and not is_partitioned(view.options):

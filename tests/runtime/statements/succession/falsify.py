@@ -26,7 +26,8 @@ def overwrite(session: Session, name: str, put: list[dict[str, Any]], delete: li
 def falsify_rows(session: Session, view: str = "v") -> None:
     """Let a view of `g` and `total` hold a wrong value, one row too few and one too many."""
     first, second, *_ = sorted(list_rows(session, view), key=lambda row: row["g"])
-    added = {**first, "g": 77}
+    key = session.store.refresh().tables[view].table.primary_key
+    added = {**first, **dict.fromkeys(key, 77), "g": 77}
     overwrite(session, view, [{**first, "total": first["total"] + 1000}, added], [second])
 
 
