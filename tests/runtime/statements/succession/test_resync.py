@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -381,6 +382,25 @@ def test_a_partition_in_quarantine_stays_behind_and_comes_back_right(shop: Sessi
     shop.sql("DELETE FROM t WHERE id = 901")
     shop.flush().raise_for_errors()
     check_right(shop, query, "x")
+
+
+@pytest.mark.long
+def test_a_delta_table_of_the_view_gets_the_difference(shop: Session, tmp_path: Path) -> None:
+    path = tmp_path / "delta"
+    shop.sql(f"ALTER MATERIALIZED VIEW v SET (connector = 'delta', path = '{path}')")
+    shop.flush()
+    falsify_rows(shop)
+
+    def load() -> list[tuple[object, ...]]:
+        while any(one.lag_rows for one in shop.sinks.run()):
+            time.sleep(0.1)
+        frame = shop.spark.read.format("delta").load(str(path)).select("g", "total", "c")
+        return sorted(tuple(row) for row in frame.collect())
+
+    assert load() == read(shop, "SELECT * FROM v") != compute(shop, FIRST)
+    shop.sql(RESYNC)
+    shop.flush().raise_for_errors()
+    assert load() == read(shop, "SELECT * FROM v") == compute(shop, FIRST)
 
 
 @pytest.mark.parametrize(
