@@ -472,6 +472,13 @@ def test_names_that_mean_no_view_are_told(shop: Session) -> None:
     shop.sql("ALTER MATERIALIZED VIEW IF EXISTS nothing RESYNC")
     with pytest.raises(SqlError, match="RESYNC is not offered"):
         shop.sql("ALTER VIEW v RESYNC")
+    shop.flush()
+    shop.sql(RESYNC, build=False)
+    with pytest.raises(SqlError, match="there is no materialized view _next_v"):
+        shop.sql("ALTER MATERIALIZED VIEW _next_v RESYNC")
+    shop.sql("CREATE MATERIALIZED VIEW fresh AS SELECT g FROM t GROUP BY g", build=False)
+    with pytest.raises(SqlError, match=r"(?s)it has no rows yet.*WAIT FOR fresh first"):
+        shop.sql("ALTER MATERIALIZED VIEW fresh RESYNC")
 
 
 @pytest.mark.parametrize("options", ["", "WITH (domain = 'd') "])
