@@ -25,6 +25,7 @@ from dagster_tideline.upkeep.backfills import build_backfill_asset
 from dagster_tideline.upkeep.delta_tables import build_delta_asset
 from dagster_tideline.upkeep.freshness import build_freshness_assets
 from dagster_tideline.upkeep.maintenance import build_maintenance_assets
+from dagster_tideline.upkeep.sampled_oracle import build_oracle_asset, build_oracle_checks
 from dagster_tideline.upkeep.schedules import build_jobs, build_schedules
 from engine.errors import EnvironmentNotReady, SqlError, TidelineError
 from engine.hummock import Hummock
@@ -66,13 +67,20 @@ def build_definitions(
     keys = naming.get_keys(sorted(list_epoch_models(models) - external))
     jobs = build_jobs(naming)
     asking = build_answers_job(naming)
-    schedules = build_schedules(settings.max_lag_seconds, jobs, naming, are_on=not settings.is_of_branch)
+    schedules = build_schedules(
+        settings.max_lag_seconds,
+        jobs,
+        naming,
+        are_on=not settings.is_of_branch,
+        oracle_share=settings.oracle_share,
+    )
     upkeep: list[dg.AssetsDefinition | dg.AssetSpec] = [
         build_backfill_asset(naming),
         *build_maintenance_assets(naming),
         build_delta_asset(naming),
         *build_freshness_assets(naming),
         build_answers_asset(naming),
+        build_oracle_asset(naming),
     ]
     if not keys:
         return dg.Definitions(
@@ -88,6 +96,7 @@ def build_definitions(
     )
     return dg.Definitions(
         assets=[*built, *assets, *upkeep],
+        asset_checks=build_oracle_checks(models, naming),
         jobs=[job, *([driver] if by_driver else []), *jobs.values(), asking],
         sensors=[sensor],
         schedules=schedules,

@@ -28,6 +28,7 @@ VARIABLES = {
     "epochs_in_flight": "TIDELINE_EPOCHS_IN_FLIGHT",
     "max_lag_seconds": "TIDELINE_MAX_LAG_SECONDS",
     "sensor_wait": "TIDELINE_SENSOR_WAIT",
+    "oracle_share": "TIDELINE_ORACLE_SHARE",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
 
@@ -58,6 +59,8 @@ class Settings(BaseModel):
     max_lag_seconds: float = Field(default=900.0, gt=0)
     """How far a view may lag behind its inputs before the job `freshness` fails; those that rest by their own option may."""
 
+    oracle_share: float = Field(default=0.01, ge=0, le=1)
+    """Which share of the time samples of views may take that are computed anew and compared; 0 takes none by itself."""
     sensor_wait: float = Field(default=4.7, ge=0)
     """For how long an evaluation of the sensor watches; Dagster evaluates it every few seconds."""
 
@@ -136,6 +139,7 @@ class Settings(BaseModel):
             "event_seconds": os.environ.get("TIDELINE_EVENT_SECONDS"),
             "epochs_in_flight": os.environ.get("TIDELINE_EPOCHS_IN_FLIGHT"),
             "max_lag_seconds": os.environ.get("TIDELINE_MAX_LAG_SECONDS"),
+            "oracle_share": os.environ.get("TIDELINE_ORACLE_SHARE"),
             "sensor_wait": os.environ.get("TIDELINE_SENSOR_WAIT"),
         }
         return cls._validate_values({field: value for field, value in found.items() if value})

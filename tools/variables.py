@@ -70,6 +70,10 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_MAX_LAG_SECONDS": EnvironmentVariable(
         "seconds that a view may lag before the job `freshness` fails with its name", "`900`"
     ),
+    "TIDELINE_ORACLE_SHARE": EnvironmentVariable(
+        "share of the time that samples of views take at most, which are computed anew and compared; 0: none by themselves",
+        "`0.01`",
+    ),
     "TIDELINE_SENSOR_WAIT": EnvironmentVariable(
         "seconds for which the sensor watches at each evaluation", "`4.7`"
     ),

@@ -20,6 +20,13 @@ from dagster_tideline.upkeep.maintenance import (
     build_maintenance_jobs,
     compact,
 )
+from dagster_tideline.upkeep.sampled_oracle import (
+    EVERY_SECONDS,
+    SAMPLED_ORACLE,
+    build_oracle_job,
+    sample_rows,
+)
+from engine.runtime.oracle.sampling import SHARE
 
 RUNNING = dg.DefaultScheduleStatus.RUNNING
 FULL_TAG = "tideline/full"
@@ -64,6 +71,11 @@ SCHEDULES: dict[str, JobTimes] = {
     "delta_upkeep_schedule": JobTimes(
         DELTA_UPKEEP, "50 3 * * *", "Optimizes and vacuums the Delta tables of sinks.", long_seconds=7200.0
     ),
+    "oracle_schedule": JobTimes(
+        SAMPLED_ORACLE,
+        "8-59/10 * * * *",
+        "Compares some rows of the views with what their queries give.",
+    ),
     "freshness_schedule": JobTimes(
         FRESHNESS,
         "*/5 * * * *",
@@ -80,20 +92,28 @@ def build_schedules(
     naming: Naming | None = None,
     *,
     are_on: bool = True,
+    oracle_share: float = SHARE,
 ) -> Sequence[dg.ScheduleDefinition]:
     """Return the schedules of jobs; the one of freshness fails where a view lags by more than `max_lag_seconds`.
 
-    Unless they `are_on`, they rest until somebody turns them on.
+    Unless they `are_on`, they rest until somebody turns them on; so does that of the sampled oracle if its share is 0.
     """
     jobs, naming = jobs or JOBS, naming or Naming()
-    late = {"max_lag_seconds": max_lag_seconds}
-    status = RUNNING if are_on else dg.DefaultScheduleStatus.STOPPED
+    configs: dict[str, tuple[str, Mapping[str, object]]] = {
+        FRESHNESS: (look_at_freshness.__name__, {"max_lag_seconds": max_lag_seconds}),
+        SAMPLED_ORACLE: (
+            sample_rows.__name__,
+            {"share": oracle_share, "seconds": oracle_share * EVERY_SECONDS} if oracle_share else {},
+        ),
+    }
+    stopped = dg.DefaultScheduleStatus.STOPPED
     plain = []
+    status = RUNNING if are_on else stopped
     for name, times in SCHEDULES.items():
-        config = late if times.job == FRESHNESS else times.config
-        op = naming.format_name((look_at_freshness if times.job == FRESHNESS else compact).__name__)
-        run_config = {"ops": {op: {"config": config}}} if config else {}
-        plain.append(_build_schedule(naming.format_name(name), times, jobs[times.job], run_config, status))
+        op, config = configs.get(times.job, (compact.__name__, times.config))
+        run_config = {"ops": {naming.format_name(op): {"config": config}}} if config else {}
+        own = stopped if times.job == SAMPLED_ORACLE and not oracle_share else status
+        plain.append(_build_schedule(naming.format_name(name), times, jobs[times.job], run_config, own))
     return [*plain, _build_backfill_schedule(jobs[BACKFILL_PROGRESS], naming, status)]
 
 
@@ -161,6 +181,7 @@ def build_jobs(naming: Naming) -> dict[str, dg.JobDefinition]:
         **build_maintenance_jobs(naming),
         DELTA_UPKEEP: build_delta_job(naming),
         FRESHNESS: build_freshness_job(naming),
+        SAMPLED_ORACLE: build_oracle_job(naming),
         BACKFILL_PROGRESS: build_backfill_job(naming),
     }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 import typer
 
-from engine.cli import backups, fingerprints
+from engine.cli import backups, fingerprints, oracle
 from engine.cli.answers import commands as answers
 from engine.cli.branches import branches
 from engine.cli.cluster import cluster
@@ -391,6 +391,7 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(branches, name="branch")
 backups.add_commands(app)
 fingerprints.add_commands(app)
+oracle.add_commands(app)
 inspector = typer.Typer(
     no_args_is_help=True, help="Show the engine's objects: a version, a manifest, an SST."
 )

@@ -83,6 +83,7 @@ def test_what_maintenance_tells_of_are_assets_that_no_epoch_run_takes(
         "tideline_garbage_collection",
         "tideline_log_truncation",
         "tideline_overview",
+        "tideline_sampled_oracle",
     }
     job = found.resolve_job_def("epoch_run")
     assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {

@@ -38,6 +38,8 @@ class Prefix(StrEnum):
     CHECKS = "checks/"
     SINK = "sink/"
     SUBSCRIPTION = "subscription/"
+    SAMPLES = "samples/"
+    SAMPLING = "sampling/"
 
 
 class Record(Generic[T]):

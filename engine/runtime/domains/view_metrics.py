@@ -13,6 +13,7 @@ from engine.meta.domains.creation import list_creations
 from engine.meta.domains.domain import Domain, list_domains
 from engine.meta.epochs.frontier import compute_frontiers
 from engine.meta.status.dead_letters import DEAD_LETTER
+from engine.meta.status.sampled_rows import SAMPLES
 from engine.meta.status.sinks import compute_progress, list_sinks
 from engine.meta.status.waits import DomainWait, Kind, list_all_waits
 
@@ -50,7 +51,14 @@ class ViewCollector:
             waiting.add(kinds.count(kind), kind)
         aside = Family("gauge", "tideline_rows_set_aside", "Rows in the table _dead_letter")
         aside.add(version.tables[DEAD_LETTER].row_count if DEAD_LETTER in version.tables else 0)
-        yield from (consumed, lag, waiting, _build_wait_gauge(waits, now), aside)
+        yield from (
+            consumed,
+            lag,
+            waiting,
+            _build_wait_gauge(waits, now),
+            aside,
+            _build_sample_gauge(version),
+        )
         yield from _build_sink_gauges(version, stored, now)
 
 
@@ -62,6 +70,15 @@ def _build_wait_gauge(waits: Collection[DomainWait], now: float) -> Family:
         longest[key] = max(waited, longest.get(key, 0.0))
     waited_for = "Seconds that a domain has waited, 0 where nobody knows since when"
     return Family("gauge", "tideline_waiting_seconds", waited_for, ("domain", "kind"), [*longest.items()])
+
+
+def _build_sample_gauge(version: Version) -> Family:
+    """Return how many rows of the views that were sampled differ from what their queries give."""
+    told = "Rows found by samples that differ from what the view's query gives"
+    found = Family("gauge", "tideline_sampled_rows_that_differ", told, ("view",))
+    for view, samples in SAMPLES.list(version).items():
+        found.add(samples.differ, view)
+    return found
 
 
 def _build_sink_gauges(version: Version, stored: StoredCatalog, now: float) -> Iterator[Family]:

@@ -24,6 +24,7 @@ from engine.meta.domains.mutation import CONTROLS, drop_members
 from engine.meta.domains.quarantine import forget_quarantine
 from engine.meta.epochs.time_boundary import forget_boundaries
 from engine.meta.status.check_results import forget_check_results
+from engine.meta.status.sampled_rows import forget_samples
 from engine.meta.status.sinks import KIND as SINK
 from engine.meta.status.sinks import (
     Holds,
@@ -131,7 +132,11 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
     acks, pins = _release_holds(stored, gone, fragments)
     touched = {find_domain_name(stored, name) for name in planned}  # what fails in them fails again
     changed, unfinished = drop_creations(version, gone | fragments)
-    changed |= forget_boundaries(version, fragments) | forget_check_results(version, gone)
+    changed |= (
+        forget_boundaries(version, fragments)
+        | forget_check_results(version, gone)
+        | forget_samples(version, gone)
+    )
     changed |= clear_replaced(version, gone) | end_successions(version, gone)
     dropped = {*gone, *fragments, *unfinished} & set(version.tables)
     for name in gone:

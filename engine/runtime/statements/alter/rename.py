@@ -21,6 +21,7 @@ from engine.meta.domains.mutation import rename_control
 from engine.meta.domains.quarantine import encode_quarantine, forget_quarantine, read_quarantine
 from engine.meta.epochs.time_boundary import rename_boundaries
 from engine.meta.status.check_results import rename_check_results
+from engine.meta.status.sampled_rows import rename_samples
 from engine.runtime.relations import build_name_error, list_readers, locate_name, resolve_relation
 from engine.sql.catalog import COMPANIONS, Relation, watermark_name
 from engine.sql.checks import OPTION as CHECKS
@@ -129,7 +130,8 @@ def _rename_entries(
         if forget_quarantine(version, old):
             gone |= forget_quarantine(version, old)
             moved |= encode_quarantine(name, read_quarantine(version, old))
-    return gone | rename_boundaries(version, names) | rename_check_results(version, renames) | moved
+    gone |= rename_boundaries(version, names) | rename_samples(version, renames)
+    return gone | rename_check_results(version, renames) | moved
 
 
 def _move_creation(

@@ -1,0 +1,92 @@
+"""`tideline oracle`: rows of views computed anew from what they read, held against those that are stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.connections import open_session
+from engine.cli.layout import TextColumn
+from engine.cli.options import Output, Spark, Store
+from engine.cli.printing import Format, PrintingCommand, print_listing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.cli.listings.status import Listing
+    from engine.runtime.oracle.sampling import SampleReport
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the command of this page to the command line."""
+    app.command("oracle", cls=PrintingCommand)(compare_samples)
+
+
+def compare_samples(
+    views: Annotated[list[str] | None, typer.Argument(help="Views; default all.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="Compare rows for so long.", min=0.0)] = 10.0,
+    again: Annotated[
+        bool, typer.Option("--again", help="Begin anew, and forget what differed before.")
+    ] = False,
+    store: Store = "",
+    output: Output = Format.table,
+    spark: Spark = "",
+) -> None:
+    """Compute some rows of views anew, and compare; 1 if a view has other rows than its query gives."""
+    from engine.runtime.oracle.sampling import restart_samples
+
+    with open_session(store, spark) as session:
+        if again:
+            restart_samples(session.store, views or ())
+        found = session.sample_rows(views or (), seconds)
+    print_listing(_build_listing(found), output)
+    wrong = [one for one in found if one.differ]
+    for one in wrong:
+        typer.echo(
+            f"{one.view}: {_count_rows(one.differ)} from what its query gives: {'; '.join(one.examples)}",
+            err=True,
+        )
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _build_listing(found: Sequence[SampleReport]) -> Listing:
+    from engine.cli.listings.status import Listing
+    from engine.hummock.epoch import format_epoch_time
+
+    columns = (
+        TextColumn("view", [one.view for one in found]),
+        TextColumn("rows compared", [f"{one.rows:,}" for one in found], right=True),
+        TextColumn("differ", [f"{one.differ:,}" for one in found], right=True),
+        TextColumn("pass", [_describe_pass(one) for one in found], right=True),
+        TextColumn(
+            "epoch (UTC)", ["" if one.epoch is None else format_epoch_time(one.epoch) for one in found]
+        ),
+    )
+    records = [
+        {
+            "view": one.view,
+            "epoch": one.epoch,
+            "rows": one.rows,
+            "differ": one.differ,
+            "progress": round(one.progress, 4),
+            "passed": one.passed,
+            "seconds": one.seconds,
+            "examples": list(one.examples),
+            "reason": one.reason or None,
+        }
+        for one in found
+    ]
+    return Listing(columns, [one.reason for one in found], records, "no materialized views")
+
+
+def _count_rows(rows: int) -> str:
+    return "1 row differs" if rows == 1 else f"{rows:,} rows differ"
+
+
+def _describe_pass(report: SampleReport) -> str:
+    """Return how much of a pass is done: each ended one is a whole one."""
+    if report.epoch is None:
+        return ""
+    return "whole" if report.passed or report.progress == 1 else f"{report.progress:.0%}"

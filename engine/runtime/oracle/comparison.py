@@ -1,0 +1,88 @@
+"""Stored rows held against computed ones: which of either side have no like in the other, each as often as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.arrow import as_rows, to_positions
+from engine.hummock.rows.key_numbers import number_keys
+from engine.runtime.answers.tables_read import as_plain
+from engine.runtime.answers.why import are_equal
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RowDifference:
+    """A row that is stored and another one that its query gives in its place; None where one of them is not there."""
+
+    stored: Row | None
+    computed: Row | None
+
+
+def compare_rows(stored: pa.Table, computed: pa.Table, by: Sequence[str]) -> list[RowDifference]:
+    """Return where two tables with the same columns differ, those with equal values in `by` side by side.
+
+    Floating numbers may differ in their last digits; 0.0 and -0.0 are equal, and so are two NaN.
+    """
+    names = stored.column_names
+    mine, theirs = _leave_out_common(_take_columns(stored, names), _take_columns(computed, names))
+    if not mine.num_rows and not theirs.num_rows:
+        return []
+    keys = [rows.select(list(by)) for rows in (mine, theirs)]
+    numbers = number_keys(pa.concat_tables(keys)) if by else np.zeros(mine.num_rows + theirs.num_rows, int)
+    found: list[RowDifference] = []
+    left, right = as_rows(mine), as_rows(theirs)
+    groups: dict[int, tuple[list[Row], list[Row]]] = {}
+    for row, number in zip(left, numbers[: len(left)].tolist(), strict=True):
+        groups.setdefault(number, ([], []))[0].append(row)
+    for row, number in zip(right, numbers[len(left) :].tolist(), strict=True):
+        groups.setdefault(number, ([], []))[1].append(row)
+    for ours, others in groups.values():
+        found += _pair_rows(ours, others)
+    return found
+
+
+def _take_columns(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    return pa.Table.from_arrays([as_plain(rows.column(name)) for name in names], names=list(names))
+
+
+def _leave_out_common(one: pa.Table, other: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of two tables without those that both have, each as often as the other has it."""
+    other = other.cast(one.schema)
+    numbers = number_keys(pa.concat_tables([one, other]))
+    mine, theirs = numbers[: one.num_rows], numbers[one.num_rows :]
+    size = int(numbers.max(initial=-1)) + 1
+    common = np.minimum(np.bincount(mine, minlength=size), np.bincount(theirs, minlength=size))
+    return _drop_first(one, mine, common), _drop_first(other, theirs, common)
+
+
+def _drop_first(rows: pa.Table, numbers: np.ndarray, counts: np.ndarray) -> pa.Table:
+    """Return rows without the first so many of each number."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    nth = np.arange(len(ordered)) - np.searchsorted(ordered, ordered, side="left")
+    left = np.sort(order[nth >= counts[ordered]])
+    return rows.take(to_positions(left))
+
+
+def _pair_rows(ours: list[Row], others: list[Row]) -> list[RowDifference]:
+    """Return what is left of two lists of rows without pairs of equal ones, side by side."""
+    left = list(others)
+    alone: list[Row] = []
+    for row in ours:
+        like = next((at for at, other in enumerate(left) if are_equal(row, other)), None)
+        if like is None:
+            alone.append(row)
+        else:
+            left.pop(like)
+    pairs = max(len(alone), len(left))
+    return [
+        RowDifference(alone[at] if at < len(alone) else None, left[at] if at < len(left) else None)
+        for at in range(pairs)
+    ]

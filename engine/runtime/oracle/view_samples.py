@@ -1,0 +1,148 @@
+"""One view's samples: rows of it, and rows of what it reads, say for which values its query is computed as a batch.
+
+Of these values all rows that the view has are held against all that its query gives: a wrong row is found, one that should not be
+there, and one that is missing. What a view reads is read as it is stored: each view is judged by its own query alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from engine.errors import SqlError
+from engine.hummock.rows.key_numbers import deduplicate
+from engine.meta.domains.quarantine import read_quarantine
+from engine.runtime.answers.asked_row import read_rows
+from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, keep_equal, list_wanted
+from engine.runtime.answers.question import Question
+from engine.runtime.oracle.comparison import RowDifference, compare_rows
+from engine.runtime.oracle.ranges import read_next_rows
+from engine.runtime.oracle.sources import SampledSource, list_sources
+from engine.sql.catalog import Relation
+from engine.sql.plan import Node, list_scans
+
+SAMPLED = 8_000
+"""So many rows of a table are looked at in a sample."""
+SAMPLED_GROUPS = 20
+"""And so many where each stands for all rows that have a value of it, of which there may be many."""
+VIEW = ""
+"""The cursor of the view's own rows; those of what it reads are numbered in the order of its plan."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How many stored rows were held against what the query gives, what differed, and from which hash on its cursor goes on."""
+
+    rows: int
+    differences: list[RowDifference]
+    position: int | None
+
+
+@dataclass(frozen=True)
+class ViewSamples:
+    """What samples of a view are taken by, at the epoch of a question about it."""
+
+    question: Question
+    node: Node
+
+    @classmethod
+    def open(cls, question: Question) -> ViewSamples:
+        """Return the samples of a view; raises SqlError for one whose rows do not follow from what it reads as that is stored."""
+        node = question.define(question.relation.name)
+        _check_inputs(question, node)
+        return cls(question, node)
+
+    @property
+    def relation(self) -> Relation:
+        """The view."""
+        return self.question.relation
+
+    @cached_property
+    def shown(self) -> list[str]:
+        """The columns that are compared, as they are stored."""
+        return self.relation.visible_storage_names
+
+    @cached_property
+    def sources(self) -> list[SampledSource]:
+        """What rows of the view are found by that it lacks."""
+        return list_sources(self.node, self.relation.primary_key)
+
+    @cached_property
+    def cursors(self) -> dict[str, tuple[str, ...]]:
+        """By cursor the columns of the view by whose values rows are computed: none for all rows."""
+        columns = {column for source in self.sources for column in source.columns}
+        found = {VIEW: self._choose_columns(columns)}
+        for at, source in enumerate(self.sources):
+            chosen = self._choose_columns(set(source.columns))
+            if chosen and source.columns.keys() >= set(chosen):
+                found[str(at)] = chosen
+        return found
+
+    def _choose_columns(self, known: set[str]) -> tuple[str, ...]:
+        """Return by which columns rows are told apart: of those that are `known` below, the key's, or else any."""
+        schema = self.question.tables.version.tables[self.relation.name].schema
+        exact = [name for name in self.shown if _is_exact(schema.field(name).type)]
+        own = [name for name in exact if name in known]
+        key = [name for name in self.relation.primary_key if name in own]
+        return tuple(key or own)
+
+    def take(self, cursor: str, position: int) -> Sample:
+        """Take the sample of a cursor from a hash on."""
+        by, tables, name = self.cursors[cursor], self.question.tables, self.relation.name
+        if not by:
+            wanted, after = pa.table({"_": pa.nulls(1)}).select([]), None
+        elif cursor == VIEW:
+            wanted, after = read_next_rows(tables, name, by, position, self._count_rows(by))
+        else:
+            source = self.sources[int(cursor)]
+            read = [source.columns[column] for column in by]
+            unique = list(dict.fromkeys(read))
+            rows, after = read_next_rows(tables, source.table, unique, position, self._count_rows(by))
+            wanted = pa.Table.from_arrays([rows.column(column) for column in read], names=list(by))
+        wanted = deduplicate(wanted) if by else wanted
+        if by and not wanted.num_rows:
+            return Sample(0, [], after)
+        stored = keep_equal(read_rows(tables, self.relation, list_wanted(wanted)), wanted).select(self.shown)
+        context = self.question.configure(self.question.count_rows())
+        computed = NarrowEvaluation(tables, context).evaluate(self.node, list_wanted(wanted))
+        found = computed.select_equal(wanted, self.shown)
+        return Sample(stored.num_rows, compare_rows(stored, found, by), after)
+
+    def _count_rows(self, by: Sequence[str]) -> int:
+        """Return how many rows a sample looks at."""
+        return SAMPLED if set(by) >= set(self.relation.primary_key) else SAMPLED_GROUPS
+
+    def find_last_change(self) -> int:
+        """Return the epoch in which the view, or something that it reads, was changed last."""
+        versions = self.question.tables.version.tables
+        names = {self.relation.name, *(scan.table for scan in list_scans(self.node))}
+        return max(versions[name].last_change for name in names if name in versions)
+
+
+def _check_inputs(question: Question, node: Node) -> None:
+    """Raise SqlError where rows of a view stand for rows that are not stored any more, or are stored elsewhere."""
+    tables, name = question.tables, question.relation.name
+    for reason in _list_obstacles(question, node):
+        raise SqlError(f"rows of {name} are not sampled: {reason}")
+    poisoned = read_quarantine(tables.version, name)
+    if poisoned:
+        raise SqlError(f"rows of {name} are not sampled: {len(poisoned)} of its partitions are set aside")
+
+
+def _list_obstacles(question: Question, node: Node) -> Iterator[str]:
+    relations = question.tables.stored.catalog.relations
+    for scan in list_scans(node):
+        relation = relations.get(scan.table)
+        if relation is None:
+            continue
+        if relation.hides_rows:
+            yield f"rows leave {relation.name} by themselves, and those that are gone may have a part in it"
+        if relation.is_pass_through:
+            yield f"rows of {relation.name} are not stored"
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))

@@ -1,0 +1,41 @@
+"""`tideline oracle`: rows computed anew; 1 where they differ, and another pass after they were put right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.hummock import Hummock, Put
+from engine.session import Session
+from tests.cli.command_line import CommandLine
+
+
+def test_rows_that_differ_are_shown_and_end_with_1(
+    tmp_path: Path, spark: SparkSession, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "store").as_uri()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_STORE", url)
+    monkeypatch.setattr("engine.cli.quiet_spark.start_spark", lambda target: spark)
+    with Session(url, spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
+        session.sql("INSERT INTO t VALUES (1, 5), (2, 6)")
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, n * 2 AS twice FROM t")
+        session.flush().raise_for_errors()
+    (one,) = json.loads(command_line("oracle", "--json").splitlines()[0])
+    assert (one["view"], one["rows"], one["differ"], one["passed"]) == ("v", 4, 0, True)
+    assert "all rows were compared, and none has changed since" in command_line("oracle", "v")
+    with Hummock.open(url) as store:
+        wrong = pa.table({"id": [2], "twice": [7]}, schema=store.version.tables["v"].schema)
+        store.ingest_batch({"v": Put(wrong)})
+    said = command_line("oracle", status=1)
+    assert "v: 1 row differs from what its query gives: id = 2: twice is 7, not 12" in said
+    assert "differs" in command_line("oracle", status=1)  # as long as no other pass has ended
+    with Hummock.open(url) as store:
+        store.ingest_batch({"v": Put(wrong.set_column(1, wrong.schema.field("twice"), pa.array([12])))})
+    assert " whole " in command_line("oracle", "--again")
+    assert "there is no table or view nowhere" in command_line("oracle", "nowhere", status=1)

@@ -1,0 +1,208 @@
+"""Samples of views: right ones have no differences, whatever their query; a wrong, a missing and a needless row are found."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import SqlError
+from engine.hummock import Delete, Put
+from engine.runtime.oracle import view_samples
+from engine.runtime.oracle.sampling import SampleReport, Sampling
+from engine.session import Session
+
+VIEWS = {
+    "by_group": "SELECT g, count(*) AS n, sum(i) AS total, max(x) AS best FROM t GROUP BY g",
+    "linear": "SELECT k, x * 2 AS x, upper(s) AS s FROM t WHERE i > 1",
+    "joined": "SELECT t.k, t.x, u.name FROM t JOIN u ON t.g = u.id",
+    "outer_joined": "SELECT u.id, t.k AS tk, t.x FROM u LEFT JOIN t ON t.g = u.id",
+    "lonely": "SELECT id FROM u WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.g = u.id)",
+    "whole": "SELECT count(*) AS n, sum(x) AS x FROM t",
+    "distinct_values": "SELECT DISTINCT s FROM t",
+    "ranked": "SELECT k, g, i FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY i DESC, k) AS r FROM t) WHERE r <= 2",
+    "windowed": "SELECT k, sum(i) OVER (PARTITION BY g ORDER BY k) AS running FROM t",
+    "of_bag": "SELECT v, count(*) AS n FROM bag GROUP BY v",
+    "bag_rows": "SELECT v FROM bag WHERE v > 0",
+    "united": "SELECT k AS a, s AS b FROM t UNION ALL SELECT id, name FROM u",
+    "by_expression": "SELECT k % 7 AS m, count(*) AS n FROM t GROUP BY k % 7",
+    "over_view": "SELECT n, count(*) AS groups FROM by_group GROUP BY n",
+    "paired": "SELECT a.k, b.k AS other FROM t a JOIN t b ON a.g = b.g AND a.k < b.k",
+}
+
+
+@pytest.fixture
+def project(session: Session) -> Session:
+    """A session with tables of some hundred rows."""
+    session.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT, i INT, x DOUBLE, s STRING)")
+    session.sql("CREATE TABLE u (id BIGINT PRIMARY KEY, name STRING)")
+    session.sql("CREATE TABLE bag (v BIGINT)")
+    numbers = range(300)
+    rows = {
+        "k": numbers,
+        "g": [None if n % 50 == 0 else n % 40 for n in numbers],
+        "i": pa.array([n % 9 for n in numbers], pa.int32()),
+        "x": [n / 7 for n in numbers],
+        "s": [None if n % 11 == 0 else f"s{n % 23}" for n in numbers],
+    }
+    session.write("t", pa.table(rows))
+    session.write("u", pa.table({"id": range(20, 60), "name": [f"n{n}" for n in range(40)]}))
+    session.write("bag", pa.table({"v": [n % 5 for n in range(100)]}))
+    return session
+
+
+def created(session: Session, *views: str) -> Session:
+    for name in views:
+        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}")
+    session.flush().raise_for_errors()
+    return session
+
+
+def sample(session: Session, *views: str, seconds: float = 60.0) -> dict[str, SampleReport]:
+    """Take samples until nothing is left to compare, or for so many seconds."""
+    found = Sampling(session.store, lambda: session.computing, views).run(seconds)
+    return {one.view: one for one in found}
+
+
+def test_right_views_have_no_differences_and_rest_until_they_change(project: Session) -> None:
+    created(project, *VIEWS)
+    found = sample(project)
+    assert set(found) == set(VIEWS)
+    assert {name: one.reason for name, one in found.items() if not one.passed} == {}
+    assert {name: one.differences for name, one in found.items() if one.differences} == {}
+    assert found["by_group"].rows >= 41
+    assert all(one.reason.startswith("all rows were compared") for one in sample(project).values())
+    project.sql("UPDATE t SET i = i + 1 WHERE k = 7")
+    project.flush().raise_for_errors()
+    again = sample(project)
+    assert again["by_group"].passed and not again["of_bag"].passed
+    assert {name: one.differences for name, one in again.items() if one.differences} == {}
+
+
+def falsify(session: Session, view: str, *steps: Put | Delete) -> None:
+    """Write to the table of a view what its query does not give."""
+    session.store.ingest_batch({view: list(steps)})
+
+
+def stored(session: Session, view: str, where: str) -> pa.Table:
+    """Return whole rows of a view's table, hidden columns included."""
+    table = session.store.refresh().tables[view]
+    batches = session.store.reader.scan(table, table.committed_epoch)
+    rows = pa.Table.from_batches(batches, table.schema)
+    return rows.filter(pa.compute.field(where.split("=")[0]) == int(where.split("=")[1]))
+
+
+def changed(rows: pa.Table, column: str, value: object) -> pa.Table:
+    at = rows.column_names.index(column)
+    return rows.set_column(
+        at, rows.schema.field(column), pa.array([value] * len(rows), rows.schema.field(column).type)
+    )
+
+
+def test_a_wrong_a_missing_and_a_needless_row_are_found(project: Session) -> None:
+    created(project, "by_group")
+    right = stored(project, "by_group", "g=7")
+    falsify(project, "by_group", Put(changed(right, "total", 1234)))
+    falsify(project, "by_group", Delete(stored(project, "by_group", "g=8").select(["g"])))
+    falsify(project, "by_group", Put(changed(right, "g", 777)))
+    found = sample(project, "by_group")["by_group"]
+    assert sorted((one.stored is None, one.computed is None) for one in found.differences) == [
+        (False, False),
+        (False, True),
+        (True, False),
+    ]
+    assert found.differ == 3
+    (wrong,) = (one for one in found.differences if one.stored and one.computed)
+    assert wrong.stored is not None and wrong.computed is not None
+    assert (wrong.stored["total"], wrong.computed["total"]) == (1234, right.column("total")[0].as_py())
+
+
+def test_samples_go_on_where_they_were_left_and_pass_over_all_rows(
+    project: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created(project, "linear")
+    monkeypatch.setattr(view_samples, "SAMPLED", 16)
+    falsify(project, "linear", Put(changed(stored(project, "linear", "k=6"), "x", 0.25)))
+    found: list[SampleReport] = []
+    while not (found and found[-1].passed):
+        assert len(found) < 200
+        found.append(sample(project, "linear", seconds=0.0)["linear"])
+    assert len(found) > 20
+    assert [one.progress for one in found[:-1]] == sorted(one.progress for one in found[:-1])
+    assert sum(len(one.differences) for one in found) == found[-1].differ == 1
+    assert found[-1].examples == ("k = 6: x is 0.25, not 1.7142857142857142",)
+    falsify(project, "linear", Put(changed(stored(project, "linear", "k=6"), "x", 12 / 7)))
+    again = sample(project, "linear")[
+        "linear"
+    ]  # what the pass before had found is over with the end of this one
+    assert (again.passed, again.differ, again.examples) == (True, 0, ())
+
+
+def test_they_take_no_more_than_their_share_of_the_time(project: Session) -> None:
+    created(project, "by_group")
+    (first,) = project.sample_rows(["by_group"], share=0.001)
+    assert first.passed
+    project.sql("UPDATE t SET i = i + 1 WHERE k = 7")
+    project.flush().raise_for_errors()
+    (second,) = project.sample_rows(["by_group"], share=0.001)
+    assert second.rows == 0 and second.reason.startswith("the next samples are due in ")
+    assert project.sample_rows(["by_group"])[0].passed
+    with pytest.raises(SqlError, match="no share of the time"):
+        project.sample_rows(share=1.5)
+
+
+def test_a_view_that_goes_takes_its_record_along_and_another_query_begins_anew(project: Session) -> None:
+    created(project, "of_bag", "linear")
+    sample(project, "of_bag", "linear")
+    project.sql("ALTER MATERIALIZED VIEW of_bag RENAME TO counted")
+    assert sample(project, "counted")["counted"].reason.startswith("all rows were compared")
+    project.sql(
+        "CREATE OR REPLACE MATERIALIZED VIEW linear AS SELECT k, x * 3 AS x, upper(s) AS s FROM t WHERE i > 1"
+    )
+    while (
+        project.flush(background_seconds=60.0).views
+        and "succession/linear" in project.store.refresh().catalog
+    ):
+        pass
+    found = sample(project, "linear")["linear"]
+    assert (found.passed, found.differ) == (True, 0)
+    project.sql("DROP MATERIALIZED VIEW counted")
+    assert not [key for key in project.store.refresh().catalog if key.startswith("samples/counted")]
+    with pytest.raises(SqlError, match="counted"):
+        sample(project, "counted")
+
+
+def test_what_cannot_be_computed_from_stored_rows_says_why(session: Session) -> None:
+    session.sql("CREATE TABLE brief (k BIGINT, g BIGINT) APPEND ONLY WITH (retention_seconds = 3600)")
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT g, count(*) AS n FROM brief GROUP BY g")
+    session.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, p BIGINT, d BIGINT)")
+    session.sql("CREATE MATERIALIZED VIEW parts WITH (partition_by = 'p') AS SELECT k, p, 10 / d AS q FROM t")
+    session.sql("INSERT INTO t VALUES (1, 1, 5), (2, 2, 5)")
+    session.flush().raise_for_errors()
+    session.sql("UPDATE t SET d = 0 WHERE k = 2")
+    session.flush()
+    found = sample(session)
+    assert "rows leave brief by themselves" in found["v"].reason
+    assert "1 of its partitions are set aside" in found["parts"].reason
+
+
+def test_closing_views_and_views_of_times_are_compared(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE e (id BIGINT PRIMARY KEY, g BIGINT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL 5 SECONDS) APPEND ONLY"
+    )
+    session.sql(
+        "CREATE MATERIALIZED VIEW closed AS SELECT window_start, g, count(*) AS n "
+        "FROM TUMBLE(e, at, INTERVAL 10 SECONDS) GROUP BY window_start, g EMIT ON WINDOW CLOSE"
+    )
+    session.sql(
+        "CREATE MATERIALIZED VIEW recent AS SELECT id, at FROM e WHERE at > now() - INTERVAL 36500 DAYS"
+    )
+    values = ", ".join(
+        f"({n}, {n % 3}, TIMESTAMP '2026-01-01 00:{n // 60:02}:{n % 60:02}')" for n in range(300)
+    )
+    session.sql(f"INSERT INTO e VALUES {values}")
+    session.flush().raise_for_errors()
+    found = sample(session)
+    assert {name: (one.passed, one.differences, one.reason) for name, one in found.items()} == {
+        name: (True, (), "") for name in ("closed", "recent")
+    }
+    assert found["closed"].rows >= 80
