@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
@@ -571,16 +572,21 @@ class Session:
         return self.store.verify_fingerprint(self.catalog.get(table).name, tell, tasks)
 
     def sample_rows(
-        self, views: Sequence[str] = (), seconds: float = 10.0, share: float | None = None
+        self,
+        views: Sequence[str] = (),
+        seconds: float = 10.0,
+        share: float | None = None,
+        reports: Path | None = None,
     ) -> list[SampleReport]:
         """Compute some rows of views anew from what they read, for so many seconds, and hold them against those that are stored.
 
-        Each goes on where it was left. With a `share` none are taken before its time, so that they take no more of it.
+        Each goes on where it was left. With a `share` none are taken before its time, so that they take no more of it. What
+        differs is written to a folder of `reports`, each with the rows from which it is computed.
 
         >>> s.sample_rows(["price_by_auction"])[0].differ
         0
         """
-        return Sampling(self.store, lambda: self.computing, views).run(seconds, share)
+        return Sampling(self.store, lambda: self.computing, views, reports).run(seconds, share)
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""

@@ -14,8 +14,9 @@ from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata
 from dagster_tideline.upkeep.job_lock import hold_job_lock
 from dagster_tideline.upkeep.maintenance import GROUP, build_one_op_job, render_table
+from engine.cli.oracle import choose_reports_folder
 from engine.hummock.epoch import format_epoch
-from engine.runtime.oracle.sampling import SHARE, SampleReport, Sampling
+from engine.runtime.oracle.sampling import SHARE, SampleReport
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -92,7 +93,7 @@ def check_views(
 def _take_samples(
     session: "Session", views: Sequence[str], seconds: float, share: float | None
 ) -> list[SampleReport]:
-    return Sampling(session.store, lambda: session.computing, views).run(seconds, share)
+    return session.sample_rows(views, seconds, share, choose_reports_folder())
 
 
 def build_check_event(report: SampleReport, naming: Naming) -> dg.AssetCheckEvaluation:
@@ -107,6 +108,8 @@ def build_check_event(report: SampleReport, naming: Naming) -> dg.AssetCheckEval
         metadata["epoch"] = format_epoch(report.epoch)
     if report.examples:
         metadata["examples"] = dg.MetadataValue.md("\n".join(f"- {text}" for text in report.examples))
+    if report.report is not None:
+        metadata["report"] = dg.MetadataValue.path(str(report.report))
     known = report.epoch is not None
     return dg.AssetCheckEvaluation(
         naming.get_key(report.view),

@@ -1,12 +1,13 @@
-"""`tideline oracle`: rows of views computed anew from what they read, held against those that are stored."""
+"""`tideline oracle` and `replay`: rows of views computed anew from what they read, held against those that are stored."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.connections import open_session
+from engine.cli.connections import get_state_folder, open_session
 from engine.cli.layout import TextColumn
 from engine.cli.options import Output, Spark, Store
 from engine.cli.printing import Format, PrintingCommand, print_listing
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     from engine.cli.listings.status import Listing
     from engine.runtime.oracle.sampling import SampleReport
 
+REPORTS = "reports"
+
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the command of this page to the command line."""
+    """Add the commands of this page to the command line."""
     app.command("oracle", cls=PrintingCommand)(compare_samples)
+    app.command("replay")(replay_report)
 
 
 def compare_samples(
@@ -29,6 +33,9 @@ def compare_samples(
     again: Annotated[
         bool, typer.Option("--again", help="Begin anew, and forget what differed before.")
     ] = False,
+    reports: Annotated[
+        str, typer.Option("--reports", help="A folder for what differs; default .tideline/reports.")
+    ] = "",
     store: Store = "",
     output: Output = Format.table,
     spark: Spark = "",
@@ -39,7 +46,7 @@ def compare_samples(
     with open_session(store, spark) as session:
         if again:
             restart_samples(session.store, views or ())
-        found = session.sample_rows(views or (), seconds)
+        found = session.sample_rows(views or (), seconds, reports=choose_reports_folder(reports))
     print_listing(_build_listing(found), output)
     wrong = [one for one in found if one.differ]
     for one in wrong:
@@ -47,8 +54,43 @@ def compare_samples(
             f"{one.view}: {_count_rows(one.differ)} from what its query gives: {'; '.join(one.examples)}",
             err=True,
         )
+        if one.report is not None:
+            typer.echo(f"  tideline replay {one.report} computes them again", err=True)
     if wrong:
         raise typer.Exit(1)
+
+
+def choose_reports_folder(named: str = "") -> Path:
+    """Return the folder of reports that is named, else that of the project."""
+    return Path(named) if named else get_state_folder() / REPORTS
+
+
+def replay_report(
+    report: Annotated[
+        Path, typer.Argument(help="A report of rows that differ, as `tideline oracle` writes it.")
+    ],
+    spark: Spark = "",
+) -> None:
+    """Compute the rows of a report again, without its store; 1 if they differ from the stored ones."""
+    from engine.cli.quiet_spark import start_spark
+    from engine.hummock.epoch import format_epoch
+    from engine.runtime.oracle.comparison import describe_difference
+    from engine.runtime.oracle.report import DifferenceReport
+    from engine.runtime.spark.session import EngineSpark
+
+    found = DifferenceReport.read(report)
+    head = found.head
+    typer.echo(f"{head.view} at epoch {format_epoch(head.epoch)}\n{head.sql.strip()}")
+    session = start_spark(spark or None)
+    computed = found.compute(session, EngineSpark.of(session).count_parallel_tasks())
+    read = sum(rows.num_rows for rows in found.rows.values())
+    typer.echo(f"{computed.num_rows:,} rows computed from {read:,}; {found.stored.num_rows:,} were stored")
+    differences = found.compare(computed)
+    for one in differences:
+        typer.echo(describe_difference(one, head.by, head.names))
+    if differences:
+        raise typer.Exit(1)
+    typer.echo("they are equal")
 
 
 def _build_listing(found: Sequence[SampleReport]) -> Listing:

@@ -34,6 +34,13 @@ def test_rows_that_differ_are_shown_and_end_with_1(
         store.ingest_batch({"v": Put(wrong)})
     said = command_line("oracle", status=1)
     assert "v: 1 row differs from what its query gives: id = 2: twice is 7, not 12" in said
+    (report,) = (tmp_path / ".tideline" / "reports").iterdir()
+    assert f"tideline replay {report} computes them again" in said
+    (tmp_path / "elsewhere").mkdir()
+    report = report.rename(tmp_path / "elsewhere" / report.name)
+    again = command_line("replay", str(report), status=1)
+    assert "1 rows computed from 1; 1 were stored\nid = 2: twice is 7, not 12\n" in again
+    assert "holds no report of rows that differ" in command_line("replay", "nothing.zip", status=1)
     assert "differs" in command_line("oracle", status=1)  # as long as no other pass has ended
     with Hummock.open(url) as store:
         store.ingest_batch({"v": Put(wrong.set_column(1, wrong.schema.field("twice"), pa.array([12])))})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from engine.arrow import as_rows, to_positions
 from engine.hummock.rows.key_numbers import number_keys
+from engine.runtime.answers.row_texts import shorten_text
 from engine.runtime.answers.tables_read import as_plain
 from engine.runtime.answers.why import are_equal
 
@@ -30,8 +31,7 @@ def compare_rows(stored: pa.Table, computed: pa.Table, by: Sequence[str]) -> lis
 
     Floating numbers may differ in their last digits; 0.0 and -0.0 are equal, and so are two NaN.
     """
-    names = stored.column_names
-    mine, theirs = _leave_out_common(_take_columns(stored, names), _take_columns(computed, names))
+    mine, theirs = find_unlike_rows(stored, computed)
     if not mine.num_rows and not theirs.num_rows:
         return []
     keys = [rows.select(list(by)) for rows in (mine, theirs)]
@@ -46,6 +46,34 @@ def compare_rows(stored: pa.Table, computed: pa.Table, by: Sequence[str]) -> lis
     for ours, others in groups.values():
         found += _pair_rows(ours, others)
     return found
+
+
+def find_unlike_rows(stored: pa.Table, computed: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of either side that the other has not, as often as it has them more often; digits of floats count."""
+    names = stored.column_names
+    return _leave_out_common(_take_columns(stored, names), _take_columns(computed, names))
+
+
+def describe_difference(difference: RowDifference, key: Sequence[str], names: Mapping[str, str]) -> str:
+    """Return a difference in words: the cells that differ, or the whole row that is too many or missing.
+
+    `names` are the columns as users see them, by those of the rows.
+    """
+    stored, computed = difference.stored, difference.computed
+    if stored is None or computed is None:
+        row = stored or computed or {}
+        return f"{'too many' if computed is None else 'missing'}: {_describe_row(row, names)}"
+    own = {name: value for name, value in stored.items() if name in key}
+    other = (name for name in stored if not are_equal(stored[name], computed[name]))
+    cells = (
+        f"{names[name]} is {shorten_text(str(stored[name]))}, not {shorten_text(str(computed[name]))}"
+        for name in other
+    )
+    return f"{_describe_row(own, names) or 'the only row'}: {', '.join(cells)}"
+
+
+def _describe_row(row: Row, names: Mapping[str, str]) -> str:
+    return ", ".join(f"{names[name]} = {shorten_text(str(value))}" for name, value in row.items())
 
 
 def _take_columns(rows: pa.Table, names: Sequence[str]) -> pa.Table:

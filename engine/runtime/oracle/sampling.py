@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -25,8 +26,7 @@ from engine.meta.status.sampled_rows import (
     forget_samples,
 )
 from engine.runtime.answers.question import Question
-from engine.runtime.answers.row_texts import shorten_text
-from engine.runtime.oracle.comparison import Row, RowDifference
+from engine.runtime.oracle.comparison import RowDifference, describe_difference
 from engine.runtime.oracle.ranges import measure_progress
 from engine.runtime.oracle.view_samples import ViewSamples
 from engine.sql.catalog import Relation
@@ -40,8 +40,8 @@ class SampleReport:
     """What the samples of a view have shown: how many of its rows were held against its query's, and which differ.
 
     `epoch` is the newest one at which that was, `progress` how much of the pass is done, from 0 to 1, and `passed` whether a pass
-    was ended. `differ` counts those of the pass, or the one before if there were more; `examples` are some in words. A `reason`
-    says why none were taken.
+    was ended. `differ` counts those of the pass, or the one before if there were more; `examples` are some in words, and the
+    `report` that was written of them is read by `tideline replay`. A `reason` says why none were taken.
     """
 
     view: str
@@ -53,6 +53,7 @@ class SampleReport:
     passed: bool = False
     differ: int = 0
     examples: tuple[str, ...] = ()
+    report: Path | None = None
     reason: str = ""
 
 
@@ -66,6 +67,7 @@ class _Sampled:
     passed: bool = False
     differences: list[RowDifference] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
+    report: Path | None = None
 
 
 @dataclass
@@ -75,6 +77,8 @@ class Sampling:
     store: Hummock
     open_spark: Callable[[], SparkSession]
     views: Sequence[str] = ()
+    reports: Path | None = None
+    """A folder for reports of what differs, None to keep none."""
     _sampled: dict[str, _Sampled] = field(default_factory=dict)
     _reasons: dict[str, str] = field(default_factory=dict)
 
@@ -137,12 +141,14 @@ class Sampling:
             )
             with question.name_errors():
                 sample = samples.take(cursor, positions[cursor] or 0)
+                texts = {_describe(question.relation, one): one for one in sample.differences}
+                known = {*record.examples, *sampled.texts}  # a row is met in several ways in a pass
+                new = {text: one for text, one in texts.items() if text not in known}
+                if new and self.reports is not None:
+                    sampled.report = samples.record_differences(sample).write(self.reports)
         except TidelineError as error:
             self._reasons[name] = str(error)
             return False
-        texts = {_describe_difference(question.relation, one): one for one in sample.differences}
-        known = {*record.examples, *sampled.texts}  # a row is met in several ways in a pass
-        new = {text: one for text, one in texts.items() if text not in known}
         sampled.texts |= new.keys()
         sampled.differences += new.values()
         sampled.rows += sample.rows
@@ -206,6 +212,7 @@ class Sampling:
             differences=tuple(sampled.differences),
             seconds=round(sampled.seconds, 3),
             passed=sampled.passed,
+            report=sampled.report,
             reason="",
         )
 
@@ -244,21 +251,6 @@ def _end_pass(record: SampledRows) -> SampledRows:
     )
 
 
-def _describe_difference(relation: Relation, difference: RowDifference) -> str:
-    """Return a difference in words: the values that are told apart, or the whole row that is too many or missing."""
-    stored, computed = difference.stored, difference.computed
+def _describe(relation: Relation, difference: RowDifference) -> str:
     names = {column.storage_name: column.name for column in relation.visible_columns}
-    if stored is None or computed is None:
-        row = stored or computed or {}
-        return f"{'too many' if computed is None else 'missing'}: {_describe_row(row, names)}"
-    key = {name: value for name, value in stored.items() if name in relation.primary_key}
-    other = [name for name in stored if stored[name] != computed[name]]
-    cells = (
-        f"{names[name]} is {shorten_text(str(stored[name]))}, not {shorten_text(str(computed[name]))}"
-        for name in other
-    )
-    return f"{_describe_row(key, names) or 'the only row'}: {', '.join(cells)}"
-
-
-def _describe_row(row: Row, names: Mapping[str, str]) -> str:
-    return ", ".join(f"{names[name]} = {shorten_text(str(value))}" for name, value in row.items())
+    return describe_difference(difference, relation.primary_key, names)

@@ -18,8 +18,9 @@ from engine.meta.domains.quarantine import read_quarantine
 from engine.runtime.answers.asked_row import read_rows
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, keep_equal, list_wanted
 from engine.runtime.answers.question import Question
-from engine.runtime.oracle.comparison import RowDifference, compare_rows
+from engine.runtime.oracle.comparison import RowDifference, compare_rows, find_unlike_rows
 from engine.runtime.oracle.ranges import read_next_rows
+from engine.runtime.oracle.report import DifferenceReport, record_report
 from engine.runtime.oracle.sources import SampledSource, list_sources
 from engine.sql.catalog import Relation
 from engine.sql.plan import Node, list_scans
@@ -32,13 +33,21 @@ VIEW = ""
 """The cursor of the view's own rows; those of what it reads are numbered in the order of its plan."""
 
 
+REPORTED = 1_000
+"""A report is of so many values by which rows were asked, at most."""
+
+
 @dataclass(frozen=True)
 class Sample:
-    """How many stored rows were held against what the query gives, what differed, and from which hash on its cursor goes on."""
+    """How many stored rows were held against what the query gives, what differed, and from which hash on its cursor goes on.
+
+    `sides` are the stored and the computed rows, and the values by which they were asked.
+    """
 
     rows: int
     differences: list[RowDifference]
     position: int | None
+    sides: tuple[pa.Table, pa.Table, pa.Table] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,22 @@ class ViewSamples:
         context = self.question.configure(self.question.count_rows())
         computed = NarrowEvaluation(tables, context).evaluate(self.node, list_wanted(wanted))
         found = computed.select_equal(wanted, self.shown)
-        return Sample(stored.num_rows, compare_rows(stored, found, by), after)
+        return Sample(stored.num_rows, compare_rows(stored, found, by), after, (stored, found, wanted))
+
+    def record_differences(self, sample: Sample) -> DifferenceReport:
+        """Return the report of what differs in a sample, with the rows that it is computed from."""
+        assert sample.sides is not None
+        stored, found, wanted = sample.sides
+        if wanted.num_columns:
+            unlike = pa.concat_tables(
+                [one.select(wanted.column_names) for one in find_unlike_rows(stored, found)]
+            )
+            wanted = deduplicate(unlike).slice(0, REPORTED)
+            stored, found = keep_equal(stored, wanted), keep_equal(found, wanted)
+        question = self.question
+        context = question.configure(question.count_rows())
+        sides = (stored, found, wanted)
+        return record_report(self.relation, question.epoch, self.node, question.tables, context, sides)
 
     def _count_rows(self, by: Sequence[str]) -> int:
         """Return how many rows a sample looks at."""

@@ -10,51 +10,7 @@ from engine.hummock import Delete, Put
 from engine.runtime.oracle import view_samples
 from engine.runtime.oracle.sampling import SampleReport, Sampling
 from engine.session import Session
-
-VIEWS = {
-    "by_group": "SELECT g, count(*) AS n, sum(i) AS total, max(x) AS best FROM t GROUP BY g",
-    "linear": "SELECT k, x * 2 AS x, upper(s) AS s FROM t WHERE i > 1",
-    "joined": "SELECT t.k, t.x, u.name FROM t JOIN u ON t.g = u.id",
-    "outer_joined": "SELECT u.id, t.k AS tk, t.x FROM u LEFT JOIN t ON t.g = u.id",
-    "lonely": "SELECT id FROM u WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.g = u.id)",
-    "whole": "SELECT count(*) AS n, sum(x) AS x FROM t",
-    "distinct_values": "SELECT DISTINCT s FROM t",
-    "ranked": "SELECT k, g, i FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY i DESC, k) AS r FROM t) WHERE r <= 2",
-    "windowed": "SELECT k, sum(i) OVER (PARTITION BY g ORDER BY k) AS running FROM t",
-    "of_bag": "SELECT v, count(*) AS n FROM bag GROUP BY v",
-    "bag_rows": "SELECT v FROM bag WHERE v > 0",
-    "united": "SELECT k AS a, s AS b FROM t UNION ALL SELECT id, name FROM u",
-    "by_expression": "SELECT k % 7 AS m, count(*) AS n FROM t GROUP BY k % 7",
-    "over_view": "SELECT n, count(*) AS groups FROM by_group GROUP BY n",
-    "paired": "SELECT a.k, b.k AS other FROM t a JOIN t b ON a.g = b.g AND a.k < b.k",
-}
-
-
-@pytest.fixture
-def project(session: Session) -> Session:
-    """A session with tables of some hundred rows."""
-    session.sql("CREATE TABLE t (k BIGINT PRIMARY KEY, g BIGINT, i INT, x DOUBLE, s STRING)")
-    session.sql("CREATE TABLE u (id BIGINT PRIMARY KEY, name STRING)")
-    session.sql("CREATE TABLE bag (v BIGINT)")
-    numbers = range(300)
-    rows = {
-        "k": numbers,
-        "g": [None if n % 50 == 0 else n % 40 for n in numbers],
-        "i": pa.array([n % 9 for n in numbers], pa.int32()),
-        "x": [n / 7 for n in numbers],
-        "s": [None if n % 11 == 0 else f"s{n % 23}" for n in numbers],
-    }
-    session.write("t", pa.table(rows))
-    session.write("u", pa.table({"id": range(20, 60), "name": [f"n{n}" for n in range(40)]}))
-    session.write("bag", pa.table({"v": [n % 5 for n in range(100)]}))
-    return session
-
-
-def created(session: Session, *views: str) -> Session:
-    for name in views:
-        session.sql(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}")
-    session.flush().raise_for_errors()
-    return session
+from tests.runtime.oracle.conftest import VIEWS, create_views
 
 
 def sample(session: Session, *views: str, seconds: float = 60.0) -> dict[str, SampleReport]:
@@ -64,7 +20,7 @@ def sample(session: Session, *views: str, seconds: float = 60.0) -> dict[str, Sa
 
 
 def test_right_views_have_no_differences_and_rest_until_they_change(project: Session) -> None:
-    created(project, *VIEWS)
+    create_views(project, *VIEWS)
     found = sample(project)
     assert set(found) == set(VIEWS)
     assert {name: one.reason for name, one in found.items() if not one.passed} == {}
@@ -99,7 +55,7 @@ def changed(rows: pa.Table, column: str, value: object) -> pa.Table:
 
 
 def test_a_wrong_a_missing_and_a_needless_row_are_found(project: Session) -> None:
-    created(project, "by_group")
+    create_views(project, "by_group")
     right = stored(project, "by_group", "g=7")
     falsify(project, "by_group", Put(changed(right, "total", 1234)))
     falsify(project, "by_group", Delete(stored(project, "by_group", "g=8").select(["g"])))
@@ -119,7 +75,7 @@ def test_a_wrong_a_missing_and_a_needless_row_are_found(project: Session) -> Non
 def test_samples_go_on_where_they_were_left_and_pass_over_all_rows(
     project: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    created(project, "linear")
+    create_views(project, "linear")
     monkeypatch.setattr(view_samples, "SAMPLED", 16)
     falsify(project, "linear", Put(changed(stored(project, "linear", "k=6"), "x", 0.25)))
     found: list[SampleReport] = []
@@ -138,7 +94,7 @@ def test_samples_go_on_where_they_were_left_and_pass_over_all_rows(
 
 
 def test_they_take_no_more_than_their_share_of_the_time(project: Session) -> None:
-    created(project, "by_group")
+    create_views(project, "by_group")
     (first,) = project.sample_rows(["by_group"], share=0.001)
     assert first.passed
     project.sql("UPDATE t SET i = i + 1 WHERE k = 7")
@@ -151,7 +107,7 @@ def test_they_take_no_more_than_their_share_of_the_time(project: Session) -> Non
 
 
 def test_a_view_that_goes_takes_its_record_along_and_another_query_begins_anew(project: Session) -> None:
-    created(project, "of_bag", "linear")
+    create_views(project, "of_bag", "linear")
     sample(project, "of_bag", "linear")
     project.sql("ALTER MATERIALIZED VIEW of_bag RENAME TO counted")
     assert sample(project, "counted")["counted"].reason.startswith("all rows were compared")
