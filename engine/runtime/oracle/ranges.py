@@ -1,44 +1,65 @@
-"""The rows of a table in the order of their hashes, some at a time: each once in a pass, in an order that nobody has chosen."""
+"""Rows of a table, or values in them, in the order of their hashes, some at a time: in an order that nobody has chosen."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
-from engine.hummock.reads.merge import HASHES, HIGHEST, LOWEST
+from engine.hummock import TableVersion
+from engine.hummock.reads.merge import HASHES, HIGHEST, LOWEST, HashRange
+from engine.hummock.rows.key_numbers import deduplicate
+from engine.hummock.rows.ordering import normalize_key, one_chunk
+from engine.hummock.rows.row_hash import xxhash64
 from engine.runtime.answers.tables_read import StoreTables
 
-CROWDED = 20
-"""A range with so many times the rows that were asked for is one of few hashes: some of its rows are chosen then."""
 
-
-def read_next_rows(
+def read_next(
     tables: StoreTables, name: str, columns: Sequence[str], start: int, count: int
 ) -> tuple[pa.Table, int | None]:
-    """Return about so many next rows of a table from a hash on, and the hash behind them, None at the end.
+    """Return the values in some columns of about so many next rows of a table, and the hash behind them, None at the end.
 
-    Where all rows have one hash, as those of a table without a distribution key, some of them are chosen.
+    Where these are its key, the order is that of the rows' own hashes, so that only these rows are read. Else it is that of the
+    hashes of the values: each value comes once in a pass, however many rows have it.
     """
     table = tables.version.tables[name]
-    width = max(1, HASHES * count // max(table.row_count, 1))
-    low, schema = start, pa.schema([table.schema.field(c) for c in columns])
-    found = schema.empty_table()
+    if table.table.distribution_key and set(columns) >= {*table.primary_key, *table.table.distribution_key}:
+        read = partial(_read_rows, tables, name, columns)
+    else:
+        read = partial(_read_values, tables, name, columns)
+    low, width = start, max(1, HASHES * count // max(table.row_count, 1))
     while True:
         high = min(low + width - 1, HIGHEST)
-        batches = tables.store.reader.scan(
-            table, tables.epochs[name], columns=list(columns), hash_range=(low, high)
-        )
-        rows = pa.Table.from_batches(batches, schema)
-        if rows.num_rows > CROWDED * count:
-            rows = rows.take(sorted(random.sample(range(rows.num_rows), count)))
-        found = pa.concat_tables([found, rows])
+        rows = read((low, high))
         if high == HIGHEST:
-            return found, None
-        if found.num_rows >= count // 2:
-            return found, high + 1
+            return rows, None
+        if rows.num_rows:
+            return rows, high + 1
         low, width = high + 1, width * 2
+
+
+def _read_rows(tables: StoreTables, name: str, columns: Sequence[str], within: HashRange) -> pa.Table:
+    """Return the rows whose hashes are in a range."""
+    table = tables.version.tables[name]
+    batches = tables.store.reader.scan(table, tables.epochs[name], columns=list(columns), hash_range=within)
+    return pa.Table.from_batches(batches, _select_schema(table, columns))
+
+
+def _read_values(tables: StoreTables, name: str, columns: Sequence[str], within: HashRange) -> pa.Table:
+    """Return the values whose hashes are in a range, each once; all rows are read for them."""
+    table, (low, high) = tables.version.tables[name], within
+    found = [_select_schema(table, columns).empty_table()]
+    for batch in tables.store.reader.scan(table, tables.epochs[name], columns=list(columns)):
+        hashes = xxhash64([normalize_key(one_chunk(column)) for column in batch.columns])
+        rows = pa.Table.from_batches([batch]).filter(pa.array((hashes >= low) & (hashes <= high)))
+        if rows.num_rows:
+            found.append(deduplicate(rows))
+    return deduplicate(pa.concat_tables(found))
+
+
+def _select_schema(table: TableVersion, columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([table.schema.field(column) for column in columns])
 
 
 def measure_progress(start: int | None) -> float:

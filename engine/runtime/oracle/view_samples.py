@@ -6,7 +6,7 @@ there, and one that is missing. What a view reads is read as it is stored: each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,16 +19,14 @@ from engine.runtime.answers.asked_row import read_rows
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, keep_equal, list_wanted
 from engine.runtime.answers.question import Question
 from engine.runtime.oracle.comparison import RowDifference, compare_rows, find_unlike_rows
-from engine.runtime.oracle.ranges import read_next_rows
+from engine.runtime.oracle.ranges import read_next
 from engine.runtime.oracle.report import DifferenceReport, record_report
 from engine.runtime.oracle.sources import SampledSource, list_sources
 from engine.sql.catalog import Relation
 from engine.sql.plan import Node, list_scans
 
 SAMPLED = 8_000
-"""So many rows of a table are looked at in a sample."""
-SAMPLED_GROUPS = 20
-"""And so many where each stands for all rows that have a value of it, of which there may be many."""
+"""So many rows of a table are looked at in a sample, or those that have so many of its values."""
 VIEW = ""
 """The cursor of the view's own rows; those of what it reads are numbered in the order of its plan."""
 
@@ -104,12 +102,12 @@ class ViewSamples:
         if not by:
             wanted, after = pa.table({"_": pa.nulls(1)}).select([]), None
         elif cursor == VIEW:
-            wanted, after = read_next_rows(tables, name, by, position, self._count_rows(by))
+            wanted, after = read_next(tables, name, by, position, SAMPLED)
         else:
             source = self.sources[int(cursor)]
             read = [source.columns[column] for column in by]
             unique = list(dict.fromkeys(read))
-            rows, after = read_next_rows(tables, source.table, unique, position, self._count_rows(by))
+            rows, after = read_next(tables, source.table, unique, position, SAMPLED)
             wanted = pa.Table.from_arrays([rows.column(column) for column in read], names=list(by))
         wanted = deduplicate(wanted) if by else wanted
         if by and not wanted.num_rows:
@@ -134,10 +132,6 @@ class ViewSamples:
         context = question.configure(question.count_rows())
         sides = (stored, found, wanted)
         return record_report(self.relation, question.epoch, self.node, question.tables, context, sides)
-
-    def _count_rows(self, by: Sequence[str]) -> int:
-        """Return how many rows a sample looks at."""
-        return SAMPLED if set(by) >= set(self.relation.primary_key) else SAMPLED_GROUPS
 
     def find_last_change(self) -> int:
         """Return the epoch in which the view, or something that it reads, was changed last."""
