@@ -12,6 +12,7 @@ import dagster as dg
 from dagster_tideline.answers import build_answers_asset, build_answers_job
 from dagster_tideline.driver.driver_job import build_driver_job
 from dagster_tideline.driver.sensors import build_driver_sensor, build_sensor
+from dagster_tideline.gates import build_gate_checks, build_gate_job
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
 from dagster_tideline.models.dry_run import find_refused_models
@@ -66,7 +67,7 @@ def build_definitions(
     built = build_assets(models, stored, external, naming)
     keys = naming.get_keys(sorted(list_epoch_models(models) - external))
     jobs = build_jobs(naming)
-    asking = build_answers_job(naming)
+    by_hand = [build_answers_job(naming), build_gate_job(naming)]
     schedules = build_schedules(
         settings.max_lag_seconds,
         jobs,
@@ -84,7 +85,10 @@ def build_definitions(
     ]
     if not keys:
         return dg.Definitions(
-            assets=[*assets, *upkeep], jobs=[*jobs.values(), asking], schedules=schedules, resources=resources
+            assets=[*assets, *upkeep],
+            jobs=[*jobs.values(), *by_hand],
+            schedules=schedules,
+            resources=resources,
         )
     job = build_epoch_job(keys, naming.format_name(EPOCH_RUN))
     driver = build_driver_job(models, external, naming)
@@ -96,8 +100,8 @@ def build_definitions(
     )
     return dg.Definitions(
         assets=[*built, *assets, *upkeep],
-        asset_checks=build_oracle_checks(models, naming),
-        jobs=[job, *([driver] if by_driver else []), *jobs.values(), asking],
+        asset_checks=[*build_oracle_checks(models, naming), *build_gate_checks(models, naming)],
+        jobs=[job, *([driver] if by_driver else []), *jobs.values(), *by_hand],
         sensors=[sensor],
         schedules=schedules,
         resources=resources,

@@ -25,6 +25,7 @@ from dagster_tideline.runs.epoch_events import (
     is_reported,
 )
 from dagster_tideline.runs.epoch_job import GROUP_TAG
+from dagster_tideline.runs.gate_events import report_gates
 from dagster_tideline.runs.partitioned_assets import (
     build_partition_events,
     build_quarantine_check,
@@ -118,6 +119,8 @@ def run_epoch(
     yield from _report_tables(session, tables, landings, state, errors)
     view_events = list(_report_views(session, flushed, set(selected) - partitioned, state, errors))
     yield from view_events
+    moved = {event.asset_key.to_user_string() for event in view_events if event.asset_key is not None}
+    yield from report_gates(ours, session.epochs.store.version, moved)
     yield from _report_partitioned_views(
         session,
         [one for one in flushed.views if one.view in partitioned],

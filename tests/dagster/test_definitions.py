@@ -58,7 +58,7 @@ def test_jobs_sensor_and_schedules_are_there(
     project: Project, definitions: Callable[[], dg.Definitions]
 ) -> None:
     repository = definitions().get_repository_def()
-    assert {"epoch_run", "answers", *JOBS} <= {job.name for job in repository.get_all_jobs()}
+    assert {"epoch_run", "answers", "change_gate", *JOBS} <= {job.name for job in repository.get_all_jobs()}
     (sensor,) = repository.sensor_defs
     assert (sensor.name, sensor.default_status) == ("frontier_sensor", dg.DefaultSensorStatus.RUNNING)
     schedules = {schedule.name: schedule for schedule in repository.schedule_defs}
