@@ -16,6 +16,7 @@ from engine.runtime.answers.tables_read import as_plain
 from engine.runtime.answers.why import are_equal
 
 Row = dict[str, Any]
+LONGEST = 500
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,15 @@ def find_unlike_rows(stored: pa.Table, computed: pa.Table) -> tuple[pa.Table, pa
 
 
 def describe_difference(difference: RowDifference, key: Sequence[str], names: Mapping[str, str]) -> str:
-    """Return a difference in words: the cells that differ, or the whole row that is too many or missing.
+    """Return a difference in words: the cells that differ, or the whole row that is too many or missing; LONGEST characters.
 
     `names` are the columns as users see them, by those of the rows.
     """
+    text = _describe_cells(difference, key, names)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]} …"
+
+
+def _describe_cells(difference: RowDifference, key: Sequence[str], names: Mapping[str, str]) -> str:
     stored, computed = difference.stored, difference.computed
     if stored is None or computed is None:
         row = stored or computed or {}

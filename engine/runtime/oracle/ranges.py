@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ def read_next(
     hashes of the values: each value comes once in a pass, however many rows have it.
     """
     table = tables.version.tables[name]
-    if table.table.distribution_key and set(columns) >= {*table.primary_key, *table.table.distribution_key}:
+    if is_key(table, columns):
         read = partial(_read_rows, tables, name, columns)
     else:
         read = partial(_read_values, tables, name, columns)
@@ -37,6 +37,12 @@ def read_next(
         if rows.num_rows:
             return rows, high + 1
         low, width = high + 1, width * 2
+
+
+def is_key(table: TableVersion, columns: Collection[str]) -> bool:
+    """Tell whether each row of a table has values of its own in some columns, which say what its hash is."""
+    distribution = table.distribution_key
+    return bool(distribution) and set(columns) >= {*table.primary_key, *distribution}
 
 
 def _read_rows(tables: StoreTables, name: str, columns: Sequence[str], within: HashRange) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from engine.runtime.oracle.ranges import measure_progress
 from engine.runtime.oracle.view_samples import ViewSamples
 from engine.sql.catalog import Relation
 
+_LOG = logging.getLogger(__name__)
 SHARE = 0.01
 """Samples take this share of the time unless another one is named."""
 
@@ -129,7 +131,7 @@ class Sampling:
             sampled = self._find_sampled(question, samples)
             record = sampled.record
             if record.complete is not None and not record.positions:
-                if samples.find_last_change() <= record.complete:
+                if min(samples.find_last_change(), question.epoch) <= record.complete:
                     self._reasons[name] = "all rows were compared, and none has changed since"
                     return False
                 record = _begin_pass(record, question.epoch)
@@ -148,6 +150,10 @@ class Sampling:
                     sampled.report = samples.record_differences(sample).write(self.reports)
         except TidelineError as error:
             self._reasons[name] = str(error)
+            return False
+        except Exception as error:  # whatever it is, other views are sampled
+            _LOG.exception("rows of %s cannot be computed", name)
+            self._reasons[name] = f"its rows cannot be computed: {type(error).__name__}: {error}"
             return False
         sampled.texts |= new.keys()
         sampled.differences += new.values()

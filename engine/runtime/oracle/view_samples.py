@@ -13,13 +13,14 @@ from functools import cached_property
 import pyarrow as pa
 
 from engine.errors import SqlError
+from engine.hummock import TableVersion
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.meta.domains.quarantine import read_quarantine
 from engine.runtime.answers.asked_row import read_rows
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, keep_equal, list_wanted
 from engine.runtime.answers.question import Question
 from engine.runtime.oracle.comparison import RowDifference, compare_rows, find_unlike_rows
-from engine.runtime.oracle.ranges import read_next
+from engine.runtime.oracle.ranges import is_key, read_next
 from engine.runtime.oracle.report import DifferenceReport, record_report
 from engine.runtime.oracle.sources import SampledSource, list_sources
 from engine.sql.catalog import Relation
@@ -31,6 +32,10 @@ VIEW = ""
 """The cursor of the view's own rows; those of what it reads are numbered in the order of its plan."""
 
 
+WHOLE = 200_000
+"""A view of so many rows is compared as a whole where none of its columns is one of what it reads; of a larger one so many rows
+are looked at in a sample, each of which computes the whole query.
+"""
 REPORTED = 1_000
 """A report is of so many values by which rows were asked, at most."""
 
@@ -80,39 +85,55 @@ class ViewSamples:
     @cached_property
     def cursors(self) -> dict[str, tuple[str, ...]]:
         """By cursor the columns of the view by whose values rows are computed: none for all rows."""
-        columns = {column for source in self.sources for column in source.columns}
-        found = {VIEW: self._choose_columns(columns)}
+        found = {VIEW: self._choose_columns(self._known)}
         for at, source in enumerate(self.sources):
             chosen = self._choose_columns(set(source.columns))
-            if chosen and source.columns.keys() >= set(chosen):
+            if chosen:
                 found[str(at)] = chosen
+        if not found[VIEW] and self._table.row_count > WHOLE:
+            found[VIEW] = self._choose_columns(set(self.shown))
         return found
 
+    @cached_property
+    def _known(self) -> set[str]:
+        """The columns that are compared and are columns of what the view reads, so that part of its query can be computed."""
+        return {column for source in self.sources for column in source.columns if column in self.shown}
+
+    @property
+    def _table(self) -> TableVersion:
+        return self.question.tables.version.tables[self.relation.name]
+
     def _choose_columns(self, known: set[str]) -> tuple[str, ...]:
-        """Return by which columns rows are told apart: of those that are `known` below, the key's, or else any."""
-        schema = self.question.tables.version.tables[self.relation.name].schema
-        exact = [name for name in self.shown if _is_exact(schema.field(name).type)]
-        own = [name for name in exact if name in known]
+        """Return by which columns rows are told apart: of those that are `known`, the key's, or else any."""
+        schema = self._table.schema
+        own = [name for name in self.shown if name in known and _is_exact(schema.field(name).type)]
         key = [name for name in self.relation.primary_key if name in own]
         return tuple(key or own)
 
     def take(self, cursor: str, position: int) -> Sample:
         """Take the sample of a cursor from a hash on."""
-        by, tables, name = self.cursors[cursor], self.question.tables, self.relation.name
+        by, tables = self.cursors[cursor], self.question.tables
+        stored: pa.Table | None = None
         if not by:
             wanted, after = pa.table({"_": pa.nulls(1)}).select([]), None
         elif cursor == VIEW:
-            wanted, after = read_next(tables, name, by, position, SAMPLED)
+            name, count = self.relation.name, SAMPLED if self._known else WHOLE
+            if is_key(self._table, by):  # no other rows have these values
+                stored, after = read_next(tables, name, self.shown, position, count)
+                wanted = stored.select(list(by))
+            else:
+                wanted, after = read_next(tables, name, by, position, count)
         else:
             source = self.sources[int(cursor)]
             read = [source.columns[column] for column in by]
-            unique = list(dict.fromkeys(read))
-            rows, after = read_next(tables, source.table, unique, position, SAMPLED)
+            rows, after = read_next(tables, source.table, list(dict.fromkeys(read)), position, SAMPLED)
             wanted = pa.Table.from_arrays([rows.column(column) for column in read], names=list(by))
         wanted = deduplicate(wanted) if by else wanted
         if by and not wanted.num_rows:
             return Sample(0, [], after)
-        stored = keep_equal(read_rows(tables, self.relation, list_wanted(wanted)), wanted).select(self.shown)
+        if stored is None:
+            stored = keep_equal(read_rows(tables, self.relation, list_wanted(wanted)), wanted)
+            stored = stored.select(self.shown)
         context = self.question.configure(self.question.count_rows())
         computed = NarrowEvaluation(tables, context).evaluate(self.node, list_wanted(wanted))
         found = computed.select_equal(wanted, self.shown)

@@ -162,3 +162,35 @@ def test_closing_views_and_views_of_times_are_compared(session: Session) -> None
         name: (True, (), "") for name in ("closed", "recent")
     }
     assert found["closed"].rows >= 80
+
+
+def test_a_large_view_none_of_whose_columns_is_one_of_a_table_is_compared_in_parts(
+    project: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.sql("CREATE MATERIALIZED VIEW v AS SELECT k % 50 AS m, count(*) AS n FROM t GROUP BY k % 50")
+    project.flush().raise_for_errors()
+    monkeypatch.setattr(view_samples, "WHOLE", 10)
+    falsify(project, "v", Put(changed(stored(project, "v", "m=6"), "n", 5)))
+    found = [sample(project, "v", seconds=0.0)["v"]]
+    while not found[-1].passed:
+        found.append(sample(project, "v", seconds=0.0)["v"])
+    assert len(found) >= 4
+    assert [one.examples for one in found if one.differences] == [("m = 6: n is 5, not 6",)]
+    assert sum(one.rows for one in found) == 50
+
+
+def test_a_view_that_cannot_be_computed_keeps_no_other_from_it(
+    project: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_views(project, "by_group", "linear")
+    take = view_samples.ViewSamples.take
+
+    def fail(samples: view_samples.ViewSamples, cursor: str, position: int) -> view_samples.Sample:
+        if samples.relation.name == "by_group":
+            raise ValueError("a mistake")
+        return take(samples, cursor, position)
+
+    monkeypatch.setattr(view_samples.ViewSamples, "take", fail)
+    found = sample(project)
+    assert found["by_group"].reason == "its rows cannot be computed: ValueError: a mistake"
+    assert found["linear"].passed
