@@ -583,7 +583,7 @@ class Session:
         Each goes on where it was left. With a `share` none are taken before its time, so that they take no more of it. What
         differs is written to a folder of `reports`, each with the rows from which it is computed.
 
-        >>> s.sample_rows(["price_by_auction"])[0].differ
+        >>> s.sample_rows(["top"])[0].differ
         0
         """
         return Sampling(self.store, lambda: self.computing, views, reports).run(seconds, share)

@@ -33,9 +33,6 @@ def compare_samples(
     again: Annotated[
         bool, typer.Option("--again", help="Begin anew, and forget what differed before.")
     ] = False,
-    reports: Annotated[
-        str, typer.Option("--reports", help="A folder for what differs; default .tideline/reports.")
-    ] = "",
     store: Store = "",
     output: Output = Format.table,
     spark: Spark = "",
@@ -46,7 +43,7 @@ def compare_samples(
     with open_session(store, spark) as session:
         if again:
             restart_samples(session.store, views or ())
-        found = session.sample_rows(views or (), seconds, reports=choose_reports_folder(reports))
+        found = session.sample_rows(views or (), seconds, reports=get_reports_folder())
     print_listing(_build_listing(found), output)
     wrong = [one for one in found if one.differ]
     for one in wrong:
@@ -60,9 +57,9 @@ def compare_samples(
         raise typer.Exit(1)
 
 
-def choose_reports_folder(named: str = "") -> Path:
-    """Return the folder of reports that is named, else that of the project."""
-    return Path(named) if named else get_state_folder() / REPORTS
+def get_reports_folder() -> Path:
+    """Return where a project has the reports of rows that differ."""
+    return get_state_folder() / REPORTS
 
 
 def replay_report(
