@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -25,7 +26,8 @@ from engine.changes import commit_together, discard_commits
 from engine.connectors.landing.folder import LandingFolder
 from engine.connectors.landing.options import CONNECTOR as LANDING
 from engine.connectors.landing.options import parse_landing_place
-from engine.errors import Conflict, PathNotAllowed, TidelineError
+from engine.errors import GroundLost, PathNotAllowed, TidelineError
+from engine.hummock.transact import commit_once
 from engine.meta.catalog.successions import name_successor
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import OPTION as CHECKS
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 
+_FASTER = "another process changed the catalog at the same time; the next run goes on"
 _OPTION_WORDS = {CHECKS: "checks", CONNECTOR: "options of its Delta table"}
 
 
@@ -213,11 +216,13 @@ def _change_stored(
         if among is not None and group.names.isdisjoint(among):
             continue
         try:
-            changes = _change_group(session, group, by_name, at_once)
+            change = partial(_change_group, session, group, by_name, at_once)
+            changes = commit_once(session.store, change, GroundLost)
         except ReplacementRefused as refused:
             outcome.errors |= explain_refusal(refused, sorted(group.names), by_name)
-        except Conflict as error:  # somebody has changed the catalog meanwhile: the next run does it
-            outcome.errors |= {name: f"{by_name[name].path}: {error}" for name in group.names}
+            continue
+        if changes is None:
+            outcome.errors |= {name: f"{by_name[name].path}: {_FASTER}" for name in group.names}
         else:
             outcome.changes |= {change.name: change for change in changes}
             outcome.changed += group.change

@@ -11,6 +11,7 @@ from tools.shape import (
     MOST_PARAMETERS,
     PRODUCT,
     Module,
+    count_files,
     find_circle,
     is_participle,
     is_verb,
@@ -49,6 +50,16 @@ def test_functions_are_named_by_verbs(modules: dict[str, Module]) -> None:
 def test_few_classes_share_a_name(modules: dict[str, Module]) -> None:
     double = list_double_classes(modules)
     assert len(double) <= 8, f"give each its own name: {double}"
+
+
+def test_lost_races_are_a_matter_of_one_protocol(modules: dict[str, Module]) -> None:
+    found = {name: module.conflicts for name, module in modules.items() if module.conflicts}
+    assert sum(found.values()) <= 6, f"say how often to try again by engine.hummock.transact: {found}"
+
+
+def test_a_room_has_few_files(modules: dict[str, Module]) -> None:
+    full = {name: count for name, count in count_files(modules).items() if count > 20}
+    assert not full, f"make rooms within these folders: {full}"
 
 
 def test_functions_take_few_parameters(modules: dict[str, Module]) -> None:

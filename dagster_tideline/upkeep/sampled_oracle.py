@@ -14,7 +14,7 @@ from dagster_tideline.naming import Naming
 from dagster_tideline.runs.epoch_events import Metadata
 from dagster_tideline.upkeep.job_lock import hold_job_lock
 from dagster_tideline.upkeep.maintenance import GROUP, build_one_op_job, render_table
-from engine.cli.oracle import get_reports_folder
+from engine.cli.upkeep.oracle import get_reports_folder
 from engine.hummock.epoch import format_epoch
 from engine.runtime.oracle.sampling import SHARE, SampleReport
 

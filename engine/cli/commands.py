@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 import typer
 
-from engine.cli import backups, fingerprints, oracle
 from engine.cli.answers import commands as answers
-from engine.cli.branches import branches
 from engine.cli.cluster import cluster
 from engine.cli.connections import (
     make_store,
@@ -37,6 +35,8 @@ from engine.cli.printing import (
     show,
 )
 from engine.cli.sources import sources
+from engine.cli.upkeep import backups, fingerprints, oracle
+from engine.cli.upkeep.branches import branches
 from engine.errors import SqlError, TidelineError
 
 if TYPE_CHECKING:

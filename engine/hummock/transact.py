@@ -39,6 +39,8 @@ class RetryPolicy:
 
 DEFINITION = RetryPolicy(20)
 """Of statements that change the catalog alone."""
+ONCE = RetryPolicy(1)
+"""Of what another writer makes impossible."""
 WRITE = RetryPolicy(3, seconds=60.0)
 """Of statements that write rows: others write to the table as well, and each attempt reads it anew."""
 POLL = RetryPolicy(50, merges=2)

@@ -146,11 +146,14 @@ class Maintenance:
         before = self._refresh()
         for name, table in before.tables.items():
             if names is None or name in names:
-                moved = self._move_fingerprint(table)
-                if moved:
-                    with contextlib.suppress(Conflict):  # it was altered or dropped meanwhile
-                        self._chain.commit(Commit(fingerprints=moved))
+                self._keep_fingerprints(self._move_fingerprint(table))
         return self._chain.version
+
+    def _keep_fingerprints(self, moved: Mapping[str, Fingerprint]) -> None:
+        """Commit fingerprints that were moved on, unless a table was altered or dropped meanwhile."""
+        if moved:
+            with contextlib.suppress(Conflict):
+                self._chain.commit(Commit(fingerprints=moved))
 
     def keep_fingerprint(self, name: str, found: Fingerprint) -> Version:
         """Have a table keep a fingerprint that was computed of its rows; raises Conflict if it became another meanwhile."""
@@ -222,13 +225,8 @@ class Maintenance:
                 moved |= self._try_to_move_fingerprint(table, upto)
         if not due:
             return ()
-        try:
-            after = self._chain.commit(Commit(truncate=due, fingerprints=moved))
-        except Conflict:  # a table was altered while its changes were read
-            if not moved:
-                raise
-            after = self._chain.commit(Commit(truncate=due))
-        return list_released(before, after)
+        self._keep_fingerprints(moved)
+        return list_released(before, self._chain.commit(Commit(truncate=due)))
 
     def delete_garbage(self, *, dry_run: bool, grace_seconds: float) -> gc.GcReport:
         """Delete the files that nothing needs, and nothing else."""

@@ -157,10 +157,9 @@ class FlushRun:
         with tracing.start_span("epoch", {"tideline.domain": domain.name, "tideline.epoch": barrier.curr}):
             try:
                 yield
-            except (Fenced, Conflict):  # another process was faster
-                raise
-            except Exception:
-                counters.count_epoch(domain.name, time.perf_counter() - started, failed=True)
+            except Exception as error:
+                if not isinstance(error, Fenced | Conflict):  # another process was faster
+                    counters.count_epoch(domain.name, time.perf_counter() - started, failed=True)
                 raise
             counters.count_epoch(domain.name, time.perf_counter() - started)
 

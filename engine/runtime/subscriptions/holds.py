@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import Protocol
 
-from engine.errors import BranchDropped, Conflict, SubscriptionError
+from engine.errors import BranchDropped, SubscriptionError
 from engine.hummock import Commit, Hummock, Pin, TableVersion, Version
 from engine.hummock.epoch import COUNTER_BITS, epoch_at, format_epoch
+from engine.hummock.transact import ONCE, commit_with_retry
 from engine.hummock.upkeep.pins import create_pin
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.subscriptions import KIND, find_followed_table, read_subscription_state
@@ -116,10 +117,12 @@ class PinHold:
         pins: dict[str, int | None] = {made.name: made.epoch}
         if self._pin is not None:
             pins[self._pin.name] = None
-        try:
-            self._store.commit(Commit(pins={table.name: pins}))
-        except Conflict as conflict:
-            raise build_expiry_error(table.name, self._epoch, table) from conflict
+        commit_with_retry(
+            self._store,
+            lambda: self._store.commit(Commit(pins={table.name: pins})),
+            ONCE,
+            build_error=lambda _: build_expiry_error(table.name, self._epoch, table),
+        )
         self._pin, self._made = made, now
 
 

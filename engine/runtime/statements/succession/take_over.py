@@ -13,11 +13,12 @@ from collections.abc import Collection, Mapping
 import msgspec
 import pyarrow as pa
 
-from engine.errors import Conflict
+from engine.errors import GroundLost
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.alter import apply_alter
 from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.hummock.staged_store import StagedStore
+from engine.hummock.transact import commit_once
 from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -68,13 +69,13 @@ def let_successors_take_over(store: Hummock) -> tuple[str, ...]:
     version = store.version
     if not list_successions(version):
         return ()
-    try:
+
+    def attempt() -> tuple[str, ...]:
         _finish(store)
         return _copy(store)
-    except (
-        Conflict
-    ):  # somebody has changed the catalog meanwhile, or brought one of them on: the next run does it
-        return ()
+
+    # somebody may have changed the catalog meanwhile, or brought one of them on: the next run does it then
+    return commit_once(store, attempt, GroundLost) or ()
 
 
 def _copy(store: Hummock) -> tuple[str, ...]:

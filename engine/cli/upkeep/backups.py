@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.connections import choose_store, make_state_folder, open_store, report_progress
-from engine.cli.fingerprints import exit_if_wrong, verify_kept, verify_tables
 from engine.cli.layout import TextColumn, format_ago, format_duration, format_size
 from engine.cli.options import Output, Store
 from engine.cli.printing import Format, PrintingCommand, format_count, format_json, print_listing
+from engine.cli.upkeep.fingerprints import exit_if_wrong, verify_kept, verify_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -60,6 +60,6 @@ def test_a_restored_store_is_verified(store: str, tmp_path: Path, command_line: 
 def test_how_far_it_is_is_said(
     store: str, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.cli.fingerprints.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("engine.cli.upkeep.fingerprints.REPORT_SECONDS", 0.0)
     assert "t: 1 of about 1 rows read" in command_line("fingerprint", "t", "--verify")
     assert fingerprints.format_fingerprint(None) == ""

@@ -1,0 +1,1 @@
+"""Commands that look after a store: backups, branches, fingerprints, and rows that are computed anew."""
