@@ -18,7 +18,8 @@ class SampledRows(msgspec.Struct, frozen=True, omit_defaults=True):
     `positions` says by cursor, "" of the view and "0", "1", … of what it reads in the order of its plan, from which hash on the
     pass goes on, None where it has come round. `rows` and `differing` count those of the pass, and `examples` are the first that
     differ, in words; until its end `last_differing` and `last_examples` are those of the pass before. `complete` is the epoch
-    at which the last whole pass began.
+    at which the last whole pass began. `tried` is when a sample was taken last, in seconds since 1970, also one that could not be
+    computed; `epoch` is the newest at which rows were compared, 0 before.
     """
 
     began: int
@@ -31,6 +32,7 @@ class SampledRows(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     complete: int | None = None
     epoch: int = 0
+    tried: float = 0.0
 
     @property
     def differ(self) -> int:

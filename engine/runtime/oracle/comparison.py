@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,16 +109,79 @@ def _drop_first(rows: pa.Table, numbers: np.ndarray, counts: np.ndarray) -> pa.T
 
 def _pair_rows(ours: list[Row], others: list[Row]) -> list[RowDifference]:
     """Return what is left of two lists of rows without pairs of equal ones, side by side."""
-    left = list(others)
-    alone: list[Row] = []
-    for row in ours:
-        like = next((at for at, other in enumerate(left) if are_equal(row, other)), None)
-        if like is None:
-            alone.append(row)
-        else:
-            left.pop(like)
+    alone, left = _leave_out_alike(ours, others)
     pairs = max(len(alone), len(left))
     return [
         RowDifference(alone[at] if at < len(alone) else None, left[at] if at < len(left) else None)
         for at in range(pairs)
     ]
+
+
+def _leave_out_alike(ours: list[Row], others: list[Row]) -> tuple[list[Row], list[Row]]:
+    """Return two lists of rows without pairs of equal ones; a row is held against those alone that have its exact values."""
+    numbers = [_list_floats(row) for row in others]
+    groups: dict[str, list[int]] = {}
+    for at, row in enumerate(others):
+        groups.setdefault(_name_exact_values(row), []).append(at)
+    found = {name: _NearRows.build(group, numbers) for name, group in groups.items()}
+    alone: list[Row] = []
+    met: set[int] = set()
+    for row in ours:
+        near = found.get(_name_exact_values(row))
+        like = None if near is None else near.take(row, others, _list_floats(row))
+        if like is None:
+            alone.append(row)
+        else:
+            met.add(like)
+    return alone, [row for at, row in enumerate(others) if at not in met]
+
+
+@dataclass(frozen=True)
+class _NearRows:
+    """Rows that differ in floating numbers alone, in the order of the one that tells most of them apart."""
+
+    by: int
+    values: list[float]
+    places: list[int]
+
+    @classmethod
+    def build(cls, places: list[int], numbers: list[list[float]]) -> _NearRows:
+        """Return those at some places, of which all have as many numbers."""
+        width = range(len(numbers[places[0]]))
+        by = max(width, key=lambda n: len({numbers[at][n] for at in places}), default=-1)
+        order = places if by < 0 else sorted(places, key=lambda at: numbers[at][by])
+        return cls(by, [0.0 if by < 0 else numbers[at][by] for at in order], list(order))
+
+    def take(self, row: Row, others: list[Row], numbers: list[float]) -> int | None:
+        """Return the place of a row that equals one, which is taken by that; None if there is none."""
+        own = 0.0 if self.by < 0 else numbers[self.by]
+        low = high = own
+        if not math.isinf(own):
+            low, high = own - 1e-8 * abs(own) - 1e-11, own + 1e-8 * abs(own) + 1e-11
+        for at in range(bisect_left(self.values, low), bisect_right(self.values, high)):
+            if are_equal(row, others[self.places[at]]):
+                self.values.pop(at)
+                return self.places.pop(at)
+        return None
+
+
+def _list_floats(value: Any) -> list[float]:
+    """Return the floating numbers in a value, NaN as the largest."""
+    if isinstance(value, float):
+        return [math.inf if math.isnan(value) else value]
+    if isinstance(value, dict):
+        return [number for part in value.values() for number in _list_floats(part)]
+    if isinstance(value, list | tuple):
+        return [number for part in value for number in _list_floats(part)]
+    return []
+
+
+def _name_exact_values(value: Any) -> str:
+    """Return a text that equal values share, whatever the digits of floating numbers in them."""
+    if isinstance(value, float):
+        return "~"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{name!r}:{_name_exact_values(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_name_exact_values, value)) + "]"
+    return repr(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from engine.hummock.reads.merge import HASHES, HIGHEST, LOWEST, HashRange
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.hummock.rows.ordering import normalize_key, one_chunk
 from engine.hummock.rows.row_hash import xxhash64
-from engine.runtime.answers.tables_read import StoreTables
+from engine.operators.arrow.map_in_arrow import map_in_arrow
+from engine.runtime.answers.narrow_evaluation import NarrowRows
+from engine.runtime.answers.tables_read import StoreTables, as_plain
 
 
 def read_next(
@@ -23,11 +26,23 @@ def read_next(
     Where these are its key, the order is that of the rows' own hashes, so that only these rows are read. Else it is that of the
     hashes of the values: each value comes once in a pass, however many rows have it.
     """
-    table = tables.version.tables[name]
-    if is_key(table, columns):
-        read = partial(_read_rows, tables, name, columns)
-    else:
-        read = partial(_read_values, tables, name, columns)
+    if not is_key(tables.version.tables[name], columns):
+        return read_next_values(tables, name, columns, start, count)
+    return _read_next(partial(_read_rows, tables, name, columns), tables.version.tables[name], start, count)
+
+
+def read_next_values(
+    tables: StoreTables, name: str, columns: Sequence[str], start: int, count: int
+) -> tuple[pa.Table, int | None]:
+    """Return the same always in the order of the hashes of the values."""
+    read = partial(_read_values, tables, name, columns)
+    return _read_next(read, tables.version.tables[name], start, count)
+
+
+def _read_next(
+    read: Callable[[HashRange], pa.Table], table: TableVersion, start: int, count: int
+) -> tuple[pa.Table, int | None]:
+    """Return what the first range from a hash on gives that has any, and the hash behind that."""
     low, width = start, max(1, HASHES * count // max(table.row_count, 1))
     while True:
         high = min(low + width - 1, HIGHEST)
@@ -54,14 +69,41 @@ def _read_rows(tables: StoreTables, name: str, columns: Sequence[str], within: H
 
 def _read_values(tables: StoreTables, name: str, columns: Sequence[str], within: HashRange) -> pa.Table:
     """Return the values whose hashes are in a range, each once; all rows are read for them."""
-    table, (low, high) = tables.version.tables[name], within
+    table = tables.version.tables[name]
     found = [_select_schema(table, columns).empty_table()]
     for batch in tables.store.reader.scan(table, tables.epochs[name], columns=list(columns)):
-        hashes = xxhash64([normalize_key(one_chunk(column)) for column in batch.columns])
-        rows = pa.Table.from_batches([batch]).filter(pa.array((hashes >= low) & (hashes <= high)))
+        rows = KeptHashes(batch.schema, within).keep(pa.Table.from_batches([batch]))
         if rows.num_rows:
             found.append(deduplicate(rows))
     return deduplicate(pa.concat_tables(found))
+
+
+@dataclass(frozen=True)
+class KeptHashes:
+    """Keeps the rows of which the values have a hash in a range, each column as one of the type that the schema says."""
+
+    schema: pa.Schema
+    within: HashRange
+
+    def keep(self, rows: pa.Table) -> pa.Table:
+        """Return those of some rows."""
+        low, high = self.within
+        columns = [as_plain(rows.column(one.name)).cast(one.type) for one in self.schema]
+        hashes = xxhash64([normalize_key(one_chunk(column)) for column in columns])
+        return rows.filter(pa.array((hashes >= low) & (hashes <= high)))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from self.keep(pa.Table.from_batches([batch])).to_batches()
+
+
+def keep_hashed(rows: NarrowRows, schema: pa.Schema, within: HashRange) -> pa.Table:
+    """Return the computed rows whose values in the columns of a schema have hashes in a range."""
+    kept = KeptHashes(schema, within)
+    if rows.rows is not None:
+        return kept.keep(rows.rows)
+    frame = rows.frame
+    return map_in_arrow(frame, kept, frame.schema).toArrow()
 
 
 def _select_schema(table: TableVersion, columns: Sequence[str]) -> pa.Schema:

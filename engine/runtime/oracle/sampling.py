@@ -29,7 +29,7 @@ from engine.meta.status.sampled_rows import (
 from engine.runtime.answers.question import Question
 from engine.runtime.oracle.comparison import RowDifference, describe_difference
 from engine.runtime.oracle.ranges import measure_progress
-from engine.runtime.oracle.view_samples import ViewSamples
+from engine.runtime.oracle.view_samples import Sample, ViewSamples
 from engine.sql.catalog import Relation
 
 _LOG = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class _Sampled:
     rows: int = 0
     seconds: float = 0.0
     passed: bool = False
+    failed: bool = False
     differences: list[RowDifference] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
     report: Path | None = None
@@ -101,7 +102,7 @@ class Sampling:
             reason = f"the next samples are due in {left:.0f} s, so that they take {share:.1%} of the time"
             return [self._report(version, name, reason) for name in names]
         began = self.store.clock.monotonic()
-        due = sorted(names, key=lambda name: getattr(SAMPLES.read(version, name), "epoch", 0))
+        due = sorted(names, key=lambda name: getattr(SAMPLES.read(version, name), "tried", 0.0))
         while due:
             for name in list(due):
                 if not self._take_next(name):
@@ -125,6 +126,7 @@ class Sampling:
         """Take the next sample of a view; returns whether there is another one to take."""
         clock = self.store.clock
         began = clock.monotonic()
+        sampled: _Sampled | None = None
         try:
             question = Question.open(self.store, self.open_spark, name, None)
             samples = ViewSamples.open(question)
@@ -147,14 +149,13 @@ class Sampling:
                 known = {*record.examples, *sampled.texts}  # a row is met in several ways in a pass
                 new = {text: one for text, one in texts.items() if text not in known}
                 if new and self.reports is not None:
-                    sampled.report = samples.record_differences(sample).write(self.reports)
+                    sampled.report = self._write_report(samples, sample)
         except TidelineError as error:
-            self._reasons[name] = str(error)
-            return False
+            return self._fail(name, str(error), sampled)
         except Exception as error:  # whatever it is, other views are sampled
             _LOG.exception("rows of %s cannot be computed", name)
-            self._reasons[name] = f"its rows cannot be computed: {type(error).__name__}: {error}"
-            return False
+            reason = f"its rows cannot be computed: {type(error).__name__}: {error}"
+            return self._fail(name, reason, sampled)
         sampled.texts |= new.keys()
         sampled.differences += new.values()
         sampled.rows += sample.rows
@@ -167,6 +168,7 @@ class Sampling:
             examples=(*record.examples, *new)[:MOST_EXAMPLES],
             seconds=record.seconds + clock.monotonic() - began,
             epoch=question.epoch,
+            tried=self.store.clock(),
         )
         if all(position is None for position in record.positions.values()):
             sampled.passed = True
@@ -174,6 +176,24 @@ class Sampling:
         sampled.record = record
         self._sampled[name] = sampled
         return True
+
+    def _write_report(self, samples: ViewSamples, sample: Sample) -> Path | None:
+        """Write the report of what differs, and return its file; rows differ also where it cannot be written, which is logged."""
+        assert self.reports is not None
+        try:
+            return samples.record_differences(sample).write(self.reports)
+        except Exception:
+            _LOG.exception("no report of rows of %s that differ can be written", samples.relation.name)
+            return None
+
+    def _fail(self, name: str, reason: str, sampled: _Sampled | None) -> bool:
+        """Keep why a view cannot be sampled, and that its turn was now if that took time; returns that it has no other sample."""
+        self._reasons[name] = reason
+        if sampled is not None:
+            sampled.failed = True
+            sampled.record = msgspec.structs.replace(sampled.record, tried=self.store.clock())
+            self._sampled[name] = sampled
+        return False
 
     def _find_sampled(self, question: Question, samples: ViewSamples) -> _Sampled:
         """Return what was found of a view so far; of one with another query, or other inputs, nothing."""
@@ -198,7 +218,7 @@ class Sampling:
 
     def _report(self, version: Version, name: str, reason: str) -> SampleReport:
         sampled, record = self._sampled.get(name), SAMPLES.read(version, name)
-        if record is None:
+        if record is None or not record.epoch:
             return SampleReport(name, reason=reason)
         done = [measure_progress(position) for position in record.positions.values()]
         progress = min(done) if done else 1.0
@@ -219,7 +239,7 @@ class Sampling:
             seconds=round(sampled.seconds, 3),
             passed=sampled.passed,
             report=sampled.report,
-            reason="",
+            reason=reason if sampled.failed else "",
         )
 
 
@@ -247,6 +267,7 @@ def _begin_pass(record: SampledRows, epoch: int) -> SampledRows:
         last_examples=record.examples,
         complete=record.complete,
         epoch=record.epoch,
+        tried=record.tried,
     )
 
 

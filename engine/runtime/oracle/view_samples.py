@@ -6,7 +6,7 @@ there, and one that is missing. What a view reads is read as it is stored: each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from engine.errors import SqlError
 from engine.hummock import TableVersion
+from engine.hummock.reads.merge import HIGHEST
 from engine.hummock.rows.key_numbers import deduplicate
 from engine.meta.domains.quarantine import read_quarantine
 from engine.runtime.answers.asked_row import read_rows
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, keep_equal, list_wanted
 from engine.runtime.answers.question import Question
 from engine.runtime.oracle.comparison import RowDifference, compare_rows, find_unlike_rows
-from engine.runtime.oracle.ranges import is_key, read_next
+from engine.runtime.oracle.ranges import is_key, keep_hashed, read_next, read_next_values
 from engine.runtime.oracle.report import DifferenceReport, record_report
 from engine.runtime.oracle.sources import SampledSource, list_sources
 from engine.sql.catalog import Relation
@@ -80,63 +81,74 @@ class ViewSamples:
     @cached_property
     def sources(self) -> list[SampledSource]:
         """What rows of the view are found by that it lacks."""
-        return list_sources(self.node, self.relation.primary_key)
+        usable, key = self._usable, set(self.relation.primary_key)
+        return list_sources(self.node, {name: 1 + (name in key) * len(usable) for name in usable})
 
     @cached_property
     def cursors(self) -> dict[str, tuple[str, ...]]:
         """By cursor the columns of the view by whose values rows are computed: none for all rows."""
-        found = {VIEW: self._choose_columns(self._known)}
+        if self._is_whole:
+            return {VIEW: self._choose_columns(self._usable) if self._table.row_count > WHOLE else ()}
+        known = {column for source in self.sources for column in source.columns}
+        found = {VIEW: self._choose_columns(known)}
         for at, source in enumerate(self.sources):
-            chosen = self._choose_columns(set(source.columns))
-            if chosen:
-                found[str(at)] = chosen
-        if not found[VIEW] and self._table.row_count > WHOLE:
-            found[VIEW] = self._choose_columns(set(self.shown))
+            found[str(at)] = self._choose_columns(source.columns)
         return found
 
     @cached_property
-    def _known(self) -> set[str]:
-        """The columns that are compared and are columns of what the view reads, so that part of its query can be computed."""
-        return {column for source in self.sources for column in source.columns if column in self.shown}
+    def _is_whole(self) -> bool:
+        """Whether rows are computed from a table of which no column is one of the view's: only the whole query has them all."""
+        return not all(self._choose_columns(source.columns) for source in self.sources)
+
+    @cached_property
+    def _usable(self) -> list[str]:
+        """The columns that are compared, and have values by which rows can be found."""
+        schema = self._table.schema
+        return [name for name in self.shown if _is_exact(schema.field(name).type)]
 
     @property
     def _table(self) -> TableVersion:
         return self.question.tables.version.tables[self.relation.name]
 
-    def _choose_columns(self, known: set[str]) -> tuple[str, ...]:
+    def _choose_columns(self, known: Container[str]) -> tuple[str, ...]:
         """Return by which columns rows are told apart: of those that are `known`, the key's, or else any."""
-        schema = self._table.schema
-        own = [name for name in self.shown if name in known and _is_exact(schema.field(name).type)]
+        own = [name for name in self._usable if name in known]
         key = [name for name in self.relation.primary_key if name in own]
         return tuple(key or own)
 
     def take(self, cursor: str, position: int) -> Sample:
         """Take the sample of a cursor from a hash on."""
-        by, tables = self.cursors[cursor], self.question.tables
+        by, tables, name = self.cursors[cursor], self.question.tables, self.relation.name
         stored: pa.Table | None = None
         if not by:
             wanted, after = pa.table({"_": pa.nulls(1)}).select([]), None
+        elif self._is_whole:
+            wanted, after = read_next_values(tables, name, by, position, WHOLE)
+        elif cursor == VIEW and is_key(self._table, by):  # no other rows have these values
+            stored, after = read_next(tables, name, self.shown, position, SAMPLED)
+            wanted = stored.select(list(by))
         elif cursor == VIEW:
-            name, count = self.relation.name, SAMPLED if self._known else WHOLE
-            if is_key(self._table, by):  # no other rows have these values
-                stored, after = read_next(tables, name, self.shown, position, count)
-                wanted = stored.select(list(by))
-            else:
-                wanted, after = read_next(tables, name, by, position, count)
+            wanted, after = read_next(tables, name, by, position, SAMPLED)
         else:
             source = self.sources[int(cursor)]
             read = [source.columns[column] for column in by]
             rows, after = read_next(tables, source.table, list(dict.fromkeys(read)), position, SAMPLED)
             wanted = pa.Table.from_arrays([rows.column(column) for column in read], names=list(by))
         wanted = deduplicate(wanted) if by else wanted
-        if by and not wanted.num_rows:
+        if by and not wanted.num_rows and not self._is_whole:
             return Sample(0, [], after)
         if stored is None:
             stored = keep_equal(read_rows(tables, self.relation, list_wanted(wanted)), wanted)
             stored = stored.select(self.shown)
         context = self.question.configure(self.question.count_rows())
-        computed = NarrowEvaluation(tables, context).evaluate(self.node, list_wanted(wanted))
-        found = computed.select_equal(wanted, self.shown)
+        narrow = {} if self._is_whole else list_wanted(wanted)
+        computed = NarrowEvaluation(tables, context).evaluate(self.node, narrow)
+        if by and self._is_whole:  # rows that the view lacks have values that it has not
+            schema = pa.schema([self._table.schema.field(column) for column in by])
+            within = (position, HIGHEST if after is None else after - 1)
+            found = keep_hashed(computed, schema, within).select(self.shown)
+        else:
+            found = computed.select_equal(wanted, self.shown)
         return Sample(stored.num_rows, compare_rows(stored, found, by), after, (stored, found, wanted))
 
     def record_differences(self, sample: Sample) -> DifferenceReport:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -203,3 +205,63 @@ def test_a_view_that_is_computed_anew_is_right_again(project: Session) -> None:
     project.sql("ALTER MATERIALIZED VIEW by_group RESYNC")
     found = sample(project, "by_group")["by_group"]  # begins anew: what differed before is over
     assert (found.passed, found.differ, found.reason) == (True, 0, "")
+
+
+def test_a_missing_row_is_found_where_none_of_its_columns_is_one_of_a_table(project: Session) -> None:
+    project.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT k AS a, s AS b FROM t UNION ALL SELECT id + 1000, upper(name) FROM u"
+    )
+    project.sql("CREATE MATERIALIZED VIEW w AS SELECT t.x, u.name FROM t JOIN u ON t.g = u.id")
+    project.flush().raise_for_errors()
+    hidden = project.store.refresh().tables["w"].primary_key
+    falsify(project, "v", Delete(key_of(project, "v", stored(project, "v", "a=1025"))))
+    at = next(column for column in hidden if stored(project, "w", f"{column}=20").num_rows)
+    lost = stored(project, "w", f"{at}=20")
+    falsify(project, "w", Delete(key_of(project, "w", lost)))
+    found = sample(project)
+    assert found["v"].examples == ("missing: a = 1025, b = N5",)
+    assert found["w"].differ == lost.num_rows > 0
+
+
+def key_of(session: Session, view: str, rows: pa.Table) -> pa.Table:
+    """Return the columns of rows that a Delete names."""
+    table = session.store.refresh().tables[view]
+    return rows.select(list(dict.fromkeys([*table.primary_key, *table.distribution_key])))
+
+
+def test_a_missing_row_of_a_view_that_is_compared_in_parts_is_found(
+    project: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.sql("CREATE MATERIALIZED VIEW v AS SELECT k % 50 AS m, count(*) AS n FROM t GROUP BY k % 50")
+    project.flush().raise_for_errors()
+    monkeypatch.setattr(view_samples, "WHOLE", 10)
+    falsify(project, "v", Delete(key_of(project, "v", stored(project, "v", "m=6"))))
+    found = sample(project, "v")["v"]
+    assert (found.passed, found.rows, found.examples) == (True, 49, ("missing: m = 6, n = 6",))
+
+
+def test_a_view_that_cannot_be_computed_has_its_turn_after_the_others_and_its_share_of_the_time(
+    project: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_views(project, "by_group", "linear")
+    take = view_samples.ViewSamples.take
+
+    def fail(samples: view_samples.ViewSamples, cursor: str, position: int) -> view_samples.Sample:
+        if samples.relation.name == "by_group":
+            raise ValueError("a mistake")
+        return take(samples, cursor, position)
+
+    monkeypatch.setattr(view_samples.ViewSamples, "take", fail)
+    first = sample(project, seconds=0.0)
+    assert first["by_group"].epoch is None and first["by_group"].reason.endswith("a mistake")
+    (due, _) = project.sample_rows(share=1e-9)
+    assert due.reason.startswith("the next samples are due in ")
+    assert sample(project, seconds=0.0)["linear"].rows
+
+
+def test_rows_differ_also_where_no_report_can_be_written(project: Session, tmp_path: Path) -> None:
+    create_views(project, "by_group")
+    falsify(project, "by_group", Put(changed(stored(project, "by_group", "g=7"), "total", 1234)))
+    (tmp_path / "reports").write_text("a file where the folder should be")
+    (found,) = project.sample_rows(["by_group"], reports=tmp_path / "reports")
+    assert (found.passed, found.differ, found.report) == (True, 1, None)
