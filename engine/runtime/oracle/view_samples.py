@@ -39,6 +39,8 @@ are looked at in a sample, each of which computes the whole query.
 """
 REPORTED = 1_000
 """A report is of so many values by which rows were asked, at most."""
+MOST_READ = 1_000_000
+"""So many rows are read in this process to compute a sample, by estimate; for more the whole query is left to Spark's tasks."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,17 @@ class ViewSamples:
         key = [name for name in self.relation.primary_key if name in own]
         return tuple(key or own)
 
+    def _are_many(self, rows: int) -> bool:
+        """Tell whether so many rows of the view come of so many that the whole query is computed by Spark's tasks rather."""
+        return rows * self._read_rows > MOST_READ * self._table.row_count
+
+    @cached_property
+    def _read_rows(self) -> int:
+        """How many rows the tables have that the view reads."""
+        versions = self.question.tables.version.tables
+        names = {scan.table for scan in list_scans(self.node)}
+        return sum(versions[name].row_count for name in names if name in versions)
+
     def take(self, cursor: str, position: int) -> Sample:
         """Take the sample of a cursor from a hash on."""
         by, tables, name = self.cursors[cursor], self.question.tables, self.relation.name
@@ -141,7 +154,7 @@ class ViewSamples:
             stored = keep_equal(read_rows(tables, self.relation, list_wanted(wanted)), wanted)
             stored = stored.select(self.shown)
         context = self.question.configure(self.question.count_rows())
-        narrow = {} if self._is_whole else list_wanted(wanted)
+        narrow = {} if self._is_whole or self._are_many(stored.num_rows) else list_wanted(wanted)
         computed = NarrowEvaluation(tables, context).evaluate(self.node, narrow)
         if by and self._is_whole:  # rows that the view lacks have values that it has not
             schema = pa.schema([self._table.schema.field(column) for column in by])
@@ -159,7 +172,8 @@ class ViewSamples:
             unlike = pa.concat_tables(
                 [one.select(wanted.column_names) for one in find_unlike_rows(stored, found)]
             )
-            wanted = deduplicate(unlike).slice(0, REPORTED)
+            most = MOST_READ * self._table.row_count // max(self._read_rows, 1)
+            wanted = deduplicate(unlike).slice(0, max(1, min(REPORTED, most)))
             stored, found = keep_equal(stored, wanted), keep_equal(found, wanted)
         question = self.question
         context = question.configure(question.count_rows())

@@ -9,9 +9,12 @@ import pytest
 
 from engine.errors import SqlError
 from engine.hummock import Delete, Put
+from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, NarrowRows
+from engine.runtime.answers.tables_read import Wanted
 from engine.runtime.oracle import view_samples
 from engine.runtime.oracle.sampling import SampleReport, Sampling
 from engine.session import Session
+from engine.sql.plan import Node
 from tests.runtime.oracle.conftest import VIEWS, create_views
 
 
@@ -265,3 +268,22 @@ def test_rows_differ_also_where_no_report_can_be_written(project: Session, tmp_p
     (tmp_path / "reports").write_text("a file where the folder should be")
     (found,) = project.sample_rows(["by_group"], reports=tmp_path / "reports")
     assert (found.passed, found.differ, found.report) == (True, 1, None)
+
+
+def test_rows_that_come_of_many_are_computed_by_tasks(
+    project: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_views(project, "by_group")
+    falsify(project, "by_group", Put(changed(stored(project, "by_group", "g=7"), "total", 1234)))
+    monkeypatch.setattr(view_samples, "MOST_READ", 40)
+    asked: list[bool] = []
+    evaluate = NarrowEvaluation.evaluate
+
+    def watch(evaluation: NarrowEvaluation, node: Node, wanted: Wanted) -> NarrowRows:
+        asked.append(bool(wanted))
+        return evaluate(evaluation, node, wanted)
+
+    monkeypatch.setattr(NarrowEvaluation, "evaluate", watch)
+    found = sample(project, "by_group")["by_group"]
+    assert (found.passed, found.differ) == (True, 1)
+    assert asked and not any(asked)
