@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from engine.hummock import TableVersion
@@ -26,32 +26,49 @@ def read_next(
     Where these are its key, the order is that of the rows' own hashes, so that only these rows are read. Else it is that of the
     hashes of the values: each value comes once in a pass, however many rows have it.
     """
-    if not is_key(tables.version.tables[name], columns):
+    table = tables.version.tables[name]
+    if not is_key(table, columns):
         return read_next_values(tables, name, columns, start, count)
-    return _read_next(partial(_read_rows, tables, name, columns), tables.version.tables[name], start, count)
-
-
-def read_next_values(
-    tables: StoreTables, name: str, columns: Sequence[str], start: int, count: int
-) -> tuple[pa.Table, int | None]:
-    """Return the same always in the order of the hashes of the values."""
-    read = partial(_read_values, tables, name, columns)
-    return _read_next(read, tables.version.tables[name], start, count)
-
-
-def _read_next(
-    read: Callable[[HashRange], pa.Table], table: TableVersion, start: int, count: int
-) -> tuple[pa.Table, int | None]:
-    """Return what the first range from a hash on gives that has any, and the hash behind that."""
     low, width = start, max(1, HASHES * count // max(table.row_count, 1))
     while True:
         high = min(low + width - 1, HIGHEST)
-        rows = read((low, high))
+        rows = _read_rows(tables, name, columns, (low, high))
         if high == HIGHEST:
             return rows, None
         if rows.num_rows:
             return rows, high + 1
         low, width = high + 1, width * 2
+
+
+def read_next_values(
+    tables: StoreTables, name: str, columns: Sequence[str], start: int, count: int
+) -> tuple[pa.Table, int | None]:
+    """Return so many next values in the order of their hashes, each once, and the hash behind them; all rows are read once."""
+    table = tables.version.tables[name]
+    schema = _select_schema(table, columns)
+    found, high, size = [schema.empty_table()], HIGHEST, 0
+    for batch in tables.store.reader.scan(table, tables.epochs[name], columns=list(columns)):
+        rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+        rows = deduplicate(KeptHashes(schema, (start, high)).keep(rows))
+        found, size = [*found, rows], size + rows.num_rows
+        if size > 4 * count:
+            values, high = _keep_lowest(found, high, count)
+            found, size = [values], 0
+    values, high = _keep_lowest(found, high, count)
+    return values, None if high == HIGHEST else high + 1
+
+
+def _keep_lowest(found: Sequence[pa.Table], high: int, count: int) -> tuple[pa.Table, int]:
+    """Return so many values of the lowest hashes, each once, and the highest hash of which all values are there."""
+    values = deduplicate(pa.concat_tables(found))
+    hashes = _hash_values(values)
+    if len(hashes) > count:
+        high = min(high, int(np.partition(hashes, count - 1)[count - 1]))
+    return values.filter(pa.array(hashes <= high)), high
+
+
+def _hash_values(rows: pa.Table) -> np.ndarray:
+    return xxhash64([normalize_key(one_chunk(as_plain(column))) for column in rows.columns])
 
 
 def is_key(table: TableVersion, columns: Collection[str]) -> bool:
@@ -67,17 +84,6 @@ def _read_rows(tables: StoreTables, name: str, columns: Sequence[str], within: H
     return pa.Table.from_batches(batches, _select_schema(table, columns))
 
 
-def _read_values(tables: StoreTables, name: str, columns: Sequence[str], within: HashRange) -> pa.Table:
-    """Return the values whose hashes are in a range, each once; all rows are read for them."""
-    table = tables.version.tables[name]
-    found = [_select_schema(table, columns).empty_table()]
-    for batch in tables.store.reader.scan(table, tables.epochs[name], columns=list(columns)):
-        rows = KeptHashes(batch.schema, within).keep(pa.Table.from_batches([batch]))
-        if rows.num_rows:
-            found.append(deduplicate(rows))
-    return deduplicate(pa.concat_tables(found))
-
-
 @dataclass(frozen=True)
 class KeptHashes:
     """Keeps the rows of which the values have a hash in a range, each column as one of the type that the schema says."""
@@ -88,8 +94,7 @@ class KeptHashes:
     def keep(self, rows: pa.Table) -> pa.Table:
         """Return those of some rows."""
         low, high = self.within
-        columns = [as_plain(rows.column(one.name)).cast(one.type) for one in self.schema]
-        hashes = xxhash64([normalize_key(one_chunk(column)) for column in columns])
+        hashes = _hash_values(rows.select(self.schema.names).cast(self.schema))
         return rows.filter(pa.array((hashes >= low) & (hashes <= high)))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

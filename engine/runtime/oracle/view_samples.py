@@ -6,7 +6,7 @@ there, and one that is missing. What a view reads is read as it is stored: each 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,16 +118,17 @@ class ViewSamples:
         key = [name for name in self.relation.primary_key if name in own]
         return tuple(key or own)
 
-    def _are_many(self, rows: int) -> bool:
+    def _are_many(self, rows: int, by: Sequence[str]) -> bool:
         """Tell whether so many rows of the view come of so many that the whole query is computed by Spark's tasks rather."""
-        return rows * self._read_rows > MOST_READ * self._table.row_count
+        return rows * self._count_searched(by) > MOST_READ * self._table.row_count
 
-    @cached_property
-    def _read_rows(self) -> int:
-        """How many rows the tables have that the view reads."""
+    def _count_searched(self, by: Sequence[str]) -> int:
+        """Return how many rows the tables have in which rows are looked for by other values than their keys."""
         versions = self.question.tables.version.tables
-        names = {scan.table for scan in list_scans(self.node)}
-        return sum(versions[name].row_count for name in names if name in versions)
+        found = (
+            (versions[one.table], [one.columns[c] for c in by if c in one.columns]) for one in self.sources
+        )
+        return sum(table.row_count for table, columns in found if not is_key(table, columns))
 
     def take(self, cursor: str, position: int) -> Sample:
         """Take the sample of a cursor from a hash on."""
@@ -154,7 +155,7 @@ class ViewSamples:
             stored = keep_equal(read_rows(tables, self.relation, list_wanted(wanted)), wanted)
             stored = stored.select(self.shown)
         context = self.question.configure(self.question.count_rows())
-        narrow = {} if self._is_whole or self._are_many(stored.num_rows) else list_wanted(wanted)
+        narrow = {} if self._is_whole or self._are_many(stored.num_rows, by) else list_wanted(wanted)
         computed = NarrowEvaluation(tables, context).evaluate(self.node, narrow)
         if by and self._is_whole:  # rows that the view lacks have values that it has not
             schema = pa.schema([self._table.schema.field(column) for column in by])
@@ -172,7 +173,8 @@ class ViewSamples:
             unlike = pa.concat_tables(
                 [one.select(wanted.column_names) for one in find_unlike_rows(stored, found)]
             )
-            most = MOST_READ * self._table.row_count // max(self._read_rows, 1)
+            searched = 1 if self._is_whole else max(1, self._count_searched(wanted.column_names))
+            most = MOST_READ * self._table.row_count // searched
             wanted = deduplicate(unlike).slice(0, max(1, min(REPORTED, most)))
             stored, found = keep_equal(stored, wanted), keep_equal(found, wanted)
         question = self.question
