@@ -15,6 +15,7 @@ from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.preconditions import require_all
 from engine.hummock.reads.merge import LOWEST
 from engine.hummock.transact import DEFINITION, commit_with_retry
+from engine.meta.catalog.records import Entries
 from engine.meta.catalog.stored_catalog import RELATIONS, load_catalog
 from engine.meta.catalog.successions import find_succeeded_view
 from engine.meta.status.sampled_rows import (
@@ -97,7 +98,7 @@ class Sampling:
         version = self.store.refresh()
         names = self._list_views(version)
         last, now = TIMES.read(version, ALL), self.store.clock()
-        if share is not None and last is not None and now < last.find_next_start(share):
+        if share is not None and last is not None and last.ended <= now < last.find_next_start(share):
             left = last.find_next_start(share) - now
             reason = f"the next samples are due in {left:.0f} s, so that they take {share:.1%} of the time"
             return [self._report(version, name, reason) for name in names]
@@ -112,7 +113,8 @@ class Sampling:
                     break
         took = self.store.clock.monotonic() - began
         if self._sampled:
-            commit_with_retry(self.store, lambda: self._commit(took), DEFINITION)
+            counted = None if share is None else took  # what somebody asked for is not of the share
+            commit_with_retry(self.store, lambda: self._commit(counted), DEFINITION)
         version = self.store.version
         return [self._report(version, name, self._reasons.get(name, "")) for name in names]
 
@@ -206,11 +208,13 @@ class Sampling:
             record = SampledRows(question.epoch)
         return _Sampled(record)
 
-    def _commit(self, took: float) -> Version:
+    def _commit(self, took: float | None) -> Version:
         """Keep what was found of the views that are there yet."""
         version = self.store.refresh()
         there = {n: one for n, one in self._sampled.items() if RELATIONS.has(version, n)}
-        entries = TIMES.record(ALL, SamplingTime(self.store.clock(), round(took, 3)))
+        entries: Entries = {}
+        if took is not None:
+            entries |= TIMES.record(ALL, SamplingTime(self.store.clock(), round(took, 3)))
         for name, one in there.items():
             entries |= SAMPLES.record(name, one.record)
         same = (RELATIONS.require_same(version, name, f"{name} was changed meanwhile") for name in there)

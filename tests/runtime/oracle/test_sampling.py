@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.hummock import Delete, Put
+from engine.meta.status.sampled_rows import ALL, TIMES
 from engine.runtime.answers.narrow_evaluation import NarrowEvaluation, NarrowRows
 from engine.runtime.answers.tables_read import Wanted
 from engine.runtime.oracle import view_samples
@@ -106,7 +107,9 @@ def test_they_take_no_more_than_their_share_of_the_time(project: Session) -> Non
     project.flush().raise_for_errors()
     (second,) = project.sample_rows(["by_group"], share=0.001)
     assert second.rows == 0 and second.reason.startswith("the next samples are due in ")
+    before = TIMES.read(project.store.refresh(), ALL)
     assert project.sample_rows(["by_group"])[0].passed
+    assert TIMES.read(project.store.refresh(), ALL) == before  # what somebody asks for does not count
     with pytest.raises(SqlError, match="no share of the time"):
         project.sample_rows(share=1.5)
 
