@@ -258,7 +258,7 @@ def test_a_view_that_cannot_be_computed_has_its_turn_after_the_others_and_its_sh
         return take(samples, cursor, position)
 
     monkeypatch.setattr(view_samples.ViewSamples, "take", fail)
-    first = sample(project, seconds=0.0)
+    first = {one.view: one for one in project.sample_rows(seconds=0.0, share=1.0)}
     assert first["by_group"].epoch is None and first["by_group"].reason.endswith("a mistake")
     (due, _) = project.sample_rows(share=1e-9)
     assert due.reason.startswith("the next samples are due in ")
