@@ -47,6 +47,7 @@ from engine.runtime.epoch.mutation_run import request_mutation
 from engine.runtime.epoch.report import FlushReport, SinkReport, ViewReport, merge_sink_reports
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.fingerprint_tasks import FingerprintTasks
+from engine.runtime.oracle.epoch_replay import EpochReplay, EpochReplayer
 from engine.runtime.oracle.sampling import SampleReport, Sampling
 from engine.runtime.partitions.checks import require_partitioning, resolve_partition
 from engine.runtime.partitions.values import list_changed_partitions, list_partition_statuses
@@ -587,6 +588,22 @@ class Session:
         0
         """
         return Sampling(self.store, lambda: self.computing, views, reports).run(seconds, share)
+
+    def replay_epochs(self, view: str, epoch: int | None = None, last: int = 1) -> list[EpochReplay]:
+        """Compute the `last` epochs of a view again, newest first, or a named one, and hold them against the committed files.
+
+        Nothing is committed. Raises SqlError for an epoch that no commit has brought the view to.
+
+        >>> [one.outcome for one in s.replay_epochs("top")]
+        ['same bytes']
+        """
+        relation = self.catalog.get(view)
+        if relation.name not in self.stored.plans:
+            raise SqlError(
+                f"{relation.name} is a {relation.kind}, not a materialized view: nothing computes it"
+            )
+        executor = SparkExecutor(self.store, self.on_demand.open)
+        return EpochReplayer(self.store, executor).replay(relation.name, epoch, last)
 
     def close(self) -> None:
         """Release the store; a Spark session that was passed in, or is shared, goes on."""

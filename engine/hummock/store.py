@@ -202,6 +202,10 @@ class Hummock:
         """Yield what each commit of the known version added, newest first, as far back as manifests are stored."""
         return self._chain.iterate_deltas()
 
+    def find_version(self, number: int) -> Version | None:
+        """Return the version after one of the manifests, None if it is not stored any more; a few GETs."""
+        return self._chain.find_version(number)
+
     def check_readable(self, table: TableVersion, epoch: int) -> None:
         """Raise EpochExpired if rows of a table that lived at an epoch may be deleted, by their time to live."""
         self._snapshots.check_readable(table, epoch)

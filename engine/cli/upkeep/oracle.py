@@ -1,4 +1,4 @@
-"""`tideline oracle` and `replay`: rows of views computed anew from what they read, held against those that are stored."""
+"""`tideline oracle` and `replay`: rows and epochs of views computed anew, and held against what is stored."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine.cli.listings.status import Listing
+    from engine.runtime.oracle.epoch_replay import EpochReplay
     from engine.runtime.oracle.sampling import SampleReport
 
 REPORTS = "reports"
@@ -24,7 +25,7 @@ REPORTS = "reports"
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this page to the command line."""
     app.command("oracle", cls=PrintingCommand)(compare_samples)
-    app.command("replay")(replay_report)
+    app.command("replay", cls=PrintingCommand)(replay)
 
 
 def compare_samples(
@@ -62,13 +63,36 @@ def get_reports_folder() -> Path:
     return get_state_folder() / REPORTS
 
 
-def replay_report(
+def replay(
     report: Annotated[
-        Path, typer.Argument(help="A report of rows that differ, as `tideline oracle` writes it.")
-    ],
+        Path | None, typer.Argument(help="A report of rows that differ, as `tideline oracle` writes it.")
+    ] = None,
+    view: Annotated[
+        str, typer.Option("--view", help="Compute epochs of this view again, and compare their files.")
+    ] = "",
+    epoch: Annotated[
+        int | None, typer.Option("--epoch", help="The one to compute; default the newest ones.")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", help="So many of the newest epochs.", min=1)] = 1,
+    store: Store = "",
+    output: Output = Format.table,
     spark: Spark = "",
 ) -> None:
-    """Compute the rows of a report again, without its store; 1 if they differ from the stored ones."""
+    """Compute a report's rows, without its store, or committed epochs again; 1 if they differ from what was stored."""
+    if (report is None) == (not view):
+        raise typer.BadParameter("name a report, or a view by --view")
+    if report is not None:
+        _replay_report(report, spark)
+        return
+    with open_session(store, spark) as session:
+        found = session.replay_epochs(view, epoch, last)
+    print_listing(_build_epoch_listing(found), output)
+    if any(one.outcome == "other rows" for one in found):
+        raise typer.Exit(1)
+
+
+def _replay_report(report: Path, spark: str) -> None:
+    """Print how the rows of a report compare, computed again without its store."""
     from engine.cli.quiet_spark import start_spark
     from engine.hummock.epoch import format_epoch
     from engine.runtime.oracle.comparison import describe_difference
@@ -88,6 +112,38 @@ def replay_report(
     if differences:
         raise typer.Exit(1)
     typer.echo("they are equal")
+
+
+def _build_epoch_listing(found: Sequence[EpochReplay]) -> Listing:
+    from engine.cli.listings.status import Listing
+    from engine.hummock.epoch import format_epoch, format_epoch_time
+
+    columns = (
+        TextColumn("epoch", [format_epoch(one.epoch) for one in found]),
+        TextColumn("time (UTC)", [format_epoch_time(one.epoch) for one in found]),
+        TextColumn("manifest", [f"{one.manifest:,}" for one in found], right=True),
+        TextColumn("changed rows", ["" if one.reason else f"{one.rows:,}" for one in found], right=True),
+        TextColumn("computed again", [one.outcome or "" for one in found]),
+    )
+    notes = [
+        one.reason or "; ".join(f"{table.table}: {text}" for table in one.tables for text in table.examples)
+        for one in found
+    ]
+    records = [
+        {
+            "view": one.view,
+            "epoch": one.epoch,
+            "manifest": one.manifest,
+            "rows": one.rows,
+            "outcome": one.outcome,
+            "tables": {table.table: table.outcome for table in one.tables},
+            "examples": [text for table in one.tables for text in table.examples],
+            "seconds": one.seconds,
+            "reason": one.reason or None,
+        }
+        for one in found
+    ]
+    return Listing(columns, notes, records, "no epochs of it are known any more")
 
 
 def _build_listing(found: Sequence[SampleReport]) -> Listing:

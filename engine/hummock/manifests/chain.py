@@ -389,6 +389,10 @@ class ManifestChain:
         """Return the version after an older manifest that is kept for a branch; a few GETs."""
         return self._manifests.read_version(number)
 
+    def find_version(self, number: int) -> Version | None:
+        """Return the version after a manifest, None if it is not stored any more; a few GETs."""
+        return self._manifests.find_version(number)
+
     def list_numbers(self) -> list[int]:
         """Return the numbers of the manifests that are stored, ascending; a LIST."""
         return self._manifests.list_numbers(0)

@@ -170,13 +170,19 @@ class ManifestReader:
 
     def read_version(self, number: int) -> Version:
         """Return the version after a manifest that is stored, with what leads to it; raises CorruptObject if it is not."""
-        manifest = self.get(number)
-        version = None if manifest is None else self._build_version(manifest)
+        version = self.find_version(number)
         if version is None:
             raise CorruptObject(
                 f"{manifest_path(number)}, after which a branch begins, or what leads to it is missing; restore it from a copy"
             )
         return version
+
+    def find_version(self, number: int) -> Version | None:
+        """Return the version after a manifest, that of none being 0; None if it, or what leads to it, is not stored any more."""
+        if number == 0:
+            return self._load_base()
+        manifest = self.get(number)
+        return None if manifest is None else self._build_version(manifest)
 
     def _build_version(self, manifest: Manifest) -> Version | None:
         """The version that a manifest leads to; None if its checkpoint was collected meanwhile."""

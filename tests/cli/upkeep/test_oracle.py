@@ -46,3 +46,29 @@ def test_rows_that_differ_are_shown_and_end_with_1(
         store.ingest_batch({"v": Put(wrong.set_column(1, wrong.schema.field("twice"), pa.array([12])))})
     assert " whole " in command_line("oracle", "--again")
     assert "there is no table or view nowhere" in command_line("oracle", "nowhere", status=1)
+
+
+def test_epochs_are_computed_again(
+    tmp_path: Path, spark: SparkSession, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "store").as_uri()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDELINE_STORE", url)
+    monkeypatch.setattr("engine.cli.quiet_spark.start_spark", lambda target: spark)
+    with Session(url, spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, n * 2 AS twice FROM t")
+        for n in (5, 6):
+            session.sql(f"INSERT INTO t VALUES ({n}, {n}), ({n + 10}, {n})")
+            session.flush().raise_for_errors()
+        epoch = session.store.version.tables["v"].committed_epoch
+    newest, first = json.loads(command_line("replay", "--view", "v", "--last", "2", "--json").splitlines()[0])
+    assert (newest["epoch"], newest["rows"], newest["outcome"]) == (epoch, 2, "same bytes")
+    assert newest["tables"] == {"v": "same bytes"} and first["epoch"] < epoch
+    assert "same bytes" in command_line("replay", "--view", "v", "--epoch", str(epoch))
+    assert "no commit has brought v to epoch" in command_line("replay", "--view", "v", "--epoch", "7", status=1)
+    assert "name a report, or a view by --view" in command_line("replay", status=2)
+    with Hummock.open(url) as store:
+        wrong = pa.table({"id": [5], "twice": [7]}, schema=store.version.tables["v"].schema)
+        store.ingest_batch({"v": Put(wrong)})
+    assert "a statement has written it" in command_line("replay", "--view", "v")

@@ -1,4 +1,4 @@
-"""Random worlds whose views are sampled at their end: those that are right by Spark and DuckDB have no differences.
+"""Random worlds whose views are sampled at their end, and whose last epochs are computed again: right ones do not differ.
 
 `python -m tests.runtime.oracle.sampled_worlds FIRST LAST` runs many on one Spark.
 """
@@ -13,6 +13,8 @@ from engine.runtime.oracle.sampling import Sampling
 from tests.oracle.random_worlds import world
 from tests.oracle.world_run import WorldRun
 
+EPOCHS = 5
+
 
 class SampledRun(WorldRun):
     """The run of a world, with the samples that were taken at its end."""
@@ -21,12 +23,28 @@ class SampledRun(WorldRun):
     """How many views were compared as a whole."""
     reasons: Counter[str]
     """Why others were not."""
+    replays: Counter[str]
+    """What came of epochs that were computed again, or why they were not."""
 
     def run(self, rounds: int) -> list[str]:
-        """Act and check, then sample."""
-        self.sampled, self.reasons = 0, Counter()
+        """Act and check, then sample and replay."""
+        self.sampled, self.reasons, self.replays = 0, Counter(), Counter()
         failures = super().run(rounds)
-        return failures or self._sample()
+        return failures or [*self._sample(), *self._replay()]
+
+    def _replay(self) -> list[str]:
+        session, wrong = self.sessions[0], []
+        for view in session.stored.catalog.relations:
+            if view not in session.stored.plans:
+                continue
+            for one in session.replay_epochs(view, last=EPOCHS):
+                self.replays[one.outcome or one.reason] += 1
+                if one.outcome == "other rows":
+                    tables = [table for table in one.tables if table.outcome == "other rows"]
+                    wrong.append(
+                        f"FAILED replay of {view} at {one.epoch}: {tables}\n  replay: {self.world.replay()}"
+                    )
+        return wrong
 
     def _sample(self) -> list[str]:
         session, wrong = self.sessions[0], []
@@ -61,6 +79,8 @@ def main() -> None:
         )
         for reason, count in run.reasons.items():
             print(f"  {count}: {reason}", flush=True)
+        for outcome, count in run.replays.items():
+            print(f"  {count} epochs: {outcome}", flush=True)
         wrong += len(failures)
     spark.stop()
     sys.exit(bool(wrong))
