@@ -1,4 +1,4 @@
-"""`tideline oracle` and `replay`: rows and epochs of views computed anew, and held against what is stored."""
+"""`tideline oracle`, `replay` and `replay-epochs`: rows and epochs of views computed anew, and held against what is stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ REPORTS = "reports"
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this page to the command line."""
     app.command("oracle", cls=PrintingCommand)(compare_samples)
-    app.command("replay", cls=PrintingCommand)(replay)
+    app.command("replay")(replay_report)
+    app.command("replay-epochs", cls=PrintingCommand)(replay_epochs)
 
 
 def compare_samples(
@@ -63,36 +64,13 @@ def get_reports_folder() -> Path:
     return get_state_folder() / REPORTS
 
 
-def replay(
+def replay_report(
     report: Annotated[
-        Path | None, typer.Argument(help="A report of rows that differ, as `tideline oracle` writes it.")
-    ] = None,
-    view: Annotated[
-        str, typer.Option("--view", help="Compute epochs of this view again, and compare their files.")
-    ] = "",
-    epoch: Annotated[
-        int | None, typer.Option("--epoch", help="The one to compute; default the newest ones.")
-    ] = None,
-    last: Annotated[int, typer.Option("--last", help="So many of the newest epochs.", min=1)] = 1,
-    store: Store = "",
-    output: Output = Format.table,
+        Path, typer.Argument(help="A report of rows that differ, as `tideline oracle` writes it.")
+    ],
     spark: Spark = "",
 ) -> None:
-    """Compute a report's rows, without its store, or committed epochs again; 1 if they differ from what was stored."""
-    if (report is None) == (not view):
-        raise typer.BadParameter("name a report, or a view by --view")
-    if report is not None:
-        _replay_report(report, spark)
-        return
-    with open_session(store, spark) as session:
-        found = session.replay_epochs(view, epoch, last)
-    print_listing(_build_epoch_listing(found), output)
-    if any(one.outcome == "other rows" for one in found):
-        raise typer.Exit(1)
-
-
-def _replay_report(report: Path, spark: str) -> None:
-    """Print how the rows of a report compare, computed again without its store."""
+    """Compute the rows of a report again, without its store; 1 if they differ from the stored ones."""
     from engine.cli.quiet_spark import start_spark
     from engine.hummock.epoch import format_epoch
     from engine.runtime.oracle.comparison import describe_difference
@@ -112,6 +90,24 @@ def _replay_report(report: Path, spark: str) -> None:
     if differences:
         raise typer.Exit(1)
     typer.echo("they are equal")
+
+
+def replay_epochs(
+    view: Annotated[str, typer.Argument(help="A view.")],
+    epoch: Annotated[
+        int | None, typer.Option("--epoch", help="The epoch to compute; default the newest ones.")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", help="So many of the newest epochs.", min=1)] = 1,
+    store: Store = "",
+    output: Output = Format.table,
+    spark: Spark = "",
+) -> None:
+    """Compute committed epochs of a view again; 1 if one of them gives other rows than were committed."""
+    with open_session(store, spark) as session:
+        found = session.replay_epochs(view, epoch, last)
+    print_listing(_build_epoch_listing(found), output)
+    if any(one.outcome == "other rows" for one in found):
+        raise typer.Exit(1)
 
 
 def _build_epoch_listing(found: Sequence[EpochReplay]) -> Listing:

@@ -62,13 +62,12 @@ def test_epochs_are_computed_again(
             session.sql(f"INSERT INTO t VALUES ({n}, {n}), ({n + 10}, {n})")
             session.flush().raise_for_errors()
         epoch = session.store.version.tables["v"].committed_epoch
-    newest, first = json.loads(command_line("replay", "--view", "v", "--last", "2", "--json").splitlines()[0])
+    newest, first = json.loads(command_line("replay-epochs", "v", "--last", "2", "--json").splitlines()[0])
     assert (newest["epoch"], newest["rows"], newest["outcome"]) == (epoch, 2, "same bytes")
     assert newest["tables"] == {"v": "same bytes"} and first["epoch"] < epoch
-    assert "same bytes" in command_line("replay", "--view", "v", "--epoch", str(epoch))
-    assert "no commit has brought v to epoch" in command_line("replay", "--view", "v", "--epoch", "7", status=1)
-    assert "name a report, or a view by --view" in command_line("replay", status=2)
+    assert "same bytes" in command_line("replay-epochs", "v", "--epoch", str(epoch))
+    assert "no commit has brought v to epoch" in command_line("replay-epochs", "v", "--epoch", "7", status=1)
     with Hummock.open(url) as store:
         wrong = pa.table({"id": [5], "twice": [7]}, schema=store.version.tables["v"].schema)
         store.ingest_batch({"v": Put(wrong)})
-    assert "a statement has written it" in command_line("replay", "--view", "v")
+    assert "a statement has written it" in command_line("replay-epochs", "v")
