@@ -18,20 +18,24 @@ from tests.connectors.delta_tables import DeltaTable, follow, poll
 
 
 @pytest.fixture
-def there(
-    session: Session, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> DeltaTable:
-    """A Delta table in a project with a landing folder, a generator and a table that follows it."""
+def project(session: Session, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a landing folder and a generator."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDELINE_HOME", str(tmp_path))
     monkeypatch.setenv("TIDELINE_STORE", session.url)
     monkeypatch.setattr(command, "open_session", lambda store, *_: Session(session.url, spark))
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.csv").write_text("id\n1\n")
-    made = DeltaTable(spark, tmp_path / "delta").make()
-    made.insert("VALUES (1, 'a')")
     session.sql("CREATE TABLE files (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'landing')")
     session.sql("CREATE SOURCE bid (auction BIGINT) WITH (connector = 'nexmark', max_events = '100')")
+    return tmp_path
+
+
+@pytest.fixture
+def there(project: Path, session: Session, spark: SparkSession) -> DeltaTable:
+    """A Delta table in the project, and a table that follows it."""
+    made = DeltaTable(spark, project / "delta").make()
+    made.insert("VALUES (1, 'a')")
     follow(session, made)
     return made
 
@@ -91,7 +95,7 @@ def test_statements_of_a_file_are_tried_before_they_are_run(
     assert "there is no source nothing in the store" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_text_is_said(there: DeltaTable, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_text_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("s.sql").write_bytes(b"\xff\xfe")
     with pytest.raises(SystemExit) as ended:
         main(["sources", "test", "--file", "s.sql"])
@@ -136,7 +140,7 @@ def test_each_statement_of_a_file_that_is_refused_is_told_beside_the_others(
 
 
 def test_what_a_file_sets_holds_for_its_next_statements(
-    there: DeltaTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = "CREATE TABLE {} (id INT PRIMARY KEY) WITH (connector = 'landing', path = 'landing', retention_seconds = 60);"
     file = tmp_path / "new.sql"

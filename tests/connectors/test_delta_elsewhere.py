@@ -15,6 +15,7 @@ from engine.runtime.spark.session import EngineSpark
 from engine.session import Session
 from tests.connectors.bad_settings import Bad, check_refused
 from tests.connectors.delta_tables import DeltaTable, follow, poll
+from tests.long_rest import mark_rest_long
 from tests.runtime.spark.elsewhere import apart_from_here, on_another_disk
 
 UNSEEN, NOW = "does not see", "a folder that all machines have at the same path"
@@ -38,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -
     return made
 
 
-@pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.parametrize("text", mark_rest_long(STATEMENTS, keep=2))
 def test_a_statement_whose_folder_executors_do_not_see_is_refused(
     session: Session, home: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
@@ -53,7 +54,7 @@ def test_a_statement_whose_folder_executors_do_not_see_is_refused(
         check_refused(session, home, Bad(text, "path", UNSEEN, NOW))
 
 
-@pytest.mark.parametrize("text", STATEMENTS)
+@pytest.mark.parametrize("text", mark_rest_long(STATEMENTS, keep=2))
 def test_a_statement_whose_folder_executors_see_is_run(
     session: Session, home: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

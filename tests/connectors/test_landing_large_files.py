@@ -19,6 +19,7 @@ from engine.errors import EnvironmentNotReady
 from engine.hummock import Hummock, Put
 from engine.meta.status.dead_letters import DEAD_LETTER
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 Source = Callable[..., LandingSource]
 SMALL = ReadLimits(1 << 16)
@@ -85,7 +86,7 @@ def crash_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("commits", [1, 3])
+@pytest.mark.parametrize("commits", mark_rest_long([3, 1]))
 def test_a_crash_between_two_commits_of_a_file_loses_and_doubles_nothing(
     lake: Session, folder: Path, orders: Source, monkeypatch: pytest.MonkeyPatch, format: str, commits: int
 ) -> None:

@@ -146,9 +146,7 @@ def known(session: Session, name: str, columns: str = "*") -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "key", mark_rest_long([(one,) for one in KEYS], keep=3), ids=lambda key: "-".join(key)
-)
+@pytest.mark.parametrize("key", mark_rest_long([(one,) for one in KEYS]), ids=lambda key: "-".join(key))
 def test_rows_of_all_types_are_those_that_a_poll_by_itself_gives(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
 ) -> None:

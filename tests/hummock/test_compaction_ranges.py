@@ -21,6 +21,7 @@ from engine.hummock.reads.merge import HashRange
 from engine.hummock.version import Run, SstInfo
 from tests.hummock.apart import Apart
 from tests.hummock.random_tables import KINDS, copied, newest_run, random_table, readable
+from tests.long_rest import mark_rest_long
 
 STARTS = {low for low, _ in list_group_bounds(VNODES)}
 
@@ -95,7 +96,9 @@ def test_rows_of_one_vnode_are_one_range(empty: Hummock) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("picker", [Full(), Tier(), VnodeAlignment(3)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "picker", mark_rest_long([Full(), Tier(), VnodeAlignment(3)]), ids=lambda one: type(one).__name__
+)
 def test_ranges_give_what_the_whole_gives(
     tmp_path: Path, small_files: None, kind: str, picker: Picker
 ) -> None:

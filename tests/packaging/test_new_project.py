@@ -146,6 +146,7 @@ def test_the_wheel_holds_the_packages_and_nothing_of_this_project(environment: E
     assert {name for name in template if (ROOT / name).is_file() and "__pycache__" not in name} <= names
 
 
+@pytest.mark.long
 def test_it_is_the_wheel_that_is_used(environment: Environment) -> None:
     found = environment.run("python", "-c", "import tideline, engine; print(engine.__file__)")
     assert str(environment.home) in found

@@ -19,6 +19,7 @@ from engine.runtime.epoch.report import SinkReport
 from engine.session import Session
 from tests.connectors.conformance.sinks import CASES, SinkCase
 from tests.log_store.faults import Crash, DyingClient
+from tests.long_rest import mark_rest_long
 
 LONG = pytest.mark.conformance
 ALWAYS = ("table", "file-parquet")
@@ -97,7 +98,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("world", ALL, indirect=True)
-@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("after", mark_rest_long([True, False]), ids=["behind", "before"])
 def test_a_delivery_that_dies_at_any_request_is_repeated_exactly(world: World, after: bool) -> None:
     world.check()
     died = 0

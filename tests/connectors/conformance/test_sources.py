@@ -24,6 +24,7 @@ from tests.connectors.conformance.sources import (
     SourceCase,
 )
 from tests.log_store.faults import Crash, DyingClient
+from tests.long_rest import mark_rest_long
 
 LONG = pytest.mark.conformance
 ALWAYS = ("landing-csv", "journal")
@@ -131,7 +132,7 @@ def test_a_poll_that_dies_at_any_request_is_repeated_exactly(world: World, after
 
 
 @pytest.mark.parametrize("world", QUICK, indirect=True)
-@pytest.mark.parametrize("moment", ["before", "behind"])
+@pytest.mark.parametrize("moment", mark_rest_long(["behind", "before"]))
 def test_a_failure_at_the_commit_leaves_all_or_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

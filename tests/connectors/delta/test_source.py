@@ -43,6 +43,7 @@ def refuses_spark() -> SparkSession:
     raise AssertionError("Spark was asked for")
 
 
+@pytest.mark.long
 def test_the_snapshot_then_every_kind_of_change_of_the_feed(
     session: Session, delta: Callable[..., DeltaTable]
 ) -> None:

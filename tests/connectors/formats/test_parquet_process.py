@@ -16,6 +16,7 @@ import pytest
 from engine.connectors.formats import parquet_process, parquet_reader
 from engine.connectors.formats.file_format import FileOptions, MalformedFile
 from engine.connectors.formats.read_limits import ReadLimits
+from tests.long_rest import mark_rest_long
 
 SMALL = ReadLimits(1 << 16)
 
@@ -65,7 +66,7 @@ def test_a_file_that_ends_the_process_is_set_aside_and_the_next_one_is_read(tmp_
     assert read(path) == list(range(5_000))
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("sign", mark_rest_long([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_what_tells_a_group_of_processes_to_end_sets_no_file_aside(
     tmp_path: Path, sign: signal.Signals
 ) -> None:

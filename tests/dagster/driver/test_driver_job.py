@@ -37,6 +37,7 @@ from dagster_tideline.runs.liveness import ACTIVE
 from engine.changes import alter_view
 from engine.errors import EpochFailed, SqlError, StorageError, StorageFull, Unavailable
 from tests.dagster.conftest import LARGE, Project
+from tests.long_rest import mark_rest_long
 
 WAIT_SECONDS = 120.0
 
@@ -200,7 +201,7 @@ def test_a_failing_view_stops_neither_the_driver_nor_others(served: Project, eve
     assert any(wait.kind == "failed" for wait in served.session.waits())
 
 
-@pytest.mark.parametrize("error", [Unavailable("no answer"), StorageFull("no room")])
+@pytest.mark.parametrize("error", mark_rest_long([Unavailable("no answer"), StorageFull("no room")]))
 def test_a_store_that_fails_a_driver_does_not_end_it(
     served: Project, events: Events, monkeypatch: pytest.MonkeyPatch, error: StorageError
 ) -> None:

@@ -8,6 +8,7 @@ from dagster import DagsterRunStatus
 
 from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
 from dagster_tideline.upkeep.schedules import FULL_TAG, JOBS, SCHEDULES, build_schedules
+from tests.long_rest import mark_rest_long
 
 PLAIN = {schedule.name: schedule for schedule in build_schedules(42.0) if schedule.name in SCHEDULES}
 
@@ -19,7 +20,7 @@ def tick(instance: dg.DagsterInstance, name: str) -> dg.RunRequest | dg.SkipReas
     return answer
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES))
+@pytest.mark.parametrize("name", mark_rest_long(sorted(SCHEDULES), keep=3))
 def test_a_tick_asks_for_a_run_that_its_job_takes_and_for_none_beside_it(name: str, tmp_path: Path) -> None:
     times = SCHEDULES[name]
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:

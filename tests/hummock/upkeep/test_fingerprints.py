@@ -24,6 +24,7 @@ from engine.hummock.rows.column_defaults import with_default
 from engine.hummock.rows.fingerprint import add_fingerprints, compute_fingerprint
 from engine.hummock.sorted_files.sst import encode_sst, read_sst
 from engine.hummock.version import Fingerprint
+from tests.long_rest import mark_rest_long
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("t", pa.string())])
 
@@ -96,7 +97,7 @@ def test_a_known_change_after_an_unknown_one_counts_once_that_is_read(tmp_path: 
         check(store, "t", current=True)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mark_rest_long(range(8), keep=3))
 def test_random_programs_keep_it_right(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     url = (tmp_path / "store").as_uri()

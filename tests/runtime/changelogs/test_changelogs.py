@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import SqlError
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.session_rows import rows
 
 LOG = "WITH c AS CHANGELOG FROM t SELECT id, x, changelog_op AS op, _changelog_row_id AS n FROM c"
@@ -46,7 +47,7 @@ def test_each_change_is_a_row_in_the_order_of_commits(session: Session) -> None:
     assert session.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": 2}]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("key", [" PRIMARY KEY", ""], ids=["key", "bag"])
+@pytest.mark.parametrize("key", mark_rest_long([" PRIMARY KEY", ""]), ids=["key", "bag"])
 def test_commits_that_are_taken_in_together_or_one_by_one_give_the_same_rows(
     tmp_path: Path, spark: SparkSession, key: str
 ) -> None:

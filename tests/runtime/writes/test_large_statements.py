@@ -282,7 +282,7 @@ def model(seed: int, session: Session, steps: int) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "setting", "several_tasks"),
-    mark_rest_long([(2, "0.001", "packed"), (3, "0", "one by one"), (1, "0", "packed")], keep=2),
+    mark_rest_long([(2, "0.001", "packed"), (3, "0", "one by one"), (1, "0", "packed")]),
     indirect=["several_tasks"],
 )
 def test_random_statements_agree_with_a_dictionary(

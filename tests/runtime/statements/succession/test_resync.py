@@ -229,9 +229,7 @@ def test_checks_are_kept_anew_and_asked_before(shop: Session) -> None:
 PARTED = "SELECT g, total, c FROM (SELECT g, sum(n) AS total, count(DISTINCT n % 7) AS c FROM t GROUP BY g) WHERE c > 0"
 
 
-@pytest.mark.parametrize(
-    "options", mark_rest_long(["partition_by = 'g'", "domain = 'd'", "partitions = 4"], keep=2)
-)
+@pytest.mark.parametrize("options", mark_rest_long(["partition_by = 'g'", "domain = 'd'", "partitions = 4"]))
 def test_views_with_partitions_or_companions_are_computed_anew_in_their_next_epoch(
     shop: Session, options: str
 ) -> None:
@@ -505,7 +503,7 @@ def test_a_table_that_does_not_equal_its_fingerprint_names_the_statement(shop: S
     assert "ALTER MATERIALIZED VIEW … RESYNC" in shop.verify_fingerprint("v").describe_mismatch()
 
 
-@pytest.mark.parametrize(("seed", "steps"), mark_rest_long([(0, 1), (0, 4), (1, 4), (2, 4), (3, 4)]))
+@pytest.mark.parametrize(("seed", "steps"), mark_rest_long([(0, 1), (0, 4), (1, 4), (2, 4), (3, 4)], keep=0))
 def test_random_faults_between_random_changes(shop: Session, seed: int, steps: int) -> None:
     """A chain of two views, and another one, of which any are falsified, computed anew together, and follow their inputs meanwhile."""
     rng = random.Random(seed)
