@@ -9,6 +9,7 @@ import msgspec
 from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Table, Version
 from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.staged_store import StagedStore
 from engine.meta.catalog.replaced_queries import mark_replaced
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
@@ -137,12 +138,13 @@ def keep_rows(
     if reasons := find_rebuild_reasons(version, stored, before, after, plans[view]):
         return ViewChange("rebuild", reasons, is_same_query)
     require_columns_stay(after.sql, relations, plans)(version)
+    staged = StagedStore(store)
     if checks:
-        store.commit(build_removal(version, stored, checks))
-        version = store.refresh()
+        version = staged.commit(build_removal(version, stored, checks))
     changed = after if is_same_query else begin_query(version, after)
     entries = encode_entries({**relations, view: changed}, plans)
-    store.commit(build_plan_change(version, stored, view, entries))
+    staged.commit(build_plan_change(version, stored, view, entries))
+    staged.land()  # the old checks go in the manifest that brings the new ones
     drop_unused(store)
     return ViewChange("difference", is_same_query=is_same_query)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.preconditions import require_all
+from engine.hummock.staged_store import StagedStore
 from engine.meta.catalog.stored_catalog import (
     StoredCatalog,
     encode_entries,
@@ -84,17 +85,20 @@ def begin_succession(
         return ViewChange("rebuild", reasons)
     if not in_place:
         _check_gate_columns(before, relation, statement.sql)
+    staged = StagedStore(store)
     if pending is not None:
         if _is_begun(stored, *rename_to_successor(name, relations, plans)):
             return ViewChange("difference")
-        store.commit(build_removal(version, stored, {pending.successor}))
-        version = store.refresh()
+        version = staged.commit(build_removal(version, stored, {pending.successor}))
         stored = load_catalog(version)
         relation, relations, plans = plan_replacement(statement, before, stored, context)
+    change = ViewChange("difference")
     if in_place:
-        return keep_rows(store, relation, relations, plans)
-    commit_successor(store, version, relation, relations, plans)
-    return ViewChange("difference")
+        change = keep_rows(staged, relation, relations, plans)
+    else:
+        commit_successor(staged, version, relation, relations, plans)
+    staged.land()  # the change before goes in the manifest that brings this one
+    return change
 
 
 def _check_gate_columns(before: Relation, after: Relation, sql: str) -> None:

@@ -16,6 +16,7 @@ from engine.changes import alter_view, commit_together
 from engine.errors import ClaimBroken, EpochFailed, SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.meta.catalog.replaced_queries import list_replaced_tables
+from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import list_creations
 from engine.runtime.statements.create.assumption_checks import check_taken_over, check_unread
@@ -465,3 +466,23 @@ def kill_and_go_on(
         check_nothing_is_left(other)
         assert other.verify_fingerprint("v").is_right
     return killed
+
+
+def test_a_statement_leaves_no_view_without_its_checks_or_its_next_query(shop: Session) -> None:
+    """In no manifest that a killed process may leave behind is half of a change."""
+    own = "CREATE OR REPLACE MATERIALIZED VIEW d WITH (domain = 'x', checks = '{}; unique(g)') AS "
+    shop.sql(own.format("total >= 0") + FIRST)
+    shop.flush()
+    shop.sql(ALTER + FEWER, build=False)
+    began = shop.store.refresh().number
+    shop.sql(own.format("total > 0") + FEWER)
+    shop.sql(ALTER + JOINED, build=False)
+    found = [shop.store.find_version(number) for number in range(began, shop.store.refresh().number + 1)]
+    catalogs = [load_catalog(version).catalog for version in found if version is not None]
+    assert len(catalogs) == len(found) > 2
+    checks = [sum(one.kind == "check" for one in catalog.relations.values()) for catalog in catalogs]
+    assert len(set(checks)) == 1 and checks[0] > 0
+    assert all("_next_v" in catalog.relations for catalog in catalogs)
+    shop.flush().raise_for_errors()
+    assert read(shop, "SELECT * FROM v") == compute(shop, JOINED)
+    assert read(shop, "SELECT * FROM d") == compute(shop, FEWER)
