@@ -187,18 +187,23 @@ def test_a_large_view_none_of_whose_columns_is_one_of_a_table_is_compared_in_par
     assert sum(one.rows for one in found) == 50
 
 
-def test_a_view_that_cannot_be_computed_keeps_no_other_from_it(
-    project: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_views(project, "by_group", "linear")
+def fail_samples(monkeypatch: pytest.MonkeyPatch, view: str) -> None:
+    """Let every sample of a view fail."""
     take = view_samples.ViewSamples.take
 
     def fail(samples: view_samples.ViewSamples, cursor: str, position: int) -> view_samples.Sample:
-        if samples.relation.name == "by_group":
+        if samples.relation.name == view:
             raise ValueError("a mistake")
         return take(samples, cursor, position)
 
     monkeypatch.setattr(view_samples.ViewSamples, "take", fail)
+
+
+def test_a_view_that_cannot_be_computed_keeps_no_other_from_it(
+    project: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_views(project, "by_group", "linear")
+    fail_samples(monkeypatch, "by_group")
     found = sample(project)
     assert found["by_group"].reason == "its rows cannot be computed: ValueError: a mistake"
     assert found["linear"].passed
@@ -250,14 +255,7 @@ def test_a_view_that_cannot_be_computed_has_its_turn_after_the_others_and_its_sh
     project: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_views(project, "by_group", "linear")
-    take = view_samples.ViewSamples.take
-
-    def fail(samples: view_samples.ViewSamples, cursor: str, position: int) -> view_samples.Sample:
-        if samples.relation.name == "by_group":
-            raise ValueError("a mistake")
-        return take(samples, cursor, position)
-
-    monkeypatch.setattr(view_samples.ViewSamples, "take", fail)
+    fail_samples(monkeypatch, "by_group")
     first = {one.view: one for one in project.sample_rows(seconds=0.0, share=1.0)}
     assert first["by_group"].epoch is None and first["by_group"].reason.endswith("a mistake")
     (due, _) = project.sample_rows(share=1e-9)
