@@ -308,6 +308,10 @@ def create_models(session: Session, models: Sequence[Model], errors: dict[str, s
         if missing:
             errors[model.name] = f"it reads {', '.join(missing)}, which could not be created"
             continue
+        absent = explain_absent(model, session.catalog)
+        if absent:
+            errors[model.name] = f"{model.path}: {absent}"
+            continue
         dialect = session.dialect
         try:
             session.dialect = model.dialect
@@ -319,6 +323,14 @@ def create_models(session: Session, models: Sequence[Model], errors: dict[str, s
         finally:
             session.dialect = dialect
     return created
+
+
+def explain_absent(model: Model, catalog: Catalog) -> str:
+    """Return why a model of another tool cannot be made yet: what it reads, and that tool does not make, is not in the store."""
+    absent = [name for name in model.foreign_inputs if name not in catalog.relations]
+    said = (f"{model.foreign_inputs[name]}, and there is no table {name}" for name in absent)
+    hint = "create the table, or name the one that stands for it under `sources`"
+    return f"it reads {'; and '.join(said)}: {hint}" if absent else ""
 
 
 def is_same(model: Model, relation: Relation) -> bool:

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -38,7 +39,7 @@ def build_asset_spec(
     metadata: dict[str, object] = {**said.get_metadata(model), "model": dg.MetadataValue.text(model.path)}
     if key.path[-1] != model.name:
         metadata[RELATION] = dg.MetadataValue.text(model.name)
-    schema = build_column_schema(columns)
+    schema = build_column_schema(columns, model.column_descriptions)
     if schema is not None:
         metadata[COLUMN_SCHEMA] = schema
     comes_from = build_column_lineage(model, catalog, naming) if catalog is not None else None
@@ -93,8 +94,11 @@ def build_valid_spec(
     return spec, checks
 
 
-def build_column_schema(columns: Sequence[RelationColumn]) -> dg.TableSchema | None:
+def build_column_schema(
+    columns: Sequence[RelationColumn], descriptions: Mapping[str, str] = MappingProxyType({})
+) -> dg.TableSchema | None:
     """Return the visible columns for Dagster's column view, or None if they are not known yet."""
+    said = {name.lower(): text for name, text in descriptions.items()}
     visible = [column for column in columns if not column.hidden]
     if not visible:
         return None
@@ -103,6 +107,7 @@ def build_column_schema(columns: Sequence[RelationColumn]) -> dg.TableSchema | N
             dg.TableColumn(
                 column.name,
                 column.type or "?",
+                description=said.get(column.name.lower()) or None,
                 constraints=dg.TableColumnConstraints(nullable=column.nullable),
             )
             for column in visible

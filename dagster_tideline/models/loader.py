@@ -77,6 +77,11 @@ class Model:
     """The name that it had before: a relation of the store with that name gets this one."""
     renamed_at: int = 0
     """The character of the file at which that name is."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What its asset shows besides, where another tool declares it."""
+    column_descriptions: Mapping[str, str] = field(default_factory=dict)
+    foreign_inputs: Mapping[str, str] = field(default_factory=dict)
+    """What another tool, which declares it, calls relations that it reads and that tool does not make here, by their names."""
 
     def format_error(self, error: TidelineError) -> str:
         """Return an error of the statement with the file, and the line and column that it has there."""
@@ -133,7 +138,12 @@ def load_models(folder: Path, said: Mapping[str, str] | None = None) -> tuple[Mo
         found.extend(_load_file(path, folder, said or {}))
     for path in sorted(folder.rglob("*.py")):
         found.extend(_load_python_file(path, folder, said or {}))
-    return _sort_by_inputs(_merge_duplicates(found))
+    return order_models(found)
+
+
+def order_models(models: Sequence[Model]) -> tuple[Model, ...]:
+    """Return models with inputs before their readers; two of one name become one with an error."""
+    return _sort_by_inputs(_merge_duplicates(models))
 
 
 def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
@@ -169,7 +179,7 @@ def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
                 raise wrong_dialect
             own = parse_header(statement, text, begin)
             header = Header({**usual, **own.lines}, own.checks)
-            models.append(_build_model(statement, relative_path, dialect, header, text, begin))
+            models.append(build_model(statement, relative_path, dialect, header, text, begin))
         except TidelineError as error:
             suffix = f"_{number + 1}" if len(statements) > 1 else ""
             reason = f"{relative_path}: {locate_in_file(error, text, begin)}"
@@ -184,7 +194,7 @@ def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]
 def _load_without_header(text: str, path: str, dialect: Dialect, header: Header, error: str) -> Model | None:
     """Return the model with an error of its header, by which it is still known; None if it is the statement that is wrong."""
     try:
-        return replace(_build_model(text, path, dialect, header, ""), error=error)
+        return replace(build_model(text, path, dialect, header, ""), error=error)
     except TidelineError:
         return None
 
@@ -201,7 +211,7 @@ def _load_python_file(path: Path, folder: Path, said: Mapping[str, str]) -> list
         header = Header({**_build_defaults(path, folder, said), **own})
         try:
             text = declaration.build_statement()
-            models.append(_build_model(text, relative_path, declaration.dialect, header, ""))
+            models.append(build_model(text, relative_path, declaration.dialect, header, ""))
         except TidelineError as error:
             reason = f"{relative_path}, line {declaration.line}, {declaration.name}: {error}"
             name = as_asset_name(declaration.name)
@@ -215,12 +225,20 @@ def _build_defaults(path: Path, folder: Path, said: Mapping[str, str]) -> dict[s
 
 
 def _find_group(path: Path, folder: Path) -> str:
-    parent = path.parent.relative_to(folder).as_posix().replace("/", "_").replace("-", "_")
+    return name_group(path.relative_to(folder))
+
+
+def name_group(path: Path) -> str:
+    """Return the group of the models of a file by its path below the folder of models."""
+    parent = path.parent.as_posix().replace("/", "_").replace("-", "_")
     return "default" if parent == "." else parent
 
 
-def _build_model(text: str, path: str, dialect: Dialect, header: Header, whole: str, begin: int = 0) -> Model:
-    """Return the model that a statement is; places are those of the text `whole`, in which it begins at a character."""
+def build_model(text: str, path: str, dialect: Dialect, header: Header, whole: str, begin: int = 0) -> Model:
+    """Return the model that a statement is; places are those of the text `whole`, in which it begins at a character.
+
+    Raises SqlError for a statement that is no model.
+    """
     statement = parse_statement(text, dialect)
     own = _strip_header(statement.sql)
     at = whole.find(own, begin) if whole else -1

@@ -38,7 +38,7 @@ class TidelineTranslator:
 
     def get_metadata(self, model: Model) -> Mapping[str, Any]:
         """Return what the asset's page shows besides the model's file and its columns."""
-        return {}
+        return model.metadata
 
     def get_owners(self, model: Model) -> Sequence[str]:
         """Return the owners; what is no mail address and no `team:name` is shown as text."""

@@ -1,0 +1,300 @@
+"""The compiled text of a dbt model as a query over relations of the store, in a dialect that is read here.
+
+Names are found by sqlglot's tree and put into the text at their places, so that all else of it stays as dbt has written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError, UnsupportedError
+
+from dagster_tideline.dbt.manifest import ManifestError
+from engine.errors import SqlError
+from engine.sql.dialect import Dialect
+from engine.sql.parsing.statement_errors import locate_character
+
+RENAMED = "_cte"
+"""What a WITH item's name gets behind it, if a relation has the same."""
+
+
+@dataclass(frozen=True)
+class AdapterDialect:
+    """How texts of an adapter of dbt are read: sqlglot's word for them, and the dialect of Tideline that they become.
+
+    Texts that `is_plain` are that dialect already; others are translated by sqlglot.
+    """
+
+    adapter: str
+    read: str
+    target: Dialect
+    is_plain: bool
+
+
+_PLAIN: dict[str, tuple[str, Dialect]] = {
+    "spark": ("spark", "spark"),
+    "databricks": ("databricks", "spark"),
+    "postgres": ("postgres", "postgres"),
+    "materialize": ("postgres", "postgres"),
+    "risingwave": ("risingwave", "risingwave"),
+}
+_TRANSLATED: dict[str, tuple[str, Dialect]] = {
+    "duckdb": ("duckdb", "postgres"),
+    "redshift": ("redshift", "postgres"),
+    "snowflake": ("snowflake", "spark"),
+    "bigquery": ("bigquery", "spark"),
+    "trino": ("trino", "spark"),
+    "athena": ("trino", "spark"),
+    "clickhouse": ("clickhouse", "spark"),
+    "sqlserver": ("tsql", "spark"),
+    "synapse": ("tsql", "spark"),
+    "fabric": ("tsql", "spark"),
+    "oracle": ("oracle", "spark"),
+    "mysql": ("mysql", "spark"),
+    "sqlite": ("sqlite", "spark"),
+}
+
+
+def find_dialect(adapter: str) -> AdapterDialect:
+    """Return how the texts of an adapter are read; raises ManifestError for one whose texts nothing here reads."""
+    if adapter in _PLAIN:
+        return AdapterDialect(adapter, *_PLAIN[adapter], True)
+    if adapter in _TRANSLATED:
+        return AdapterDialect(adapter, *_TRANSLATED[adapter], False)
+    known = ", ".join(sorted((*_PLAIN, *_TRANSLATED)))
+    raise ManifestError(
+        f"texts of dbt's adapter {adapter or 'without a name'} are not read: compile the project with one of {known}"
+    )
+
+
+FindName = Callable[[tuple[str, ...]], str | None]
+"""Returns the relation that stands for a table of a text, by the parts of its name; None leaves the name as it is."""
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """What stands in a text from a character up to another, and what is to stand there."""
+
+    begin: int
+    end: int
+    text: str
+
+
+def map_relations(code: str, dialect: AdapterDialect, find_name: FindName) -> str:
+    """Return a compiled text with the relations of the store in the place of its tables, in the dialect of the target.
+
+    Raises SqlError with the place in the text for one that cannot be read or translated.
+    """
+    code = _strip_end(code, dialect.read)
+    tree = _parse(code, dialect.read)
+    edits: list[_Edit] = []
+    found = {id(table): find_name(parts) for table, parts in _list_tables(tree)}
+    renamed = _rename_items(tree, {name for name in found.values() if name is not None})
+    for table, parts in _list_tables(tree):
+        item = _find_item(table) if len(parts) == 1 else None
+        name = renamed.get(id(item)) if item is not None else found[id(table)]
+        if name is not None:
+            edits.append(_replace_table(table, parts[-1], name, dialect.read))
+    for item in tree.find_all(exp.CTE):
+        if id(item) in renamed:
+            label = item.args["alias"].this
+            edits.append(
+                _Edit(label.meta["start"], label.meta["end"] + 1, _quote(renamed[id(item)], dialect.read))
+            )
+    edits += _shorten_columns(tree)
+    text = _apply(code, edits)
+    return text if dialect.is_plain else translate(text, dialect)
+
+
+def translate(text: str, dialect: AdapterDialect) -> str:
+    """Return a query in the dialect of the target; raises SqlError for what sqlglot finds no words for there."""
+    tree = _parse(text, dialect.read)
+    try:
+        return tree.sql(dialect=dialect.target, pretty=True, unsupported_level=ErrorLevel.RAISE)
+    except (UnsupportedError, SqlglotError, ValueError) as error:
+        message = str(error).splitlines()[0].rstrip(".")
+        hint = f"write it with words that {dialect.target} has, too"
+        raise SqlError(
+            f"{dialect.adapter} cannot be translated to {dialect.target}: {message}",
+            sql=text,
+            line=1,
+            column=1,
+            hint=hint,
+        ) from error
+
+
+def strip_comments(text: str, dialect: str) -> str:
+    """Return a text with one space in the place of each comment."""
+    parts: list[str] = []
+    at = 0
+    for token in sqlglot.tokenize(text, read=dialect):
+        gap = text[at : token.start]
+        parts += [gap if not gap.strip() else " ", text[token.start : token.end + 1]]
+        at = token.end + 1
+    return "".join(parts).strip()
+
+
+def find_tables(code: str, dialect: AdapterDialect) -> list[tuple[tuple[str, ...], int]]:
+    """Return the tables that a text reads by the parts of their names, and the characters where they stand."""
+    tree = _parse(_strip_end(code, dialect.read), dialect.read)
+    return [
+        (parts, table.parts[0].meta.get("start", 0))
+        for table, parts in _list_tables(tree)
+        if len(parts) > 1 or _find_item(table) is None
+    ]
+
+
+def build_error_at(message: str, code: str, at: int, hint: str) -> SqlError:
+    """Return the error for what stands at a character of a compiled text."""
+    line, column = locate_character(code, at)
+    return SqlError(message, sql=code, line=line, column=column, hint=hint)
+
+
+def _strip_end(code: str, dialect: str) -> str:
+    """Return a text without the semicolon at its end, and what follows that."""
+    try:
+        tokens = sqlglot.tokenize(code, read=dialect)
+    except TokenError as error:
+        raise SqlError(
+            f"the compiled text cannot be read: {str(error).splitlines()[0]}",
+            sql=code,
+            line=1,
+            column=1,
+            hint="close its quotes, and compile again",
+        ) from error
+    end = len(tokens)
+    while end and tokens[end - 1].token_type == sqlglot.TokenType.SEMICOLON:
+        end -= 1
+    return code if end == len(tokens) else code[: tokens[end].start]
+
+
+def _parse(code: str, dialect: str) -> exp.Query:
+    try:
+        found = [tree for tree in sqlglot.parse(code, read=dialect) if tree is not None]
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        raise SqlError(
+            f"{dialect} cannot be read: {first.get('description') or str(error)}",
+            sql=code,
+            line=int(first.get("line") or 1),
+            column=int(first.get("col") or 1),
+            hint="see whether it is a SELECT without words of another kind of statement",
+        ) from error
+    except (
+        SqlglotError,
+        RecursionError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise SqlError(
+            f"{dialect} cannot be read: {str(error).splitlines()[0] if str(error) else 'it is nested too deeply'}",
+            sql=code,
+            line=1,
+            column=1,
+            hint="write it in simpler parts",
+        ) from error
+    if len(found) != 1 or not isinstance(found[0], exp.Query):
+        raise SqlError(
+            "the compiled text is no single SELECT",
+            sql=code,
+            line=1,
+            column=1,
+            hint="let the model be one query",
+        )
+    return found[0]
+
+
+def _list_tables(tree: exp.Query) -> Iterator[tuple[exp.Table, tuple[str, ...]]]:
+    """Yield the tables that a query names, with the parts of their names; calls in FROM are none."""
+    for table in tree.find_all(exp.Table):
+        parts = table.parts
+        if not all(isinstance(part, exp.Identifier) for part in parts):
+            continue
+        if not all("start" in part.meta for part in parts):
+            name = table.sql()
+            hint = "write each part of its name in quotes of its own"
+            raise SqlError(f"the place of {name} in the text is not known", hint=hint)
+        yield table, tuple(part.name for part in parts)
+
+
+def _find_item(table: exp.Table) -> exp.CTE | None:
+    """Return the WITH item that a name without a schema means at its place."""
+    name = table.name.lower()
+    node: exp.Expr | None = table
+    while node is not None:
+        within = node if isinstance(node, exp.CTE) else None
+        node = node.parent
+        if within is not None and isinstance(node, exp.With):
+            before = _list_before(node, within)
+            found = next((item for item in before if item.alias.lower() == name), None)
+            if found is not None:
+                return found
+            node = node.parent  # the query of this WITH: its items have been looked at
+            continue
+        items: list[exp.CTE] = node.ctes if isinstance(node, exp.Query) else []
+        if items:
+            found = next((item for item in items if item.alias.lower() == name), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _list_before(clause: exp.With, item: exp.CTE) -> list[exp.CTE]:
+    """Return the items of a WITH that one of them may read, the newest first."""
+    at = next(number for number, other in enumerate(clause.expressions) if other is item)
+    return list(reversed(clause.expressions[: at + 1 if clause.args.get("recursive") else at]))
+
+
+def _rename_items(tree: exp.Query, names: set[str]) -> dict[int, str]:
+    """Return other names for WITH items that are called as a relation that the query reads."""
+    items = list(tree.find_all(exp.CTE))
+    taken = (
+        names
+        | {item.alias.lower() for item in items}
+        | {table.name.lower() for table in tree.find_all(exp.Table)}
+    )
+    renamed: dict[int, str] = {}
+    for item in items:
+        if item.alias.lower() not in names:
+            continue
+        name = item.alias.lower() + RENAMED
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        renamed[id(item)] = name
+    return renamed
+
+
+def _replace_table(table: exp.Table, old: str, name: str, dialect: str) -> _Edit:
+    """Return the edit of a table's name; columns that name the table find it under its old name."""
+    parts = table.parts
+    text = _quote(name, dialect)
+    if not table.alias and old != name:
+        text += f" AS {parts[-1].sql(dialect=dialect)}"
+    return _Edit(parts[0].meta["start"], parts[-1].meta["end"] + 1, text)
+
+
+def _shorten_columns(tree: exp.Query) -> Iterator[_Edit]:
+    """Yield edits that take the schema out of names of columns: the table has none any more."""
+    for column in tree.find_all(exp.Column):
+        schema, label = column.args.get("db"), column.args.get("table")
+        first = column.args.get("catalog") or schema
+        if first is not None and label is not None and "start" in first.meta and "start" in label.meta:
+            yield _Edit(first.meta["start"], label.meta["start"], "")
+
+
+def _quote(name: str, dialect: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(dialect=dialect)
+
+
+def _apply(code: str, edits: Sequence[_Edit]) -> str:
+    """Return a text with its edits, which do not overlap."""
+    for edit in sorted(set(edits), key=lambda one: one.begin, reverse=True):
+        code = code[: edit.begin] + edit.text + code[edit.end :]
+    return code

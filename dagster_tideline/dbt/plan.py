@@ -1,0 +1,56 @@
+"""`tideline dbt plan`: what becomes of the nodes of a dbt project, without a store and without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dagster_tideline.dbt.listing import build_project_listing
+from dagster_tideline.dbt.manifest import ManifestError
+from dagster_tideline.dbt.project import DbtProject, read_project
+from engine.cli.printing import Format, print_listing
+from engine.errors import TidelineError
+
+TAKEN, WRONG, REFUSED = 0, 1, 2
+"""The statuses by which a script knows whether all models are taken, nothing can be read, or some models are not taken."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what becomes of each node; returns 0 if all models are taken, 2 if some are not, 1 where nothing can be read."""
+    parser = argparse.ArgumentParser(prog="tideline dbt plan")
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("--source", action="append", default=[])
+    parser.add_argument("--select", action="append", default=[])
+    parser.add_argument("--exclude", action="append", default=[])
+    parser.add_argument("--project", type=Path, default=None)
+    parser.add_argument("--format", type=Format, default=Format.table)
+    parser.add_argument("--wide", action="store_true")
+    given = parser.parse_args(arguments)
+    try:
+        project = DbtProject(
+            manifest=given.manifest,
+            project=given.project,
+            sources=dict(map(_split_source, given.source)),
+            select=tuple(given.select),
+            exclude=tuple(given.exclude),
+        )
+        reading = read_project(project)
+    except TidelineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG
+    print_listing(build_project_listing(reading.nodes), given.format, wide=given.wide)
+    refused = any(node.kind.startswith("model") and not node.taken for node in reading.nodes)
+    return REFUSED if refused else TAKEN
+
+
+def _split_source(text: str) -> tuple[str, str]:
+    source, equal, table = text.partition("=")
+    if not equal or not table:
+        raise ManifestError(f"--source {text}: write --source raw.orders=orders")
+    return source, table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
