@@ -1,6 +1,8 @@
 """Tideline's views as Dagster assets: what a project's definitions are made of."""
 
 from dagster_tideline.component import TidelineModelsComponent
+from dagster_tideline.dbt.component import TidelineDbtComponent
+from dagster_tideline.dbt.project import DbtProject
 from dagster_tideline.definitions import build_definitions, build_resources
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.io_manager import TidelineIOManager
@@ -14,11 +16,13 @@ from dagster_tideline.sync import sync_models
 
 __all__ = [
     "ChangePlan",
+    "DbtProject",
     "HummockResource",
     "Model",
     "PlannedChange",
     "Settings",
     "SparkResource",
+    "TidelineDbtComponent",
     "TidelineIOManager",
     "TidelineModelsComponent",
     "TidelineTranslator",

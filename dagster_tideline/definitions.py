@@ -16,9 +16,10 @@ from dagster_tideline.gates import build_gate_checks, build_gate_job
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
 from dagster_tideline.models.dry_run import find_refused_models
-from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.models.loader import Model
 from dagster_tideline.models.translator import TidelineTranslator
 from dagster_tideline.naming import RESOURCES, Naming
+from dagster_tideline.project_models import load_project_models
 from dagster_tideline.runs.asset_builder import build_assets, list_epoch_models
 from dagster_tideline.runs.epoch_job import EPOCH_RUN, build_epoch_job
 from dagster_tideline.settings import Settings
@@ -56,7 +57,7 @@ def build_definitions(
     """
     os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
     resources = build_resources(settings) | dict(resources or {})
-    models = load_models(settings.assets, said)
+    models = load_project_models(settings, said)
     naming = Naming(models, translator or TidelineTranslator(settings.key_prefix), settings.unique_name)
     stored = read_stored_relations(settings.store)
     spark = resources["spark"]

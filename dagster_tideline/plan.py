@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from dagster_tideline.models.branch_trial import TriedRows, try_models
 from dagster_tideline.models.change_plan import ChangePlan, plan_models
-from dagster_tideline.models.loader import Model, load_models
+from dagster_tideline.models.loader import Model
 from dagster_tideline.plan_listing import build_plan_listing, build_record
+from dagster_tideline.project_models import load_project_models
 from dagster_tideline.settings import Settings, find_project_folder
 from dagster_tideline.trial_listing import build_trial_listing, build_trial_record
 from engine.cli.connections import find_running_spark, report_progress
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = Settings.of_environment(find_project_folder())
         os.environ.setdefault("TIDELINE_HOME", str(settings.home))  # landing folders are relative to it
-        models = load_models(settings.assets)
+        models = load_project_models(settings)
         if given.branch:
             return _try_on_branch(settings, models, given)
         with open_planning_session(settings) as session:

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from dagster_tideline.dbt.project import DbtProject
 from engine.errors import EnvironmentNotReady, StorageError
 from engine.hummock.object_store.branch import add_branch, split_branch_url
 
@@ -28,9 +29,13 @@ VARIABLES = {
     "epochs_in_flight": "TIDELINE_EPOCHS_IN_FLIGHT",
     "max_lag_seconds": "TIDELINE_MAX_LAG_SECONDS",
     "sensor_wait": "TIDELINE_SENSOR_WAIT",
+    "dbt": "TIDELINE_DBT_MANIFEST",
     "oracle_share": "TIDELINE_ORACLE_SHARE",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
+
+DBT_SOURCES = "TIDELINE_DBT_SOURCES"
+"""The tables that stand for sources of the dbt project, beside its manifest: `raw.orders=orders, raw.items=items`."""
 
 
 class Settings(BaseModel):
@@ -66,6 +71,8 @@ class Settings(BaseModel):
 
     key_prefix: tuple[str, ...] = ()
     """What keys of assets begin with; in the environment its parts stand between slashes."""
+    dbt: DbtProject | None = None
+    """A dbt project whose models belong to the project; in the environment its manifest, and tables of its sources."""
     name: str = ""
     """What jobs, sensors, schedules and resources begin with, where a code location has several stores: else the prefix."""
 
@@ -141,6 +148,7 @@ class Settings(BaseModel):
             "max_lag_seconds": os.environ.get("TIDELINE_MAX_LAG_SECONDS"),
             "oracle_share": os.environ.get("TIDELINE_ORACLE_SHARE"),
             "sensor_wait": os.environ.get("TIDELINE_SENSOR_WAIT"),
+            "dbt": _read_dbt_project(),
         }
         return cls._validate_values({field: value for field, value in found.items() if value})
 
@@ -171,6 +179,20 @@ def find_project_folder(start: Path | None = None) -> Path:
 
 def _resolve_folder(text: str | None) -> Path | None:
     return Path(text).expanduser().resolve() if text else None
+
+
+def _read_dbt_project() -> dict[str, object] | None:
+    """Return the fields of the dbt project that the environment names, None if it names none."""
+    manifest = _resolve_folder(os.environ.get(VARIABLES["dbt"]))
+    if manifest is None:
+        return None
+    sources: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, os.environ.get(DBT_SOURCES, "").split(","))):
+        source, equal, table = (part.strip() for part in pair.partition("="))
+        if not equal or not table:
+            raise EnvironmentNotReady(f"{DBT_SOURCES}: '{pair}' names no table: write raw.orders=orders")
+        sources[source] = table
+    return {"manifest": manifest, "sources": sources}
 
 
 def _format_problem(problem: object) -> str:

@@ -77,6 +77,13 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_SENSOR_WAIT": EnvironmentVariable(
         "seconds for which the sensor watches at each evaluation", "`4.7`"
     ),
+    "TIDELINE_DBT_MANIFEST": EnvironmentVariable(
+        "`target/manifest.json` of a [dbt project](dbt.md) whose models belong to the project", "none"
+    ),
+    "TIDELINE_DBT_SOURCES": EnvironmentVariable(
+        "the tables that stand for its sources: `raw.orders=orders, raw.items=items`",
+        "those of their identifiers",
+    ),
 }
 OF_A_PROCESS: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_STORE_DELAY_MS": EnvironmentVariable(

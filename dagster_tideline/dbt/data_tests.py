@@ -41,9 +41,9 @@ def read_test(node: DbtNode, dialect: AdapterDialect) -> TestCheck | str:
         said = str(node.config.get(option) or "!= 0").strip()
         if _ANY_ROW.fullmatch(said) is None:
             return f"a check has no {option}: {said}"
-    calc = re.sub(r"\s", "", str(node.config.get("fail_calc") or "count(*)")).lower()
-    if calc != "count(*)":
-        return f"a check has no fail_calc: {calc}"
+    calc = str(node.config.get("fail_calc") or "count(*)").strip()
+    if re.sub(r"\s", "", calc).lower() != "count(*)":
+        return "a check counts rows and has no fail_calc"
     warns = str(node.config.get("severity") or "error").lower() == "warn"
     name = re.sub(r"\W", "_", node.name, flags=re.ASCII)
     name = name if _COLUMN.match(name) else f"_{name}"

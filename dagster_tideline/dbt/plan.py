@@ -1,4 +1,4 @@
-"""`tideline dbt plan`: what becomes of the nodes of a dbt project, without a store and without Spark."""
+"""`tideline dbt plan`: what becomes of the nodes of a dbt project; with a store its models are tried there, too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 from dagster_tideline.dbt.listing import build_project_listing
 from dagster_tideline.dbt.manifest import ManifestError
-from dagster_tideline.dbt.project import DbtProject, read_project
+from dagster_tideline.dbt.project import DbtProject, DbtReading, add_refused, read_project
+from dagster_tideline.models.change_plan import plan_models
+from dagster_tideline.plan import open_planning_session
+from dagster_tideline.settings import Settings
 from engine.cli.printing import Format, print_listing
 from engine.errors import TidelineError
 
@@ -25,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--select", action="append", default=[])
     parser.add_argument("--exclude", action="append", default=[])
     parser.add_argument("--project", type=Path, default=None)
+    parser.add_argument("--store", default="")
     parser.add_argument("--format", type=Format, default=Format.table)
     parser.add_argument("--wide", action="store_true")
     given = parser.parse_args(arguments)
@@ -37,12 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             exclude=tuple(given.exclude),
         )
         reading = read_project(project)
-    except TidelineError as error:
+        if given.store:
+            reading = _try_on_store(reading, given.store)
+    except (TidelineError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG
     print_listing(build_project_listing(reading.nodes), given.format, wide=given.wide)
     refused = any(node.kind.startswith("model") and not node.taken for node in reading.nodes)
     return REFUSED if refused else TAKEN
+
+
+def _try_on_store(reading: DbtReading, url: str) -> DbtReading:
+    """Return a reading with the models as not taken that a store would refuse; nothing of the store is changed."""
+    settings = Settings.of_environment(Path.cwd()).replace(store=url)
+    with open_planning_session(settings) as session:
+        refused = {change.name: change.error for change in plan_models(session, reading.models).refused}
+    return add_refused(reading, refused)
 
 
 def _split_source(text: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from engine.sql.statements.options.check_list import MOST_CHECKS
 
 VIEWS = ("incremental", "table", "materialized_view", "view", "dynamic_table")
 """What dbt keeps as a table, computes as one, or asks its database to keep: all are materialized views here."""
-VIEW = "materialized view"
+VIEW, CHECK = "materialized view", "check"
 
 
 class DbtProject(BaseModel):
@@ -97,6 +97,21 @@ def read_project(project: DbtProject, said: Mapping[str, str] | None = None) -> 
     """
     manifest = read_manifest(project.manifest)
     return _Reader(manifest, project, said or {}).read()
+
+
+def add_refused(reading: DbtReading, refused: Mapping[str, str]) -> DbtReading:
+    """Return a reading with nodes as not taken whose relations a store refuses, by why."""
+    nodes = tuple(
+        replace(
+            node,
+            taken="",
+            reason=f"{node.relation} is not taken" if node.taken == CHECK else refused[node.relation],
+        )
+        if node.taken and node.kind != "source" and node.relation in refused
+        else node
+        for node in reading.nodes
+    )
+    return replace(reading, nodes=nodes)
 
 
 class _Reader:
@@ -255,7 +270,7 @@ class _Reader:
             self.outcome.tell(node, f"a view has {MOST_CHECKS} checks at most")
             return
         checks.append(check)
-        self.outcome.tell(node, "", self.names.names[model.unique_id], "check")
+        self.outcome.tell(node, "", self.names.names[model.unique_id], CHECK)
 
     def _build_check_query(self, node: DbtNode, model: DbtNode) -> str | None:
         """Return the query of a test's failing rows as a check of the model, None if it reads something else."""
