@@ -112,6 +112,12 @@ def map_relations(code: str, dialect: AdapterDialect, find_name: FindName) -> st
 def translate(text: str, dialect: AdapterDialect) -> str:
     """Return a query in the dialect of the target; raises SqlError for what sqlglot finds no words for there."""
     tree = _parse(text, dialect.read)
+    attempt = tree.find(exp.TryCast)
+    if attempt is not None and dialect.target == "postgres":
+        starts = [part.meta["start"] for part in attempt.walk() if "start" in part.meta]
+        message = "TRY_CAST gives null for what it cannot cast, and postgres has no such cast"
+        hint = "use CASE WHEN with a condition that only values fit which CAST takes"
+        raise build_error_at(message, text, min(starts, default=0), hint)
     try:
         return tree.sql(dialect=dialect.target, pretty=True, unsupported_level=ErrorLevel.RAISE)
     except (UnsupportedError, SqlglotError, ValueError) as error:
@@ -281,12 +287,14 @@ def _replace_table(table: exp.Table, old: str, name: str, dialect: str) -> _Edit
 
 
 def _shorten_columns(tree: exp.Query) -> Iterator[_Edit]:
-    """Yield edits that take the schema out of names of columns: the table has none any more."""
+    """Yield edits that take the schema out of names of columns, where it is that of a table: it has none any more."""
+    tables = {tuple(part.lower() for part in parts[-2:]) for _, parts in _list_tables(tree) if len(parts) > 1}
     for column in tree.find_all(exp.Column):
         schema, label = column.args.get("db"), column.args.get("table")
+        if schema is None or label is None or (schema.name.lower(), label.name.lower()) not in tables:
+            continue  # a field of a struct has as many parts
         first = column.args.get("catalog") or schema
-        if first is not None and label is not None and "start" in first.meta and "start" in label.meta:
-            yield _Edit(first.meta["start"], label.meta["start"], "")
+        yield _Edit(first.meta["start"], label.meta["start"], "")
 
 
 def _quote(name: str, dialect: str) -> str:

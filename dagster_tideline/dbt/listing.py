@@ -42,4 +42,9 @@ def format_summary(nodes: Sequence[NodeReading]) -> str:
     kinds = dict.fromkeys(node.kind.split(",")[0] for node in nodes)
     taken = Counter(node.kind.split(",")[0] for node in nodes if node.taken)
     counts = Counter(node.kind.split(",")[0] for node in nodes)
-    return "taken: " + ", ".join(f"{taken[kind]} of {counts[kind]} {kind}s" for kind in kinds)
+    return "taken: " + ", ".join(_format_count(kind, taken[kind], counts[kind]) for kind in kinds)
+
+
+def _format_count(kind: str, taken: int, count: int) -> str:
+    plural = {"saved query": "saved queries", "analysis": "analyses"}.get(kind, f"{kind}s")
+    return f"{taken} of {count} {kind if count == 1 else plural}"

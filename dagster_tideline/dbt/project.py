@@ -182,7 +182,7 @@ class _Reader:
                 "operation": "operations are not run",
                 "analysis": "an analysis is no table",
             }
-            self.outcome.tell(node, reasons.get(node.kind, "not a table"))
+            self.outcome.tell(node, reasons.get(node.kind, f"a {node.kind} is no table"))
         elif node.language != "sql":
             raise ManifestError(
                 f"a model in {node.language} is not taken: land its table, or write it in SQL"

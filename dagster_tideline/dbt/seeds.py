@@ -15,7 +15,7 @@ from engine.sql.statements.options.option_text import render_literal
 MOST_ROWS = 2_000
 """The rows of a seed that becomes a view: its rows are in the statement."""
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
-_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)?\.?\d+(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def build_seed_query(node: DbtNode, project: Path, dialect: AdapterDialect) -> str:

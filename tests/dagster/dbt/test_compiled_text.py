@@ -1,0 +1,90 @@
+"""Compiled texts over relations of the store: names by the tree, all else as it was written."""
+
+from __future__ import annotations
+
+import pytest
+
+from dagster_tideline.dbt.compiled_text import find_dialect, find_tables, map_relations, strip_comments
+from dagster_tideline.dbt.manifest import ManifestError
+from engine.errors import SqlError
+
+NAMES = {"orders": "orders", "raw_orders": "landed", "items": "items"}
+
+
+def put(code: str, adapter: str = "postgres") -> str:
+    """Return a text in which tables of a schema have the names above."""
+    return map_relations(
+        code, find_dialect(adapter), lambda parts: NAMES.get(parts[-1].lower()) if len(parts) > 1 else None
+    )
+
+
+def test_names_are_replaced_and_nothing_else() -> None:
+    code = 'select  a, -- from db.s.orders\n \'from db.s.orders\' from "db"."s"."orders" as o;\n-- end'
+    assert put(code) == "select  a, -- from db.s.orders\n 'from db.s.orders' from \"orders\" as o"
+
+
+def test_columns_find_a_table_under_its_old_name() -> None:
+    assert put("select raw_orders.a from s.raw_orders") == 'select raw_orders.a from "landed" AS raw_orders'
+    assert put("select s.raw_orders.a from s.raw_orders") == 'select raw_orders.a from "landed" AS raw_orders'
+
+
+def test_a_field_of_a_struct_is_no_column_of_a_schema() -> None:
+    assert put("select o.address.city from s.orders o", "spark") == "select o.address.city from `orders` o"
+
+
+def test_a_with_item_that_is_called_as_a_relation_gets_another_name() -> None:
+    code = "with orders as (select * from s.orders), x as (select * from s.orders) select orders.a from orders, x"
+    assert put(code) == (
+        'with "orders_cte" as (select * from "orders"), x as (select * from "orders") '
+        'select orders.a from "orders_cte" AS orders, x'
+    )
+
+
+def test_with_items_are_seen_where_they_are_in_scope() -> None:
+    code = "with orders as (select 1 as a), b as (select * from orders) select * from b where a in (select a from orders)"
+    assert put(code) == code
+    inner = "select * from (with orders as (select 2 as a) select a from orders) q join s.orders o on true"
+    assert put(inner) == (
+        'select * from (with "orders_cte" as (select 2 as a) select a from "orders_cte" AS orders) q join "orders" o on true'
+    )
+    recursive = "with recursive t as (select 1 as n union all select n + 1 from t) select * from t"
+    assert find_tables(recursive, find_dialect("postgres")) == []
+    own_body = "with t as (select * from t) select * from t"
+    assert [parts for parts, _ in find_tables(own_body, find_dialect("postgres"))] == [("t",)]
+
+
+def test_duckdbs_division_and_order_keep_their_meaning() -> None:
+    text = put("select a / b as q, row_number() over (order by a desc) as n from s.orders", "duckdb")
+    assert "CAST(a AS DOUBLE PRECISION) / b" in text and "DESC NULLS LAST" in text
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "place"),
+    [
+        ("select a from s.orders where (", "cannot be read", (1, 30)),
+        ("select 'a", "cannot be read", (1, 1)),
+        ("delete from s.orders", "no single SELECT", (1, 1)),
+        ("select 1; select 2", "no single SELECT", (1, 1)),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(code: str, message: str, place: tuple[int, int]) -> None:
+    with pytest.raises(SqlError, match=message) as caught:
+        put(code)
+    assert (caught.value.line, caught.value.column) == place
+
+
+def test_what_cannot_be_translated_is_told() -> None:
+    with pytest.raises(SqlError, match="duckdb cannot be translated to postgres: PIVOT"):
+        put("select * from s.orders pivot (sum(b) for a in (1, 2))", "duckdb")
+    with pytest.raises(SqlError, match="postgres has no such cast") as caught:
+        put("select b,\n try_cast(a as int) from s.orders", "duckdb")
+    assert caught.value.line == 2
+
+
+def test_an_adapter_that_nothing_reads_is_told() -> None:
+    with pytest.raises(ManifestError, match="adapter cobol are not read"):
+        find_dialect("cobol")
+
+
+def test_comments_go_and_quotes_stay() -> None:
+    assert strip_comments("-- it's\nselect '-- a' /* ; */ from t", "postgres") == "select '-- a' from t"
