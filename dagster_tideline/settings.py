@@ -184,15 +184,18 @@ def _resolve_folder(text: str | None) -> Path | None:
 def _read_dbt_project() -> dict[str, object] | None:
     """Return the fields of the dbt project that the environment names, None if it names none."""
     manifest = _resolve_folder(os.environ.get(VARIABLES["dbt"]))
-    if manifest is None:
-        return None
+    return None if manifest is None else {"manifest": manifest, "sources": read_dbt_sources()}
+
+
+def read_dbt_sources() -> dict[str, str]:
+    """Return the tables that stand for sources of a dbt project by the environment; raises EnvironmentNotReady for no pair."""
     sources: dict[str, str] = {}
     for pair in filter(None, map(str.strip, os.environ.get(DBT_SOURCES, "").split(","))):
         source, equal, table = (part.strip() for part in pair.partition("="))
         if not equal or not table:
             raise EnvironmentNotReady(f"{DBT_SOURCES}: '{pair}' names no table: write raw.orders=orders")
         sources[source] = table
-    return {"manifest": manifest, "sources": sources}
+    return sources
 
 
 def _format_problem(problem: object) -> str:

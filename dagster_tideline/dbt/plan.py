@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dagster_tideline.dbt.listing import build_project_listing
-from dagster_tideline.dbt.manifest import ManifestError
 from dagster_tideline.dbt.project import DbtProject, DbtReading, add_refused, read_project
 from dagster_tideline.models.change_plan import plan_models
 from dagster_tideline.plan import open_planning_session
-from dagster_tideline.settings import Settings
+from dagster_tideline.settings import Settings, read_dbt_sources
 from engine.cli.printing import Format, print_listing
 from engine.errors import TidelineError
 
@@ -24,7 +23,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print what becomes of each node; returns 0 if all models are taken, 2 if some are not, 1 where nothing can be read."""
     parser = argparse.ArgumentParser(prog="tideline dbt plan")
     parser.add_argument("manifest", type=Path)
-    parser.add_argument("--source", action="append", default=[])
     parser.add_argument("--select", action="append", default=[])
     parser.add_argument("--exclude", action="append", default=[])
     parser.add_argument("--project", type=Path, default=None)
@@ -36,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         project = DbtProject(
             manifest=given.manifest,
             project=given.project,
-            sources=dict(map(_split_source, given.source)),
+            sources=read_dbt_sources(),
             select=tuple(given.select),
             exclude=tuple(given.exclude),
         )
@@ -57,13 +55,6 @@ def _try_on_store(reading: DbtReading, url: str) -> DbtReading:
     with open_planning_session(settings) as session:
         refused = {change.name: change.error for change in plan_models(session, reading.models).refused}
     return add_refused(reading, refused)
-
-
-def _split_source(text: str) -> tuple[str, str]:
-    source, equal, table = text.partition("=")
-    if not equal or not table:
-        raise ManifestError(f"--source {text}: write --source raw.orders=orders")
-    return source, table
 
 
 if __name__ == "__main__":

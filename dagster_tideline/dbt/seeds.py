@@ -37,9 +37,25 @@ def build_seed_query(node: DbtNode, project: Path, dialect: AdapterDialect) -> s
     labels = [_quote(name, dialect) for name in header]
     items = [f"CAST({label} AS {kind}) AS {label}" for label, kind in zip(labels, kinds, strict=True)]
     texts = [f"({', '.join(_render(value, dialect) for value in row)})" for row in rows]
-    none = "" if rows else "\nWHERE false"
     values = ",\n  ".join(texts or [f"({', '.join(['NULL'] * len(header))})"])
-    return f"SELECT {', '.join(items)}\nFROM (VALUES\n  {values}) AS t({', '.join(labels)}){none}"
+    query = f"SELECT {', '.join(items)}\nFROM (VALUES\n  {values}) AS t({', '.join(labels)})"
+    if not rows:
+        return f"{query}\nWHERE false"
+    if not _are_apart(columns, [types.get(name.lower(), "") for name in header], kinds):
+        return query
+    # Views whose rows are only added to cannot follow another file: those of groups can.
+    return f"{query}\nGROUP BY {', '.join(str(at + 1) for at in range(len(header)))}\nHAVING count(*) > 0"
+
+
+def _are_apart(columns: Sequence[tuple[str | None, ...]], said: Sequence[str], kinds: Sequence[str]) -> bool:
+    """Tell whether rows differ by columns alone whose values are equal only if their texts are, but for signs of numbers."""
+    sure = [
+        [value if value is None or kind != "bigint" else int(value) for value in values]
+        for values, word, kind in zip(columns, said, kinds, strict=True)
+        if not word and kind in ("bigint", "date", "text", "string")
+    ]
+    rows = list(zip(*sure, strict=True))
+    return len(set(rows)) == len(columns[0]) if rows else False
 
 
 def _find_file(node: DbtNode, project: Path) -> Path:

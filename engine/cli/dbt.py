@@ -25,9 +25,6 @@ def plan(
     manifest: Annotated[
         Path, typer.Argument(help="target/manifest.json, after `dbt compile --full-refresh`.")
     ],
-    source: Annotated[
-        list[str] | None, typer.Option(help="A table that stands for a source: raw.orders=orders.")
-    ] = None,
     select: Annotated[
         list[str] | None, typer.Option(help="tag:nightly, path:models/marts, +orders; all without it.")
     ] = None,
@@ -40,7 +37,6 @@ def plan(
 ) -> None:
     """Show as what each node of a dbt project is taken, or why not: 0 all models are, 2 some are not, 1 nothing can be read."""
     arguments = [str(manifest), f"--format={output.value}", *(["--wide"] if wide else [])]
-    arguments += [f"--source={text}" for text in source or ()]
     arguments += [f"--select={text}" for text in select or ()]
     arguments += [f"--exclude={text}" for text in exclude or ()]
     arguments += [f"--store={store}"] if store else []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster.components.testing import create_defs_folder_sandbox
 
 from dagster_tideline import DbtProject, Settings, TidelineDbtComponent, build_definitions
 from dagster_tideline.project_models import load_project_models
@@ -82,3 +83,28 @@ def test_a_model_of_a_file_and_one_of_dbt_do_not_share_a_name(tmp_path: Path) ->
     found = {one.name: one for one in load_project_models(settings)}
     assert found["stg"].error == "stg is declared twice: in stg.sql and in models/stg.sql"
     assert build_definitions(settings).resolve_asset_graph().has(dg.AssetKey("stg"))
+
+
+def test_the_yaml_of_a_component_says_it_all(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    with create_defs_folder_sandbox() as sandbox:
+        place = sandbox.scaffold_component(
+            component_cls=TidelineDbtComponent,
+            defs_yaml_contents={
+                "type": "dagster_tideline.TidelineDbtComponent",
+                "attributes": {
+                    "manifest": str(tmp_path / "dbt" / "target" / "manifest.json"),
+                    "sources": {"raw.orders": "landed"},
+                    "exclude": ["tag:odd"],
+                    "select": "+stg bad",
+                    "store": (tmp_path / "store").as_uri(),
+                    "translation": {"group_name": "{{ model.name }}_group"},
+                },
+            },
+        )
+        (place / "landed.sql").write_text("CREATE TABLE landed (id INT PRIMARY KEY)")
+        with sandbox.load_component_and_build_defs(defs_path=place) as (component, definitions):
+            assert isinstance(component, TidelineDbtComponent)
+            graph = definitions.resolve_asset_graph()
+            assert graph.get(dg.AssetKey("stg")).group_name == "stg_group"
+            assert not graph.has(dg.AssetKey("bad"))

@@ -20,9 +20,12 @@ NODES = (
 )
 
 
-def test_each_node_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_node_has_a_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDELINE_DBT_SOURCES", "raw.orders=landed")
     path = write_manifest(tmp_path, *NODES)
-    assert main([str(path), "--wide", "--source", "raw.orders=landed"]) == 0
+    assert main([str(path), "--wide"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == "node kind relation taken as"
     assert lines[2:] == [
@@ -46,7 +49,6 @@ def test_a_model_that_is_not_taken_is_status_2(tmp_path: Path, capsys: pytest.Ca
     ("arguments", "message"),
     [
         (["/no/such.json"], "can't be read"),
-        (["--source", "orders"], "write --source raw.orders=orders"),
         (["--select", "nobody"], "selects nothing"),
     ],
 )

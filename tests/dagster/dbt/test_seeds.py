@@ -38,6 +38,13 @@ def test_texts_are_literals_of_the_dialect(tmp_path: Path) -> None:
     assert build(tmp_path, "a;b\n", delimiter=";").endswith("WHERE false")
 
 
+def test_rows_that_differ_are_groups_so_that_another_file_is_a_difference(tmp_path: Path) -> None:
+    assert build(tmp_path, "a,b\n1,x\n2,x\n").endswith("GROUP BY 1, 2\nHAVING count(*) > 0")
+    for text in ("a,b\n1,x\n+1,x\n", "a\n1.0\n1\n", "a\nx\nx\n"):
+        assert "GROUP BY" not in build(tmp_path, text)
+    assert "GROUP BY" not in build(tmp_path, "a\n1\n2\n", column_types={"a": "boolean"})
+
+
 def test_files_that_cannot_be_taken_are_told(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"seeds/s.csv is not in .*: say under `project`"):
         build(tmp_path, None)
