@@ -41,21 +41,15 @@ _PLAIN: dict[str, tuple[str, Dialect]] = {
     "materialize": ("postgres", "postgres"),
     "risingwave": ("risingwave", "risingwave"),
 }
-_TRANSLATED: dict[str, tuple[str, Dialect]] = {
-    "duckdb": ("duckdb", "postgres"),
-    "redshift": ("redshift", "postgres"),
-    "snowflake": ("snowflake", "spark"),
-    "bigquery": ("bigquery", "spark"),
-    "trino": ("trino", "spark"),
-    "athena": ("trino", "spark"),
-    "clickhouse": ("clickhouse", "spark"),
-    "sqlserver": ("tsql", "spark"),
-    "synapse": ("tsql", "spark"),
-    "fabric": ("tsql", "spark"),
-    "oracle": ("oracle", "spark"),
-    "mysql": ("mysql", "spark"),
-    "sqlite": ("sqlite", "spark"),
+_TRANSLATED = {
+    "duckdb": "duckdb",
+    "redshift": "redshift",
+    "snowflake": "snowflake",
+    "bigquery": "bigquery",
+    "trino": "trino",
+    "athena": "trino",
 }
+"""Adapters whose texts become those of `postgres`, whose CAST to a whole number rounds, as theirs does; Spark's does not."""
 
 
 def find_dialect(adapter: str) -> AdapterDialect:
@@ -63,7 +57,7 @@ def find_dialect(adapter: str) -> AdapterDialect:
     if adapter in _PLAIN:
         return AdapterDialect(adapter, *_PLAIN[adapter], True)
     if adapter in _TRANSLATED:
-        return AdapterDialect(adapter, *_TRANSLATED[adapter], False)
+        return AdapterDialect(adapter, _TRANSLATED[adapter], "postgres", False)
     known = ", ".join(sorted((*_PLAIN, *_TRANSLATED)))
     raise ManifestError(
         f"texts of dbt's adapter {adapter or 'without a name'} are not read: compile the project with one of {known}"

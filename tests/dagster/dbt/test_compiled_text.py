@@ -88,3 +88,22 @@ def test_an_adapter_that_nothing_reads_is_told() -> None:
 
 def test_comments_go_and_quotes_stay() -> None:
     assert strip_comments("-- it's\nselect '-- a' /* ; */ from t", "postgres") == "select '-- a' from t"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "code", "wanted"),
+    [
+        (
+            "snowflake",
+            "select iff(a > 1, b, null) as x, a / b as q from db.s.orders",
+            "CAST(a AS DOUBLE PRECISION) / b",
+        ),
+        ("trino", "select a / b as q from db.s.orders", "a / b AS q"),
+        ("bigquery", "select safe_divide(a, b) as q from `db`.`s`.`orders`", "CASE WHEN b <> 0"),
+        ("redshift", "select nvl(a, 0) as n from db.s.orders", "COALESCE(a, 0)"),
+    ],
+)
+def test_other_warehouses_texts_become_postgres(adapter: str, code: str, wanted: str) -> None:
+    text = put(code, adapter)
+    assert find_dialect(adapter).target == "postgres"
+    assert wanted in " ".join(text.split()) and 'FROM "orders"' in text
