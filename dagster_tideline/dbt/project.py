@@ -435,5 +435,9 @@ def _add_upstream_reasons(readings: Sequence[NodeReading], models: Sequence[Mode
         if read:
             broken[model.name] = f"it reads {', '.join(read)}, which is not taken"
     for reading in readings:
-        reason = broken.get(reading.relation) if reading.taken else None
-        yield replace(reading, taken="", reason=reason) if reason else reading
+        if not reading.taken or reading.relation not in broken:
+            yield reading
+        elif reading.taken == CHECK:
+            yield replace(reading, taken="", reason=f"{reading.relation} is not taken")
+        else:
+            yield replace(reading, taken="", reason=broken[reading.relation])

@@ -67,11 +67,13 @@ def test_an_incremental_text_of_changes_is_refused_with_what_to_run(tmp_path: Pa
         model("events", code, materialized="incremental"),
         model("over", f"select id from {relation('events')}", "model.shop.events"),
         model("other", "select 1 as id"),
+        data_test("has_ids", "", "model.shop.events", macro="not_null", column_name="id"),
     )
     error = str(models(reading)["events"].error)
     assert "it is that of an incremental run" in error and "run `dbt compile --full-refresh`" in error
     assert "line 2" in error and "^" in error
     assert reasons(reading)["over"] == "it reads events, which is not taken"
+    assert reasons(reading)["has_ids"] == "events is not taken"
     assert models(reading)["other"].error is None
 
 
