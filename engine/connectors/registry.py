@@ -10,13 +10,14 @@ from engine.connectors.delta.connector import DeltaConnector
 from engine.connectors.landing.connector import LandingConnector
 from engine.connectors.nexmark.source import NexmarkConnector
 from engine.connectors.plugins import PluginRegistry
+from engine.connectors.postgres.connector import PostgresConnector
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
 from engine.hummock.version import Run
 from engine.runtime.source_rows import register_source_reader
 from engine.sql.catalog import Relation
 
-OWN = (LandingConnector, NexmarkConnector, DeltaConnector)
+OWN = (LandingConnector, NexmarkConnector, DeltaConnector, PostgresConnector)
 CONNECTORS: PluginRegistry[Connector] = PluginRegistry("tideline.connectors", OWN, SourceError)
 
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from engine.connectors.contract.connector import Source, SourceReport, Spark, get_connector_name, no_spark
+from engine.connectors.contract.connector import (
+    PendingSplit,
+    Source,
+    SourceReport,
+    Spark,
+    get_connector_name,
+    no_spark,
+)
 from engine.connectors.registry import CONNECTORS
 from engine.errors import TidelineError
 from engine.hummock import Hummock
@@ -44,22 +52,57 @@ def poll_all(
     """
     if store.is_branch:
         return [SourceReport(fed.name, warnings=(SOURCE_PAUSED,)) for fed in list_fed_tables(catalog, tables)]
-    reports = []
-    for relation in list_fed_tables(catalog, tables):
-        with track_traffic(store.counters, f"source {relation.name}") as traffic:
-            report = _poll_source(store, relation, spark)
-        reports.append(replace(report, driver_bytes=traffic.bytes))
+    reports: list[SourceReport] = []
+    for fed in _list_units(catalog, tables):
+        with track_traffic(store.counters, f"source {', '.join(fed.tables)}") as traffic:
+            polled = _poll_unit(store, fed, spark)
+        if polled:
+            polled[0] = replace(polled[0], driver_bytes=traffic.bytes)
+        reports += polled
     return reports
 
 
-def _poll_source(store: Hummock, relation: Relation, spark: Spark) -> SourceReport:
+class _FedUnit(NamedTuple):
+    """Tables that are polled as one: those of a `group`, or one alone."""
+
+    connector: str
+    group: str
+    relations: tuple[Relation, ...]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(relation.name for relation in self.relations)
+
+
+def _list_units(catalog: Catalog, tables: Collection[str] | None) -> Iterator[_FedUnit]:
+    """Yield what is polled; of a group all tables come, whichever of them were asked for."""
+    groups: dict[tuple[str, str], list[Relation]] = {}
+    for relation in list_fed_tables(catalog):
+        name = get_connector_name(relation)
+        offered = CONNECTORS.list_plugins().get(name)
+        group = "" if offered is None else offered.find_group(relation)
+        groups.setdefault((name, group or f"\0{relation.name}"), []).append(relation)
+    for (name, group), members in groups.items():
+        if tables is None or any(relation.name in tables for relation in members):
+            yield _FedUnit(name, "" if group.startswith("\0") else group, tuple(members))
+
+
+def _poll_unit(store: Hummock, fed: _FedUnit, spark: Spark) -> list[SourceReport]:
     try:
-        return open_source(store, relation).poll(spark)
+        if fed.group:
+            return list(CONNECTORS.find(fed.connector).open_group(store, fed.group).poll(spark))
+        return [open_source(store, relation).poll(spark) for relation in fed.relations]
     except TidelineError as error:
-        return SourceReport(relation.name, error=str(error))
+        return [SourceReport(name, error=str(error)) for name in fed.tables]
     except Exception as error:  # a table's fault stops no other table, even one that nobody expected
-        _LOG.exception("polling the source of %s", relation.name)
-        return SourceReport(relation.name, error=f"{type(error).__name__}: {error}")
+        _LOG.exception("polling the source of %s", ", ".join(fed.tables))
+        return [SourceReport(name, error=f"{type(error).__name__}: {error}") for name in fed.tables]
+
+
+def _list_pending_of(store: Hummock, fed: _FedUnit) -> Sequence[PendingSplit]:
+    if fed.group:
+        return CONNECTORS.find(fed.connector).open_group(store, fed.group).list_pending()
+    return [split for relation in fed.relations for split in open_source(store, relation).list_pending()]
 
 
 def compute_pending_digest(
@@ -72,12 +115,12 @@ def compute_pending_digest(
     if store.is_branch:
         return 0, ""
     count, digest = 0, hashlib.sha256()
-    for relation in list_fed_tables(catalog, tables):
+    for fed in _list_units(catalog, tables):
         try:
-            waiting = open_source(store, relation).list_pending()
+            waiting = _list_pending_of(store, fed)
         except (TidelineError, OSError):
             continue  # the poll of an epoch run tells it
         for split in waiting:
             count += 1
-            digest.update(f"{relation.name}\0{split.split}\0{split.token}\n".encode())
+            digest.update(f"{fed.tables[0]}\0{split.split}\0{split.token}\n".encode())
     return count, digest.hexdigest()[:16] if count else ""

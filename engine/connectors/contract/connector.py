@@ -100,6 +100,18 @@ class Source(ABC):
         raise SourceError("this source cannot repeat all its rows")
 
 
+class SourceGroup(ABC):
+    """What feeds several tables in one order: all of them stand at the same position, which each commit moves for all."""
+
+    @abstractmethod
+    def list_pending(self) -> Sequence[PendingSplit]:
+        """Return what there is to take for any of the tables; as cheap as that of a source."""
+
+    @abstractmethod
+    def poll(self, spark: Spark = no_spark) -> Sequence[SourceReport]:
+        """Take all that there is, for all tables in the same commits; returns a report a table."""
+
+
 class Connector(ABC):
     """One kind of source: its name in `WITH (connector = …)`, its options, and the checks of CREATE.
 
@@ -140,6 +152,14 @@ class Connector(ABC):
     def build_companion(self, relation: Relation) -> Relation | None:
         """Return the table of the system that is made, and dropped, with a new table of this connector, None if there is none."""
         return None
+
+    def find_group(self, relation: Relation) -> str:
+        """Return what a table shares with those that are to be committed together with it, "" if it stands alone."""
+        return ""
+
+    def open_group(self, store: Hummock, group: str) -> SourceGroup:
+        """Return what feeds all tables of a group, as the store has them by now."""
+        raise SourceError(f"the connector {self.name} feeds each table by itself")
 
     @abstractmethod
     def open_source(self, store: Hummock, relation: Relation) -> Source:

@@ -38,22 +38,36 @@ class Intake:
 
 def commit_intake(store: Hummock, version: Version, table: TableVersion, intake: Intake) -> Version:
     """Commit what was worked out over a version for a table; raises Conflict, and what the checks raise."""
-    asked = {name: list(operations) for name, operations in intake.system.items()}
-    if intake.letters:
-        asked.setdefault(DEAD_LETTER, []).append(Put(build_letter_rows(table.name, intake.letters)))
-    if intake.operations:
-        asked[table.name] = list(intake.operations)
+    return commit_intakes(store, version, [(table, intake)])
+
+
+def commit_intakes(store: Hummock, version: Version, parts: Sequence[tuple[TableVersion, Intake]]) -> Version:
+    """Commit what was worked out over a version for several tables, all of it or nothing."""
+    asked: dict[str, list[Operation]] = {}
+    writes: dict[str, Sequence[SstInfo]] = {}
+    files: dict[str, Sequence[SstInfo]] = {}
+    watermarks, truncate = dict[str, int](), dict[str, int]()
+    checks: list[Precondition | None] = []
+    for table, intake in parts:
+        for name, operations in intake.system.items():
+            asked.setdefault(name, []).extend(operations)
+        if intake.letters:
+            asked.setdefault(DEAD_LETTER, []).append(Put(build_letter_rows(table.name, intake.letters)))
+        if intake.operations:
+            asked[table.name] = list(intake.operations)
+        if intake.files:
+            files[table.name] = intake.files
+        watermarks |= intake.watermarks
+        truncate |= intake.truncate
+        checks += intake.checks
     known = {name: version.tables[name] for name in asked}
     tables = {name: held.table for name, held in known.items()}
-    writes: dict[str, Sequence[SstInfo]] = {**write_operations(store.reader, tables, asked)}
-    if intake.files:
-        writes[table.name] = intake.files
-    for name in intake.truncate:
+    writes |= write_operations(store.reader, tables, asked)
+    writes |= files
+    for name in truncate:
         writes.setdefault(name, ())
-    check = require_all(*intake.checks, require_same_tables(known))
-    return store.commit(
-        Commit(writes=writes, watermarks=intake.watermarks, truncate=intake.truncate, precondition=check)
-    )
+    check = require_all(*checks, require_same_tables(known))
+    return store.commit(Commit(writes=writes, watermarks=watermarks, truncate=truncate, precondition=check))
 
 
 def commit_polled(store: Hummock, table: str, attempt: Callable[[], Result]) -> Result:

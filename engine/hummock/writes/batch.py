@@ -4,7 +4,7 @@ committed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -118,6 +118,17 @@ def write_operations(
     return {
         name: with_new_keys(tables[name], ssts) if name in inserts else ssts for name, ssts in files.items()
     }
+
+
+def write_stream(reader: Reader, table: Table, operations: Iterable[Operation]) -> tuple[SstInfo, ...]:
+    """Write operations on one table as files while they come, in bounded memory; later ones win."""
+    buffer = TableBuffer(reader, table)
+    for operation in operations:
+        buffer.add(operation)
+    files = flush_buffers(reader, {table.name: buffer})[table.name]
+    if not buffer.spilled:
+        return files
+    return tuple(msgspec.structs.replace(sst, fingerprint=None) for sst in files)
 
 
 def _is_insert(operation: Operation) -> bool:

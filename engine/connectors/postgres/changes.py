@@ -1,0 +1,222 @@
+"""What transactions do to one table, folded: of each key the last row, or that it goes, and whether all rows went before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from engine.connectors.contract.signed_rows import SignedRows
+from engine.connectors.postgres.columns import PostgresType, explain_misfit
+from engine.connectors.postgres.pgoutput import (
+    UNCHANGED,
+    Delete,
+    Insert,
+    PublishedRelation,
+    TupleData,
+    Unchanged,
+    Update,
+)
+from engine.connectors.postgres.texts import build_text_column
+from engine.errors import SourceError
+from engine.sql.catalog import Relation, RelationColumn
+from engine.sql.column_names import match_columns
+
+Key: TypeAlias = "tuple[bytes | None, ...]"
+
+
+@dataclass(frozen=True)
+class ColumnReader:
+    """Where the values of a table's columns stand in the tuples of PostgreSQL's table, and which columns are left out."""
+
+    columns: tuple[RelationColumn, ...]
+    types: tuple[PostgresType, ...]
+    places: tuple[int, ...]
+    key: tuple[int, ...]
+    """The places of the key's columns among `columns`."""
+    left: tuple[str, ...]
+
+    def build_rows(self, values: Sequence[Sequence[str | None]]) -> pa.Table:
+        """Return columns of texts as rows under the names of the table."""
+        arrays = [
+            build_text_column(texts, kind, column)
+            for texts, kind, column in zip(values, self.types, self.columns, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, names=[column.name for column in self.columns])
+
+
+def build_reader(
+    relation: Relation, names: Sequence[str], types: Sequence[PostgresType], path: str
+) -> ColumnReader:
+    """Return how a table's columns are read of PostgreSQL's; raises SourceError for one that it has not, or of another type."""
+    columns = relation.visible_columns
+    found = match_columns([column.name for column in columns], names).found
+    places, kinds = [], []
+    for column in columns:
+        if column.name not in found:
+            raise SourceError(
+                f"table {relation.name}: {path} has no column {column.name} any more, it has "
+                f"{', '.join(names)}: give it the column "
+                f"again and run ALTER TABLE {relation.name} RESYNC, or make {relation.name} anew without it"
+            )
+        its = types[found[column.name]]
+        hint = explain_misfit(its, column)
+        if hint is not None:
+            raise SourceError(
+                f"table {relation.name}: column {column.name} of {path} is {its.shown} by now, which "
+                f"{column.visible_type} does not "
+                f"take: give it its type again and run ALTER TABLE {relation.name} RESYNC, or make "
+                f"{relation.name} anew: {hint}"
+            )
+        places.append(found[column.name])
+        kinds.append(its)
+    key = tuple(at for at, column in enumerate(columns) if column.storage_name in relation.primary_key)
+    left = tuple(name for at, name in enumerate(names) if at not in places)
+    return ColumnReader(columns, tuple(kinds), tuple(places), key, left)
+
+
+@dataclass
+class _FoldedRow:
+    """The last row of a key, None where it goes; what is UNCHANGED in it stands in the store under the key `origin`."""
+
+    values: list[bytes | None | Unchanged] | None
+    origin: Key
+
+
+@dataclass
+class FoldedChanges:
+    """The changes of one table, in the order of its log; of keys that changed last later."""
+
+    relation: Relation
+    path: str
+    reader: ColumnReader | None = None
+    is_emptied: bool = False
+    messages: int = 0
+    oid: int = 0
+    place: str = ""
+    _rows: dict[Key, _FoldedRow] = field(default_factory=dict)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything is to be done to the table."""
+        return self.is_emptied or bool(self._rows)
+
+    def describe(self, published: PublishedRelation, types: Mapping[int, PostgresType]) -> None:
+        """Take up how the tuples that follow are made."""
+        names = [column.name for column in published.columns]
+        unknown = PostgresType("", "", "of a type that was dropped")
+        kinds = [types.get(column.type_oid, unknown) for column in published.columns]
+        reader = build_reader(self.relation, names, kinds, self.path)
+        self.reader, self.oid = reader, published.oid
+
+    def add(self, message: Insert | Update | Delete) -> None:
+        """Fold one change."""
+        self.messages += 1
+        if isinstance(message, Delete):
+            self._put(self._find_key(message.old), None)
+            return
+        assert self.reader is not None
+        new = [message.new[at] for at in self.reader.places]
+        if isinstance(message, Insert):
+            self._put(self._find_key(message.new), new)
+            return
+        before = self._find_key(message.new if message.old is None else message.old, message.new)
+        if message.old is not None and message.old_is_whole:
+            old = [message.old[at] for at in self.reader.places]
+            new = [o if isinstance(n, Unchanged) else n for n, o in zip(new, old, strict=True)]
+        known, origin = self._rows.get(before), before
+        if known is not None and known.values is not None:
+            origin = known.origin
+            new = [o if isinstance(n, Unchanged) else n for n, o in zip(new, known.values, strict=True)]
+        key = self._find_key_of_row(new, before)
+        if key != before:
+            self._put(before, None)
+        self._put(key, new, origin)
+
+    def empty(self) -> None:
+        """Let all rows go."""
+        self.messages += 1
+        self.is_emptied = True
+        self._rows.clear()
+
+    def _put(
+        self, key: Key, values: list[bytes | None | Unchanged] | None, origin: Key | None = None
+    ) -> None:
+        before = self._rows.pop(key, None)
+        if before is not None and values is None and self.is_emptied:
+            return  # it came after all rows went
+        self._rows[key] = _FoldedRow(values, key if origin is None else origin)
+
+    def _find_key(self, values: TupleData, other: TupleData | None = None) -> Key:
+        """Return the key of a tuple; a large value of it that did not change stands in the `other`."""
+        if self.reader is None:
+            raise SourceError(f"table {self.relation.name}: a change of {self.path} came before its columns")
+        key: list[bytes | None] = []
+        for at in self.reader.key:
+            place = self.reader.places[at]
+            value = values[place]
+            if isinstance(value, Unchanged) and other is not None:
+                value = other[place]
+            if isinstance(value, Unchanged):
+                raise self._build_key_error()
+            key.append(value)
+        return tuple(key)
+
+    def _find_key_of_row(self, values: Sequence[bytes | None | Unchanged], before: Key) -> Key:
+        assert self.reader is not None
+        key: list[bytes | None] = []
+        for number, at in enumerate(self.reader.key):
+            value = values[at]
+            key.append(before[number] if isinstance(value, Unchanged) else value)
+        return tuple(key)
+
+    def _build_key_error(self) -> SourceError:
+        return SourceError(
+            f"table {self.relation.name}: PostgreSQL did not tell the key of a row of {self.path}, a large value: "
+            f"ALTER TABLE there … REPLICA IDENTITY FULL, and ALTER TABLE {self.relation.name} RESYNC here"
+        )
+
+    def build_rows(self) -> SignedRows:
+        """Return the last rows as texts, in their order; what is UNCHANGED is null yet."""
+        reader = self.reader
+        if reader is None or not self._rows:
+            return SignedRows(pa.table({}))
+        columns: list[list[str | None]] = [[] for _ in reader.columns]
+        for key, row in self._rows.items():
+            values: Sequence[bytes | None | Unchanged]
+            if row.values is None:
+                blank: list[bytes | None | Unchanged] = [None] * len(columns)
+                for at, part in zip(reader.key, key, strict=True):
+                    blank[at] = part
+                values = blank
+            else:
+                values = row.values
+            for texts, value in zip(columns, values, strict=True):
+                texts.append(value.decode() if isinstance(value, bytes) else None)
+        gone = np.array([row.values is None for row in self._rows.values()], dtype=bool)
+        return SignedRows(reader.build_rows(columns), gone)
+
+    def list_unchanged(self) -> tuple[np.ndarray, np.ndarray, list[Key]]:
+        """Return which rows (by place) have values UNCHANGED, in which columns, and under which keys the store has these."""
+        places, masks, origins = list[int](), list[list[bool]](), list[Key]()
+        for place, row in enumerate(self._rows.values()):
+            if row.values is not None and UNCHANGED in row.values:
+                places.append(place)
+                masks.append([isinstance(value, Unchanged) for value in row.values])
+                origins.append(row.origin)
+        width = 0 if self.reader is None else len(self.reader.columns)
+        mask = np.array(masks, dtype=bool).reshape(len(places), width)
+        return np.array(places, dtype=np.int64), mask, origins
+
+    def build_keys(self, keys: Sequence[Key]) -> pa.Table:
+        """Return keys as rows of texts under the names of the table's columns."""
+        reader = self.reader
+        assert reader is not None
+        arrays: list[pa.Array[Any]] = []
+        for number, at in enumerate(reader.key):
+            texts = [None if (part := key[number]) is None else part.decode() for key in keys]
+            arrays.append(build_text_column(texts, reader.types[at], reader.columns[at]))
+        return pa.Table.from_arrays(arrays, names=[reader.columns[at].name for at in reader.key])

@@ -1,0 +1,260 @@
+"""Messages of PostgreSQL's output plugin pgoutput, version 1 of its protocol, taken apart from bytes.
+
+Values stay bytes, in the text form of PostgreSQL; a tuple has None for a null, and UNCHANGED for a large value that was not
+sent again as it did not change.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from engine.errors import SourceError
+
+
+class Unchanged:
+    """Stands for a large value that did not change, which PostgreSQL does not send again."""
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED: Final = Unchanged()
+TupleValue: TypeAlias = "bytes | None | Unchanged"
+TupleData: TypeAlias = "tuple[TupleValue, ...]"
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A transaction begins that is committed by the record at `final_lsn`."""
+
+    final_lsn: int
+    xid: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The transaction ends; its record ends at `end_lsn`."""
+
+    commit_lsn: int
+    end_lsn: int
+
+
+@dataclass(frozen=True)
+class PublishedColumn:
+    """A column of a published table: the number of its type, and whether it is part of the replica identity."""
+
+    name: str
+    type_oid: int
+    in_identity: bool
+
+
+@dataclass(frozen=True)
+class PublishedRelation:
+    """A table as the messages behind this one have it; its identity is d, i, f or n, as `pg_class.relreplident`."""
+
+    oid: int
+    schema: str
+    name: str
+    identity: str
+    columns: tuple[PublishedColumn, ...]
+
+
+@dataclass(frozen=True)
+class TypeName:
+    """The name of a type that is none of PostgreSQL's own."""
+
+    oid: int
+    schema: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Insert:
+    """A row that comes."""
+
+    oid: int
+    new: TupleData
+
+
+@dataclass(frozen=True)
+class Update:
+    """A row that changes; `old` is its key where that changed, or the whole row where `old_is_whole`."""
+
+    oid: int
+    new: TupleData
+    old: TupleData | None = None
+    old_is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class Delete:
+    """A row that goes; `old` is its key, or the whole row where `old_is_whole`."""
+
+    oid: int
+    old: TupleData
+    old_is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """All rows of some tables go."""
+
+    oids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The transaction came from another server."""
+
+    lsn: int
+    name: str
+
+
+@dataclass(frozen=True)
+class LogicalMessage:
+    """A message that somebody wrote into the log."""
+
+    prefix: str
+    content: bytes
+
+
+RowChange: TypeAlias = "Insert | Update | Delete"
+Message: TypeAlias = (
+    "Begin | Commit | PublishedRelation | TypeName | RowChange | Truncate | Origin | LogicalMessage"
+)
+
+
+def decode_message(data: bytes) -> Message:
+    """Return what a message says; raises SourceError for one that this version of the protocol has not."""
+    reader = _ByteReader(data)
+    try:
+        message = _decode(reader)
+    except (struct.error, ValueError) as error:
+        raise SourceError(f"a message of pgoutput is broken: {_describe(data)}: {error}") from error
+    if reader.at != len(data):
+        raise SourceError(
+            f"a message of pgoutput has {len(data) - reader.at} bytes more than it should: {_describe(data)}"
+        )
+    return message
+
+
+def _decode(reader: _ByteReader) -> Message:
+    kind = reader.read_letter()
+    match kind:
+        case "I":
+            return Insert(reader.read_number("I"), reader.read_new())
+        case "U":
+            return _decode_update(reader)
+        case "D":
+            oid, mark = reader.read_number("I"), reader.read_letter()
+            if mark not in "KO":
+                raise ValueError(f"a deletion has no {mark!r}")
+            return Delete(oid, reader.read_tuple(), mark == "O")
+        case "B":
+            final, _, xid = reader.read_number("Q"), reader.read_number("q"), reader.read_number("I")
+            return Begin(final, xid)
+        case "C":
+            reader.read_number("B")
+            commit, end, _ = reader.read_number("Q"), reader.read_number("Q"), reader.read_number("q")
+            return Commit(commit, end)
+        case "R":
+            return _decode_relation(reader)
+        case "Y":
+            return TypeName(reader.read_number("I"), reader.read_text(), reader.read_text())
+        case "T":
+            count = reader.read_number("I")
+            reader.read_number("B")
+            return Truncate(tuple(reader.read_number("I") for _ in range(count)))
+        case "O":
+            return Origin(reader.read_number("Q"), reader.read_text())
+        case "M":
+            reader.read_number("B")
+            reader.read_number("Q")
+            return LogicalMessage(reader.read_text(), reader.read_bytes(reader.read_number("I")))
+        case _:
+            raise ValueError(f"there is no message {kind!r}")
+
+
+def _decode_update(reader: _ByteReader) -> Update:
+    oid, mark = reader.read_number("I"), reader.peek_letter()
+    if mark not in "KO":
+        return Update(oid, reader.read_new())
+    reader.read_letter()
+    old = reader.read_tuple()
+    return Update(oid, reader.read_new(), old, mark == "O")
+
+
+def _decode_relation(reader: _ByteReader) -> PublishedRelation:
+    oid, schema, name = reader.read_number("I"), reader.read_text(), reader.read_text()
+    identity = reader.read_letter()
+    columns = []
+    for _ in range(reader.read_number("H")):
+        flags, column = reader.read_number("B"), reader.read_text()
+        kind, _ = reader.read_number("I"), reader.read_number("i")
+        columns.append(PublishedColumn(column, kind, bool(flags & 1)))
+    # the schema pg_catalog is sent as an empty text
+    return PublishedRelation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+
+
+class _ByteReader:
+    """Bytes that are read from the front."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def read_number(self, code: str) -> int:
+        (found,) = struct.unpack_from(f"!{code}", self.data, self.at)
+        self.at += struct.calcsize(code)
+        return int(found)
+
+    def peek_letter(self) -> str:
+        return self.data[self.at : self.at + 1].decode("latin-1")
+
+    def read_letter(self) -> str:
+        letter = self.peek_letter()
+        if not letter:
+            raise ValueError("it ends too early")
+        self.at += 1
+        return letter
+
+    def read_text(self) -> str:
+        end = self.data.index(b"\0", self.at)
+        text = self.data[self.at : end].decode()
+        self.at = end + 1
+        return text
+
+    def read_bytes(self, size: int) -> bytes:
+        found = self.data[self.at : self.at + size]
+        if len(found) != size:
+            raise ValueError("it ends too early")
+        self.at += size
+        return found
+
+    def read_new(self) -> TupleData:
+        mark = self.read_letter()
+        if mark != "N":
+            raise ValueError(f"{mark!r} is not the mark of a new row")
+        return self.read_tuple()
+
+    def read_tuple(self) -> TupleData:
+        return tuple(self._read_value() for _ in range(self.read_number("H")))
+
+    def _read_value(self) -> TupleValue:
+        kind = self.read_letter()
+        match kind:
+            case "t":
+                return self.read_bytes(self.read_number("I"))
+            case "n":
+                return None
+            case "u":
+                return UNCHANGED
+            case _:
+                raise ValueError(f"a value has no form {kind!r}")
+
+
+def _describe(data: bytes) -> str:
+    shown: Sequence[int] = data[:16]
+    return bytes(shown).hex(" ") + (" …" if len(data) > 16 else "")

@@ -1,0 +1,319 @@
+"""What is asked of a PostgreSQL server, by SQL functions over an ordinary connection; psycopg is loaded when it is needed."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from engine.connectors.postgres.positions import format_lsn, parse_lsn
+from engine.connectors.postgres.settings import PostgresSettings
+from engine.errors import SourceError
+
+Result = TypeVar("Result")
+PLUGIN = "pgoutput"
+CONNECT_SECONDS = 10
+BUSY_SECONDS = 30.0
+"""For so long a slot that another session reads is waited for."""
+COMMIT_SECONDS = 10.0
+"""For so long transactions that may be about to become visible are waited for."""
+CREATE_SECONDS = 120
+"""For so long PostgreSQL may wait for older transactions when it makes a slot."""
+LOOK_MESSAGES = 1_000
+"""So many messages are looked at to tell whether there is something to take."""
+_PAUSE = 0.05
+_INSTALL = "the connector postgres-cdc needs psycopg: pip install 'tideline[postgres-source]'"
+_SESSION = (
+    "SET datestyle TO 'ISO, YMD'; SET timezone TO 'UTC'; SET bytea_output TO 'hex'; SET intervalstyle TO 'postgres'; "
+    "SET extra_float_digits TO 1; SET row_security TO off; SET synchronous_commit TO local; SET "
+    "statement_timeout TO 0; "
+    "SET client_encoding TO 'UTF8'; SET search_path TO ''"
+)
+"""Texts of values follow from these, whatever a role or a database has set."""
+OBJECT_IN_USE = "55006"
+
+
+class SlotState(NamedTuple):
+    """A replication slot as the server tells of it; `flushed` is how far the log is durable.
+
+    The log is durable up to any byte; what is `written` ends with a record.
+    """
+
+    plugin: str
+    database: str
+    reader: int | None
+    restart: int | None
+    confirmed: int | None
+    wal_status: str
+    flushed: int
+    written: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server has removed log that the slot needs."""
+        return self.wal_status == "lost" or self.restart is None or self.confirmed is None
+
+    @property
+    def held_bytes(self) -> int:
+        """How much log the slot keeps the server from removing."""
+        return 0 if self.restart is None else max(self.flushed - self.restart, 0)
+
+
+class SlotBusy(SourceError):
+    """Another session reads the slot."""
+
+
+def load_psycopg() -> Any:
+    """Return the module psycopg; raises SourceError with what to install where it is missing."""
+    try:
+        return importlib.import_module("psycopg")
+    except ImportError as error:
+        raise SourceError(_INSTALL) from error
+
+
+class PostgresServer:
+    """A connection to a database; each statement is a transaction unless `open_snapshot` says otherwise."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        self.settings = settings
+        self._psycopg = load_psycopg()
+        password = settings.read_password()
+        with self.explain_errors():
+            self.connection = self._psycopg.connect(
+                host=settings.hostname,
+                port=settings.port,
+                dbname=settings.database,
+                user=settings.username,
+                password=password,
+                sslmode=settings.sslmode,
+                connect_timeout=CONNECT_SECONDS,
+                application_name="tideline",
+                autocommit=True,
+            )
+            self.connection.execute(_SESSION)
+
+    def narrow(self, settings: PostgresSettings) -> PostgresServer:
+        """Return the same connection for another table of the database."""
+        narrowed = copy.copy(self)
+        narrowed.settings = settings
+        return narrowed
+
+    def wait_for_reader(self, seconds: float) -> SlotState | None:
+        """Return how the slot stands once no other session reads it, or after so many seconds."""
+        ends = time.monotonic() + seconds
+        while True:
+            slot = self.read_slot()
+            if slot is None or slot.reader is None or time.monotonic() > ends:
+                return slot
+            time.sleep(_PAUSE)
+
+    def wait_for_flush(self, place: int, seconds: float) -> bool:
+        """Wait until the log is durable up to a place, so long at most; tell whether it is."""
+        ends = time.monotonic() + seconds
+        while True:
+            ((flushed,),) = self.query("SELECT pg_catalog.pg_current_wal_flush_lsn()::text")
+            if parse_lsn(flushed) >= place or time.monotonic() > ends:
+                return parse_lsn(flushed) >= place
+            time.sleep(_PAUSE)
+
+    def __enter__(self) -> PostgresServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    @contextmanager
+    def explain_errors(self) -> Iterator[None]:
+        """Raise SourceError, with the address and the server's own words, for what PostgreSQL refuses."""
+        try:
+            yield
+        except self._psycopg.Error as error:
+            words = " ".join(str(error).split()) or type(error).__name__
+            kind = SlotBusy if getattr(error, "sqlstate", None) == OBJECT_IN_USE else SourceError
+            raise kind(f"{self.settings.address}: {words}") from error
+
+    def query(self, text: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the answer to a query."""
+        with self.explain_errors():
+            return list(self.connection.execute(text, values or None).fetchall())
+
+    def read_slot(self) -> SlotState | None:
+        """Return how the slot stands, None if there is none."""
+        for row in self.query(
+            "SELECT plugin, database, active_pid, restart_lsn::text, confirmed_flush_lsn::text, wal_status, "
+            "pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.pg_current_wal_insert_lsn()::text FROM "
+            "pg_catalog.pg_replication_slots WHERE slot_name = %s",
+            self.settings.slot,
+        ):
+            plugin, database, reader, restart, confirmed, status, flushed, written = row
+            return SlotState(
+                plugin or "",
+                database or "",
+                reader,
+                parse_lsn(restart) if restart else None,
+                parse_lsn(confirmed) if confirmed else None,
+                status or "",
+                parse_lsn(flushed),
+                parse_lsn(written),
+            )
+        return None
+
+    def create_slot(self) -> SlotState:
+        """Make the slot; PostgreSQL waits for transactions that began before."""
+        slot = self.settings.slot
+        self.query_nothing(f"SET statement_timeout TO '{CREATE_SECONDS}s'")
+        try:
+            self.query(
+                "SELECT lsn::text FROM pg_catalog.pg_create_logical_replication_slot(%s, %s)", slot, PLUGIN
+            )
+        except SourceError as error:
+            if "statement timeout" not in str(error):
+                raise
+            raise SourceError(
+                f"{self.settings.address}: the slot {slot} could not be made within {CREATE_SECONDS} seconds, "
+                "as transactions that "
+                "began before have not ended: end them (pg_stat_activity shows them), and poll again"
+            ) from error
+        self.query_nothing("SET statement_timeout TO 0")
+        made = self.read_slot()
+        if made is None:
+            raise SourceError(
+                f"{self.settings.address}: the slot {slot} was dropped as soon as it was made: poll again"
+            )
+        return made
+
+    def drop_slot(self) -> None:
+        """Drop the slot."""
+        self.query("SELECT pg_catalog.pg_drop_replication_slot(%s)", self.settings.slot)
+
+    def query_nothing(self, text: str) -> None:
+        """Run a statement without an answer."""
+        with self.explain_errors():
+            self.connection.execute(text)
+
+    def stream_changes(
+        self, publications: Sequence[str], most: int | None, upto: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield the messages behind the slot's position with the numbers of their transactions, about `most` of them."""
+        text = (
+            "SELECT xid::text, data FROM pg_catalog.pg_logical_slot_peek_binary_changes(%s::name, "
+            "%s::pg_lsn, %s::int4, "
+            "'proto_version', '1', 'publication_names', %s)"
+        )
+        end = None if upto is None else format_lsn(upto)
+        with self.explain_errors(), self.connection.cursor(binary=True) as cursor:
+            for xid, data in cursor.stream(text, (self.settings.slot, end, most, _quote_list(publications))):
+                yield int(xid), bytes(data)
+
+    def has_changes(self, publications: Sequence[str], tables: Sequence[str]) -> bool:
+        """Tell whether transactions behind the slot's position change one of some tables, or are too many to be looked at."""
+        ((count, changed),) = self.query(
+            "SELECT count(*), coalesce(bool_or(EXISTS (SELECT FROM unnest(%s::text[]) AS t (name) CROSS JOIN "
+            "LATERAL (SELECT "
+            "pg_catalog.int4send(pg_catalog.to_regclass(name)::oid::int4) AS oid) AS o WHERE CASE "
+            "get_byte(data, 0) WHEN 84 THEN "
+            "position(o.oid IN substring(data FROM 7)) > 0 ELSE get_byte(data, 0) IN (68, 73, 85) AND "
+            "substring(data FROM 2 FOR "
+            "4) = o.oid END)), false) FROM pg_catalog.pg_logical_slot_peek_binary_changes(%s::name, NULL, %s::int4, "
+            "'proto_version', '1', 'publication_names', %s)",
+            list(tables),
+            self.settings.slot,
+            LOOK_MESSAGES,
+            _quote_list(publications),
+        )
+        return bool(changed) or count >= LOOK_MESSAGES
+
+    def advance_slot(self, upto: int) -> None:
+        """Let the slot go on from a place that it has not reached; another session that reads it is left alone."""
+        slot = self.read_slot()
+        if slot is None or slot.confirmed is None or slot.confirmed >= upto:
+            return
+        try:
+            self.query(
+                "SELECT end_lsn::text FROM pg_catalog.pg_replication_slot_advance(%s, %s::pg_lsn)",
+                self.settings.slot,
+                format_lsn(upto),
+            )
+        except SlotBusy:
+            return  # the next poll does it
+
+    def wait_for_commits(self) -> None:
+        """Wait until every transaction whose commit stands in the log is visible.
+
+        A commit is written a moment before others see it. Transactions that run on after the wait have not committed before it,
+        but for those that wait for a synchronous standby.
+        """
+        ((high, standbys),) = self.query(
+            "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint, "
+            "pg_catalog.current_setting('synchronous_standby_names')"
+        )
+        ends = time.monotonic() + COMMIT_SECONDS
+        while True:
+            ((low,),) = self.query(
+                "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text::bigint"
+            )
+            if low >= high:
+                return
+            if time.monotonic() > ends:
+                break
+            time.sleep(_PAUSE)
+        if standbys:
+            raise SourceError(
+                f"{self.settings.address}: transactions that may wait for a synchronous standby have not "
+                "ended within "
+                f"{COMMIT_SECONDS:g} seconds, and a snapshot might miss them: poll again once they have"
+            )
+
+    def open_snapshot(self) -> tuple[str, int]:
+        """Begin a transaction that sees one moment; return which transactions it sees, and a place before which all end."""
+        self.query_nothing("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        ((seen, place),) = self.query(
+            "SELECT pg_catalog.pg_current_snapshot()::text, pg_catalog.pg_current_wal_insert_lsn()::text"
+        )
+        return seen, parse_lsn(place)
+
+    def close_snapshot(self) -> None:
+        """End that transaction."""
+        self.query_nothing("ROLLBACK")
+
+    def flush_log(self) -> None:
+        """Make all that is in the log by now durable, so that it can be read."""
+        self.query("SELECT pg_catalog.pg_logical_emit_message(true, 'tideline', '')::text")
+
+    def copy_rows(self, columns: Sequence[str], relation: str) -> Iterator[tuple[str | None, ...]]:
+        """Yield the rows of a table as texts; both names are SQL."""
+        text = f"COPY (SELECT {', '.join(columns)} FROM {relation}) TO STDOUT"
+        with self.explain_errors(), self.connection.cursor() as cursor, cursor.copy(text) as copy:
+            yield from copy.rows()
+
+
+def quote_name(name: str) -> str:
+    """Return a name as PostgreSQL's SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _quote_list(names: Sequence[str]) -> str:
+    return ",".join(map(quote_name, names))
+
+
+def call_patiently(server: PostgresServer, action: Callable[[], Result]) -> Result:
+    """Return what an action returns once no other session reads the slot; raises SourceError if one always does."""
+    ends = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return action()
+        except SlotBusy as busy:
+            if time.monotonic() > ends:
+                raise SourceError(
+                    f"{server.settings.address}: the slot {server.settings.slot} is read by another session "
+                    "all the time: end that "
+                    "one (pg_replication_slots shows it), or give the tables a slot of their own"
+                ) from busy
+        time.sleep(_PAUSE)

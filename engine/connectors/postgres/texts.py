@@ -1,0 +1,105 @@
+"""Texts of PostgreSQL's values in the forms that texts of a column's type have here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from engine.connectors.postgres.columns import PostgresType
+from engine.sql.catalog import RelationColumn
+from engine.sql.typing.types import element_type
+
+
+class BrokenArray(ValueError):
+    """A text that is no array of PostgreSQL."""
+
+
+def build_text_column(
+    values: Sequence[str | None], its: PostgresType, column: RelationColumn
+) -> pa.Array[Any]:
+    """Return texts of a type of PostgreSQL as those of a column; one in no such form stays as it is, and fits no type."""
+    change = _find_change(its, column)
+    if change is None:
+        return pa.array(values, pa.string())
+    changed: list[str | None] = []
+    for value in values:
+        try:
+            changed.append(None if value is None else change(value))
+        except BrokenArray:
+            changed.append(value)
+    return pa.array(changed, pa.string())
+
+
+def _find_change(its: PostgresType, column: RelationColumn) -> Callable[[str], str] | None:
+    if element_type(column.type) is not None and column.sql_type is None:
+        of_element = _write_zone if its.element == "timestamptz" else None
+        return lambda text: json.dumps(parse_array(text, of_element), ensure_ascii=False)
+    if its.name == "timestamptz" and column.type != "string":
+        return _write_zone
+    return None
+
+
+def _write_zone(text: str) -> str:
+    """Return a moment in UTC with the zone as ISO 8601 has it.
+
+    >>> _write_zone("2024-01-31 10:00:00.5+00")
+    '2024-01-31 10:00:00.5Z'
+    """
+    return f"{text[:-3]}Z" if text.endswith("+00") else text
+
+
+def parse_array(text: str, change: Callable[[str], str] | None = None) -> list[Any]:
+    """Return an array of PostgreSQL as lists of texts; raises BrokenArray for a text that is none.
+
+    >>> parse_array('{{1,NULL},{"a \\\\"b",c}}')
+    [['1', None], ['a "b', 'c']]
+    """
+    body = text[text.index("=") + 1 :] if text.startswith("[") and "=" in text else text  # after bounds
+    found, at = _parse_list(body, 0, change)
+    if at != len(body):
+        raise BrokenArray(text)
+    return found
+
+
+def _parse_list(text: str, at: int, change: Callable[[str], str] | None) -> tuple[list[Any], int]:
+    if text[at : at + 1] != "{":
+        raise BrokenArray(text)
+    at += 1
+    items: list[Any] = []
+    if text[at : at + 1] == "}":
+        return items, at + 1
+    while True:
+        if text[at : at + 1] == "{":
+            item, at = _parse_list(text, at, change)
+            items.append(item)
+        else:
+            value, at = _parse_item(text, at)
+            items.append(value if value is None or change is None else change(value))
+        mark = text[at : at + 1]
+        at += 1
+        if mark == "}":
+            return items, at
+        if mark != ",":
+            raise BrokenArray(text)
+
+
+def _parse_item(text: str, at: int) -> tuple[str | None, int]:
+    if text[at : at + 1] != '"':
+        start = at
+        while at < len(text) and text[at] not in ",}":
+            at += 1
+        word = text[start:at]
+        return (None if word == "NULL" else word), at
+    at += 1
+    parts: list[str] = []
+    while at < len(text) and text[at] != '"':
+        if text[at] == "\\":
+            at += 1
+        parts.append(text[at : at + 1])
+        at += 1
+    if at >= len(text):
+        raise BrokenArray(text)
+    return "".join(parts), at + 1

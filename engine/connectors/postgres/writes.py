@@ -1,0 +1,209 @@
+"""What one commit brings to one table: the folded changes of transactions, or all rows of a snapshot as a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from engine.arrow import choose_values, to_positions
+from engine.connectors.contract.connector import Spark
+from engine.connectors.contract.group_source import GroupMember
+from engine.connectors.contract.offset_source import StepResult
+from engine.connectors.contract.row_fitting import RowFitter
+from engine.connectors.contract.row_source import MOST_LETTERS
+from engine.connectors.postgres.changes import FoldedChanges, build_reader
+from engine.connectors.postgres.columns import PostgresTable
+from engine.connectors.postgres.server import PostgresServer, quote_name
+from engine.errors import SourceError
+from engine.hummock import Delete, Hummock, Put, Version
+from engine.hummock.manifests.preconditions import require_unchanged
+from engine.hummock.monitoring.driver_traffic import track_bytes
+from engine.hummock.rows.key_numbers import number_keys
+from engine.hummock.rows.ordering import identical_values, one_chunk
+from engine.hummock.writes.batch import Operation, write_stream
+from engine.meta.status.dead_letters import DeadLetter
+from engine.runtime.rows import convert_rows, to_stored_names
+from engine.runtime.writes.watermarks import ArrivingRows
+
+BATCH_ROWS = 50_000
+
+
+def write_changes(
+    store: Hummock, member: GroupMember, changes: FoldedChanges, version: Version, spark: Spark
+) -> StepResult:
+    """Return what folded changes write to a table; the offset is yet to be given."""
+    table, relation = member.table, member.relation
+    signed = changes.build_rows()
+    operations: list[Operation] = []
+    if changes.is_emptied:
+        keys = store.reader.scan(table, table.committed_epoch, columns=list(table.primary_key))
+        operations += [Delete(batch) for batch in keys]
+    if not signed.rows.num_columns:
+        return StepResult("", operations=operations, rows=0, precondition=require_unchanged(table))
+    track_bytes(signed.rows.nbytes)
+    assert signed.gone is not None
+    filling = _UnchangedValues(store, member, changes)
+    fitter = RowFitter(relation, store, changes.place, signed.rows, signed.gone, fill=filling.fill)
+    arrivals = ArrivingRows(store, version, relation)
+    operations += fitter.build_operations(table, arrivals, spark)
+    looks = changes.is_emptied or filling.looks_up
+    return StepResult(
+        "",
+        operations=operations,
+        system=arrivals.build_writes(),
+        rows=fitter.ingested,
+        late=arrivals.late,
+        aside=len(fitter.letters),
+        letters=fitter.letters[:MOST_LETTERS],
+        precondition=require_unchanged(table) if looks else None,
+    )
+
+
+@dataclass
+class _UnchangedValues:
+    """Large values that did not change: they are taken from the rows that stand in the store."""
+
+    store: Hummock
+    member: GroupMember
+    changes: FoldedChanges
+    looks_up: bool = False
+
+    def fill(self, rows: pa.Table, places: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+        """Return the rows with these values, and which rows lack one since the store has no row of their key."""
+        lacking = np.zeros(rows.num_rows, dtype=bool)
+        at, masks, origins = self.changes.list_unchanged()
+        if not len(at):
+            return rows, lacking
+        self.looks_up = True
+        relation, table = self.member.relation, self.member.table
+        texts = self.changes.build_keys(origins)
+        names = list(texts.column_names)
+        keys = to_stored_names(relation, convert_rows(relation, texts, names))
+        reader = self.store.reader
+        index, found = reader.lookup(table, keys, table.committed_epoch, null_safe=True)
+        stored = np.full(len(at), -1, dtype=np.int64)
+        stored[index] = np.arange(found.num_rows)
+        where = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.int64)
+        where[places] = np.arange(rows.num_rows)
+        here = np.array([where[place] if place < len(where) else -1 for place in at], dtype=np.int64)
+        lacking[here[(here >= 0) & (stored < 0)]] = True
+        usable = (here >= 0) & (stored >= 0)
+        for number, column in enumerate(relation.visible_columns):
+            of = usable & masks[:, number]
+            if of.any():
+                source = np.full(rows.num_rows, -1, dtype=np.int64)
+                source[here[of]] = stored[of]
+                taken = one_chunk(found.column(column.storage_name)).take(to_positions(source, source < 0))
+                place = rows.column_names.index(column.name)
+                before = one_chunk(rows.column(column.name))
+                mixed = choose_values(pa.array(source >= 0), taken, before)
+                rows = rows.set_column(place, column.name, mixed)
+        return rows, lacking
+
+
+@dataclass
+class WholeTable:
+    """All rows of a table of PostgreSQL in one snapshot, written as the difference to the rows that stand in the store."""
+
+    store: Hummock
+    member: GroupMember
+    server: PostgresServer
+    there: PostgresTable
+    place: str
+    left: tuple[str, ...] = ()
+    rows: int = 0
+    aside: int = 0
+    letters: list[DeadLetter] = field(default_factory=list)
+    _keys: list[pa.Table] = field(default_factory=list)
+
+    def write(self, version: Version, spark: Spark) -> StepResult:
+        """Write the difference in files; the offset is yet to be given."""
+        table = self.member.table
+        files = write_stream(self.store.reader, table.table, self._build_operations(version, spark))
+        return StepResult(
+            "",
+            files=files,
+            rows=self.rows,
+            aside=self.aside,
+            letters=self.letters,
+            precondition=require_unchanged(table),
+        )
+
+    def _build_operations(self, version: Version, spark: Spark) -> Iterator[Operation]:
+        table, relation = self.member.table, self.member.relation
+        is_new = not table.live_ssts
+        arrivals = ArrivingRows(self.store, version, relation)
+        for place, rows in self._read_batches():
+            track_bytes(rows.nbytes)
+            gone = np.zeros(rows.num_rows, dtype=bool)
+            fitter = RowFitter(relation, self.store, place, rows, gone)
+            for operation in fitter.build_operations(table, arrivals, spark):
+                assert isinstance(operation, Put) and isinstance(operation.rows, pa.Table)
+                puts = operation.rows
+                if not is_new:
+                    self._keys.append(puts.select(list(table.primary_key)))
+                    puts = self._select_different(puts)
+                self.rows += puts.num_rows
+                yield Put(puts)
+            self.aside += len(fitter.letters)
+            self.letters += fitter.letters[: MOST_LETTERS - len(self.letters)]
+        if not is_new:
+            yield from self._delete_others()
+
+    def _read_batches(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield rows as texts, with how letters name where they stand."""
+        there, settings = self.there, self.server.settings
+        names = [column.name for column in there.columns]
+        types = [column.type for column in there.columns]
+        reader = build_reader(self.member.relation, names, types, settings.path)
+        self.left = reader.left
+        only = "" if there.is_partitioned else "ONLY "
+        source = f"{only}{quote_name(settings.schema)}.{quote_name(settings.table)}"
+        found = self.server.copy_rows([quote_name(names[at]) for at in reader.places], source)
+        start = 0
+        while batch := list(islice(found, BATCH_ROWS)):
+            yield f"{self.place}, rows from {start + 1:,}", reader.build_rows(list(zip(*batch, strict=True)))
+            start += len(batch)
+
+    def _select_different(self, puts: pa.Table) -> pa.Table:
+        """Return the rows that do not stand in the store as they are."""
+        table = self.member.table
+        keys = puts.select(list(table.primary_key))
+        index, stored = self.store.reader.lookup(
+            table, keys, table.committed_epoch, columns=puts.column_names, null_safe=True
+        )
+        same = np.ones(len(index), dtype=bool)
+        matched = puts.take(pa.array(index))
+        for name in puts.column_names:
+            same &= identical_values(one_chunk(matched.column(name)), one_chunk(stored.column(name)))
+        keep = np.ones(puts.num_rows, dtype=bool)
+        keep[index[same]] = False
+        return puts.filter(pa.array(keep))
+
+    def _delete_others(self) -> Iterator[Operation]:
+        """Yield the keys that stand in the store, and not in the snapshot."""
+        table = self.member.table
+        key = list(table.primary_key)
+        schema = pa.schema([table.schema.field(name) for name in key])
+        batches = self.store.reader.scan(table, table.committed_epoch, columns=key)
+        stored = pa.Table.from_batches(batches, schema)
+        kept = pa.concat_tables([schema.empty_table(), *(keys.cast(schema) for keys in self._keys)])
+        numbers = number_keys(pa.concat_tables([kept, stored]))
+        known = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
+        known[numbers[: kept.num_rows]] = True
+        gone = stored.filter(pa.array(~known[numbers[kept.num_rows :]]))
+        self.rows += gone.num_rows
+        if gone.num_rows:
+            yield Delete(gone)
+
+
+def require_keyed(member: GroupMember) -> None:
+    """Raise SourceError for a table without a key, which no change finds its rows in."""
+    if not member.relation.primary_key:
+        raise SourceError(
+            f"table {member.name}: without a PRIMARY KEY no row is found: make the table again with one"
+        )
