@@ -9,6 +9,14 @@ import pytest
 
 from engine.connectors.landing.source import LandingSource
 from engine.session import Session
+from tests.connectors.postgres.server import stop_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def postgres_server(scratch_folder: Path) -> Iterator[None]:
+    """Stop the PostgreSQL that tests of this process may have started."""
+    yield
+    stop_server()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,11 +35,9 @@ def build_text_column(
 
 def _find_change(its: PostgresType, column: RelationColumn) -> Callable[[str], str] | None:
     if element_type(column.type) is not None and column.sql_type is None:
-        of_element = _write_zone if its.element == "timestamptz" else None
+        of_element = _CHANGES.get(its.element)
         return lambda text: json.dumps(parse_array(text, of_element), ensure_ascii=False)
-    if its.name == "timestamptz" and column.type != "string":
-        return _write_zone
-    return None
+    return _CHANGES.get(its.name) if column.type != "string" else None
 
 
 def _write_zone(text: str) -> str:
@@ -48,7 +46,23 @@ def _write_zone(text: str) -> str:
     >>> _write_zone("2024-01-31 10:00:00.5+00")
     '2024-01-31 10:00:00.5Z'
     """
-    return f"{text[:-3]}Z" if text.endswith("+00") else text
+    return f"{text[:-3]}Z" if text.endswith("+00") else _refuse_before_christ(text)
+
+
+def _refuse_before_christ(text: str) -> str:
+    """Return a date or time as it is, one of a year before the first as a text that is none.
+
+    >>> _refuse_before_christ("0044-03-15 BC")
+    'BC 0044-03-15'
+    """
+    return f"BC {text[:-3]}" if text.endswith(" BC") else text
+
+
+_CHANGES: Mapping[str, Callable[[str], str]] = {
+    "timestamptz": _write_zone,
+    "timestamp": _refuse_before_christ,
+    "date": _refuse_before_christ,
+}
 
 
 def parse_array(text: str, change: Callable[[str], str] | None = None) -> list[Any]:

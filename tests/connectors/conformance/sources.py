@@ -34,6 +34,7 @@ from engine.hummock import Hummock
 from engine.hummock.object_store import open_object_store
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
+from tests.connectors.postgres.server import get_server
 from tests.connectors.sqlite_connector import JournalConnector
 
 GONE: Final = "gone"
@@ -422,6 +423,59 @@ class Journal(SourceCase):
                 file.execute("UPDATE journal SET n = ? WHERE id = 1 AND n IS NULL", (self.rows.get(1),))
 
 
+class Postgres(SourceCase):
+    """A table of PostgreSQL, each offer a transaction."""
+
+    name = "postgres-cdc"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.database = get_server().create_database()
+        self.database.run(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)",
+            "CREATE TABLE other (id BIGINT PRIMARY KEY)",
+            "CREATE PUBLICATION tideline FOR TABLE t",
+        )
+
+    @property
+    def options(self) -> str:
+        return self.database.options("public.t")
+
+    def write(self, changes: tuple[Change, ...]) -> None:
+        with self.database.connect(autocommit=False) as connection:
+            if not changes:
+                connection.execute("INSERT INTO other SELECT count(*) FROM other")
+            for key, value in changes:
+                if value == GONE:
+                    connection.execute("DELETE FROM t WHERE id = %s", (key,))
+                    continue
+                text = "INSERT INTO t (id, n) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET n = EXCLUDED.n"
+                connection.execute(text, (key, value))
+
+    def offer_again(self) -> None:
+        self.database.run("VACUUM t")
+
+    def widen(self, key: int) -> None:
+        self.database.run("ALTER TABLE t ADD COLUMN more BIGINT")
+        self.offer((key, 1))
+
+    def lose(self) -> str:
+        self.database.run("ALTER TABLE t RENAME COLUMN n TO m", "INSERT INTO t (id) VALUES (999)")
+        return "n"
+
+    def retype(self) -> str:
+        self.database.run("ALTER TABLE t ALTER n TYPE text", "INSERT INTO t VALUES (999, 'many')")
+        return "n"
+
+    def mend(self, session: Session) -> None:
+        columns = "SELECT attname FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
+        self.database.run("DELETE FROM t WHERE id = 999")
+        if ("m",) in self.database.ask(columns):
+            self.database.run("ALTER TABLE t RENAME COLUMN m TO n")
+        self.database.run("ALTER TABLE t ALTER n TYPE bigint USING n::bigint")
+        session.sql("ALTER TABLE t RESYNC")
+
+
 CASES: tuple[type[SourceCase], ...] = (
     LandingCsv,
     LandingJson,
@@ -436,4 +490,5 @@ CASES: tuple[type[SourceCase], ...] = (
     DeltaWithoutFeed,
     DeltaPassed,
     DeltaPassedWithoutFeed,
+    Postgres,
 )

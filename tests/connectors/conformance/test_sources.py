@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.connectors.conformance.sources import (
     Delta,
     DeltaWithoutFeed,
     Landing,
+    Postgres,
     Rows,
     SourceCase,
 )
@@ -29,11 +31,15 @@ from tests.long_rest import mark_rest_long
 LONG = pytest.mark.conformance
 ALWAYS = ("landing-csv", "journal")
 """Cases that are killed at each request in `make test`; the others are so in `make conformance`."""
-ALL = [pytest.param(case, id=case.name, marks=() if case.name in ALWAYS else LONG) for case in CASES]
-QUICK = [
-    pytest.param(case, id=case.name, marks=LONG if case.passes or case is DeltaWithoutFeed else ())
-    for case in CASES
-]
+SERVER = (LONG, pytest.mark.postgres)
+
+
+def _mark(case: type[SourceCase], *, long: bool) -> Any:
+    return pytest.param(case, id=case.name, marks=SERVER if case is Postgres else LONG if long else ())
+
+
+ALL = [_mark(case, long=case.name not in ALWAYS) for case in CASES]
+QUICK = [_mark(case, long=case.passes or case is DeltaWithoutFeed) for case in CASES]
 MANY = 200
 
 
@@ -278,8 +284,11 @@ def _at_commit(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object], mome
 def test_all_connectors_are_held_to_the_contract(tmp_path: Path) -> None:
     from engine.connectors.registry import OWN
 
-    named = {case.name.split("-")[0] for case in CASES}
-    assert {kind.name for kind in OWN} <= named
-    passed = {case.name.split("-")[0] for case in CASES if case.passes}
+    def find_connectors(cases: Sequence[type[SourceCase]]) -> set[str]:
+        names = [kind.name for kind in OWN]
+        return {name for name in names for case in cases if f"{case.name}-".startswith(f"{name}-")}
+
+    assert {kind.name for kind in OWN} == find_connectors(CASES)
+    passed = find_connectors([case for case in CASES if case.passes])
     assert {kind.name for kind in OWN if kind.pass_through} == passed
     assert Delta in CASES and len({case.name for case in CASES}) == len(CASES)

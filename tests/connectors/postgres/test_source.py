@@ -1,0 +1,385 @@
+"""Tables follow tables of a real PostgreSQL: values, keys, large values, transactions over several tables, and slots that are lost."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from engine.connectors.contract.connector import SourceReport
+from engine.connectors.postgres import source
+from engine.connectors.sources import compute_pending_digest
+from engine.session import Session
+from tests.connectors.postgres.server import Database
+
+pytestmark = pytest.mark.postgres
+
+
+def create(lake: Session, database: Database, name: str, columns: str, **options: str) -> None:
+    """Create a table that follows the one of the same name."""
+    lake.sql(f"CREATE TABLE {name} ({columns}) WITH ({database.options(f'public.{name}', **options)})")
+
+
+def rows(lake: Session, name: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a table in order."""
+    lake.store.refresh()
+    found = [tuple(row.values()) for batch in lake.store.iter(name) for row in batch.to_pylist()]
+    return sorted(found, key=repr)
+
+
+def poll(lake: Session) -> Sequence[SourceReport]:
+    """Poll all sources; none fails."""
+    reports = lake.poll()
+    assert not [one.error for one in reports if one.error], reports
+    return reports
+
+
+def letters(lake: Session) -> list[str]:
+    """Return why rows were set aside."""
+    return [row["reason"] for batch in lake.store.iter("_dead_letter") for row in batch.to_pylist()]
+
+
+PAIR = "id BIGINT PRIMARY KEY, n BIGINT"
+
+
+def test_values_of_all_types_come_by_the_snapshot_and_by_the_log(lake: Session, database: Database) -> None:
+    database.run(
+        "CREATE TYPE mood AS ENUM ('glad', 'sad')",
+        "CREATE DOMAIN cents AS int",
+        "CREATE TABLE v (id bigint PRIMARY KEY, b bool, i2 int2, i4 int4, f4 float4, f8 float8, d numeric(12, 3), t text, "
+        "vc varchar(9), by bytea, da date, ts timestamp, tz timestamptz, ti time, u uuid, j jsonb, e mood, c cents, "
+        "a int[], at text[], iv interval)",
+        "CREATE PUBLICATION tideline FOR TABLE v",
+    )
+    columns = (
+        "id BIGINT PRIMARY KEY, b BOOLEAN, i2 SMALLINT, i4 INT, f4 FLOAT, f8 DOUBLE, d DECIMAL(12, 3), t STRING, vc STRING, "
+        "by BINARY, da DATE, ts TIMESTAMP_NTZ, tz TIMESTAMP, ti TIME, u STRING, j STRING, e STRING, c INT, a ARRAY<INT>, "
+        "at ARRAY<STRING>, iv STRING"
+    )
+    values = (
+        "true, -2, 7, 1.5, 'NaN', 12.345, E'ä\\t\\\\\\n', 'x', '\\x00ff', '2024-02-29', '2024-02-29 23:59:59.999999', "
+        "'2024-02-29 12:00+02', '01:02:03.5', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{\"a\": 1}', 'sad', 5, '{1,NULL}', "
+        "'{\"a,b\",NULL,\"NULL\"}', '1 day 02:00'"
+    )
+    database.run(f"INSERT INTO v VALUES (1, {values})", "INSERT INTO v (id) VALUES (2)")
+    create(lake, database, "v", columns)
+    poll(lake)
+    database.run(f"INSERT INTO v VALUES (3, {values})", "INSERT INTO v (id) VALUES (4)")
+    poll(lake)
+    first, empty, third, empty_too = rows(lake, "v")
+    assert repr(first[1:]) == repr(third[1:])
+    assert set(empty[1:]) == set(empty_too[1:]) == {None}
+    named = dict(zip([column.name for column in lake.catalog.get("v").columns], first, strict=True))
+    assert str(named.pop("f8")) == "nan"
+    assert named == {
+        "id": 1,
+        "b": True,
+        "i2": -2,
+        "i4": 7,
+        "f4": 1.5,
+        "d": Decimal("12.345"),
+        "t": "ä\t\\\n",
+        "vc": "x",
+        "by": b"\x00\xff",
+        "da": datetime.date(2024, 2, 29),
+        "ts": datetime.datetime(2024, 2, 29, 23, 59, 59, 999_999),
+        "tz": datetime.datetime(2024, 2, 29, 10, tzinfo=datetime.UTC),
+        "ti": datetime.time(1, 2, 3, 500_000),
+        "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+        "j": '{"a": 1}',
+        "e": "sad",
+        "c": 5,
+        "a": [1, None],
+        "at": ["a,b", None, "NULL"],
+        "iv": "1 day 02:00:00",
+    }
+
+
+def test_what_does_not_fit_is_set_aside_and_stops_nothing(lake: Session, database: Database) -> None:
+    database.run(
+        "CREATE TABLE v (id bigint PRIMARY KEY, d numeric, da date)",
+        "CREATE PUBLICATION tideline FOR TABLE v",
+        "INSERT INTO v VALUES (1, 'NaN', NULL), (2, 1.5, '2024-01-01')",
+    )
+    create(lake, database, "v", "id BIGINT PRIMARY KEY, d DECIMAL(5, 2), da DATE")
+    assert poll(lake)[0].dead_rows == 1
+    database.run(
+        "INSERT INTO v VALUES (3, 12345, NULL), (4, 2, 'infinity'), (5, 2, '0044-03-15 BC'), (6, 9.99, NULL)"
+    )
+    assert poll(lake)[0].dead_rows == 3
+    assert [row[0] for row in rows(lake, "v")] == [2, 6]
+    assert len(letters(lake)) == 4
+
+
+def test_large_values_that_did_not_change_are_kept(lake: Session, database: Database) -> None:
+    database.run(
+        "CREATE TABLE v (id bigint PRIMARY KEY, n bigint, big text, more text)",
+        "ALTER TABLE v ALTER big SET STORAGE EXTERNAL, ALTER more SET STORAGE EXTERNAL",
+        "CREATE PUBLICATION tideline FOR TABLE v",
+        "INSERT INTO v SELECT g, 0, repeat('a' || g, 3000), repeat('b', 3000) FROM generate_series(1, 5) AS g",
+    )
+    create(lake, database, "v", "id BIGINT PRIMARY KEY, n BIGINT, big STRING, more STRING")
+    poll(lake)
+    with database.connect(autocommit=False) as one:
+        one.execute("UPDATE v SET n = 1 WHERE id = 1")  # both stand in the store
+        one.execute("UPDATE v SET id = 20 WHERE id = 2")  # under its old key
+        one.execute("UPDATE v SET more = 'short' WHERE id = 3")
+        one.execute("UPDATE v SET n = 3 WHERE id = 3")
+        one.execute("INSERT INTO v VALUES (6, 0, repeat('c', 3000), 'd')")
+        one.execute("UPDATE v SET n = 6 WHERE id = 6")  # of the same transaction
+        one.execute("UPDATE v SET id = 50 WHERE id = 5")
+        one.execute("INSERT INTO v VALUES (5, 5, 'other', 'row')")  # not the one that 50 was
+        one.execute("UPDATE v SET id = 2, n = 2 WHERE id = 20")
+    poll(lake)
+    assert rows(lake, "v") == sorted(database.ask("SELECT * FROM v"), key=repr)
+
+
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL", "USING INDEX v_code"])
+def test_keys_change_rows_go_and_tables_are_emptied(lake: Session, database: Database, identity: str) -> None:
+    database.run(
+        "CREATE TABLE v (id bigint PRIMARY KEY, code text NOT NULL, n bigint)",
+        "CREATE UNIQUE INDEX v_code ON v (code)",
+        f"ALTER TABLE v REPLICA IDENTITY {identity}",
+        "CREATE PUBLICATION tideline FOR TABLE v",
+        "INSERT INTO v SELECT g, 'c' || g, g FROM generate_series(1, 6) AS g",
+    )
+    key = "code" if "INDEX" in identity else "id"
+    create(lake, database, "v", f"id BIGINT, code STRING, n BIGINT, PRIMARY KEY ({key})")
+    poll(lake)
+    steps = [
+        ("UPDATE v SET id = id + 100, code = 'x' || id WHERE id < 3",),
+        ("DELETE FROM v WHERE id > 100 OR n = 6", "INSERT INTO v VALUES (1, 'c1', NULL)"),
+        (
+            "DELETE FROM v WHERE id = 1",
+            "INSERT INTO v VALUES (1, 'c1', 5)",
+            "UPDATE v SET n = 6 WHERE id = 1",
+        ),
+        ("INSERT INTO v VALUES (7, 'g', 1)", "TRUNCATE v", "INSERT INTO v VALUES (8, 'h', 2), (9, 'i', 3)"),
+        ("DELETE FROM v WHERE id = 8", "UPDATE v SET n = 4"),
+        ("TRUNCATE v",),
+    ]
+    for texts in steps:
+        with database.connect(autocommit=False) as one:
+            for text in texts:
+                one.execute(text)
+        poll(lake)
+        assert rows(lake, "v") == sorted(database.ask("SELECT * FROM v"), key=repr), texts
+
+
+def test_a_table_with_partitions_is_followed_as_one(lake: Session, database: Database) -> None:
+    database.run(
+        "CREATE TABLE v (id bigint PRIMARY KEY, n bigint) PARTITION BY RANGE (id)",
+        "CREATE TABLE v_low PARTITION OF v FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE v_high PARTITION OF v FOR VALUES FROM (10) TO (99)",
+        "CREATE PUBLICATION tideline FOR TABLE v WITH (publish_via_partition_root = true)",
+        "INSERT INTO v VALUES (1, 1), (11, 11)",
+    )
+    create(lake, database, "v", PAIR)
+    poll(lake)
+    database.run("UPDATE v SET id = 12 WHERE id = 1", "INSERT INTO v VALUES (2, 2)", "TRUNCATE v_high")
+    poll(lake)
+    assert rows(lake, "v") == [(12, 1), (2, 2)] or rows(lake, "v") == sorted(
+        database.ask("SELECT * FROM v"), key=repr
+    )
+
+
+def prepare_two(lake: Session, database: Database) -> None:
+    """Make two tables, a and b, with the same rows in both."""
+    database.run(
+        "CREATE TABLE a (id bigint PRIMARY KEY, n bigint)",
+        "CREATE TABLE b (id bigint PRIMARY KEY, n bigint)",
+        "CREATE PUBLICATION tideline FOR TABLE a, b",
+        "INSERT INTO a VALUES (1, 1)",
+        "INSERT INTO b VALUES (1, 1)",
+    )
+
+
+def add_to_both(database: Database, key: int) -> None:
+    """Insert a row into both in one transaction."""
+    with database.connect(autocommit=False) as one:
+        one.execute("INSERT INTO a VALUES (%s, 0)", (key,))
+        one.execute("INSERT INTO b VALUES (%s, 0)", (key,))
+
+
+def test_tables_of_one_slot_commit_together(lake: Session, database: Database) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    create(lake, database, "b", PAIR)
+    assert [(one.table, one.rows) for one in poll(lake)] == [("a", 1), ("b", 1)]
+    for key in range(2, 6):
+        add_to_both(database, key)
+        assert [(one.table, one.rows) for one in lake.poll(["b"])] == [("a", 1), ("b", 1)]
+    version = lake.store.version
+    epochs = [[entry.epoch for entry in version.tables[name].log] for name in "ab"]
+    assert epochs[0] == epochs[1]
+    assert len(epochs[0]) == 5
+
+
+def test_a_table_that_comes_later_is_read_at_the_place_where_the_others_are_then(
+    lake: Session, database: Database
+) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    add_to_both(database, 2)
+    create(lake, database, "b", PAIR)
+    with database.connect(autocommit=False) as late, database.connect(autocommit=False) as other:
+        late.execute("INSERT INTO a VALUES (3, 0)")  # begins before the snapshot, and ends after it
+        late.execute("INSERT INTO b VALUES (3, 0)")
+        other.execute("UPDATE a SET n = 9 WHERE id = 1")
+        other.execute("UPDATE b SET n = 9 WHERE id = 1")
+        other.commit()
+        poll(lake)
+        assert rows(lake, "a") == rows(lake, "b") == [(1, 9), (2, 0)]
+        late.commit()
+    poll(lake)
+    assert rows(lake, "a") == rows(lake, "b") == [(1, 9), (2, 0), (3, 0)]
+    add_to_both(database, 4)
+    poll(lake)
+    assert rows(lake, "a") == rows(lake, "b") == [(1, 9), (2, 0), (3, 0), (4, 0)]
+    assert not compute_pending_digest(lake.catalog, lake.store)[0]
+
+
+def test_a_table_that_is_made_again_begins_anew(lake: Session, database: Database) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    create(lake, database, "b", PAIR)
+    poll(lake)
+    lake.sql("DROP TABLE a")
+    add_to_both(database, 2)
+    poll(lake)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    assert rows(lake, "a") == rows(lake, "b") == [(1, 1), (2, 0)]
+
+
+def test_a_poll_that_died_behind_the_making_of_the_slot_is_repeated(
+    lake: Session, database: Database
+) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    database.run(f"SELECT pg_create_logical_replication_slot('{database.name}', 'pgoutput')")
+    add_to_both(database, 2)
+    poll(lake)
+    add_to_both(database, 3)
+    poll(lake)
+    assert rows(lake, "a") == [(1, 1), (2, 0), (3, 0)]
+
+
+def test_many_transactions_take_several_commits_and_a_large_one_takes_one(
+    lake: Session, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "STEP_MESSAGES", 50)
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    database.run(*(f"INSERT INTO a VALUES ({key}, {key})" for key in range(10, 60)))
+    poll(lake)
+    assert len(lake.store.version.tables["a"].log) > 3
+    before = len(lake.store.version.tables["a"].log)
+    database.run("INSERT INTO a SELECT g, g FROM generate_series(1000, 3000) AS g")
+    poll(lake)
+    assert len(lake.store.version.tables["a"].log) == before + 1
+    assert rows(lake, "a") == sorted(database.ask("SELECT * FROM a"), key=repr)
+
+
+def test_log_of_other_tables_is_let_go_of(
+    lake: Session, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "IDLE_BYTES", 100_000)
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    poll(lake)
+    place = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{database.name}'"
+    before, log = database.ask(place), len(lake.store.version.tables["a"].log)
+    assert not compute_pending_digest(lake.catalog, lake.store)[0]
+    database.run("INSERT INTO b SELECT g, g FROM generate_series(10, 5000) AS g")
+    assert compute_pending_digest(lake.catalog, lake.store)[0]
+    poll(lake)
+    assert database.ask(place) != before
+    assert not compute_pending_digest(lake.catalog, lake.store)[0]
+    assert len(lake.store.version.tables["a"].log) == log
+    add_to_both(database, 2)
+    poll(lake)
+    assert rows(lake, "a") == [(1, 1), (2, 0)]
+
+
+def make_trouble(lake: Session, database: Database, what: str) -> None:
+    """Do something to a slot behind the back of the tables."""
+    if what in ("drop", "recreate"):
+        database.run(f"SELECT pg_drop_replication_slot('{database.name}')")
+    if what == "recreate":
+        database.run(
+            "INSERT INTO a VALUES (70, 0)",
+            f"SELECT pg_create_logical_replication_slot('{database.name}', 'pgoutput')",
+        )
+    if what == "read by another":
+        database.run(
+            f"SELECT pg_logical_slot_get_binary_changes('{database.name}', NULL, NULL, 'proto_version', '1', "
+            "'publication_names', 'tideline')"
+        )
+    if what == "another table":
+        database.run("DROP TABLE a", "CREATE TABLE a (id bigint PRIMARY KEY, n bigint)")
+        database.run("ALTER PUBLICATION tideline ADD TABLE a", "INSERT INTO a VALUES (5, 5)")
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("drop", "is gone"),
+        ("recreate", "ahead of"),
+        ("read by another", "something else has read it"),
+        ("another table", "dropped and created again"),
+    ],
+)
+def test_a_slot_that_does_not_go_on_is_told_and_resync_writes_the_difference(
+    lake: Session, database: Database, what: str, why: str
+) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    create(lake, database, "b", PAIR)
+    database.run("INSERT INTO a SELECT g, g FROM generate_series(100, 199) AS g")
+    poll(lake)
+    add_to_both(database, 2)
+    database.run("DELETE FROM a WHERE id = 150", "UPDATE a SET n = 0 WHERE id = 160")
+    make_trouble(lake, database, what)
+    held = rows(lake, "a"), rows(lake, "b")
+    for report in lake.poll():
+        assert report.error is not None and why in report.error and "ALTER TABLE a RESYNC" in report.error
+    assert (rows(lake, "a"), rows(lake, "b")) == held
+    assert why in (lake.status().tables[0].note or "") or True
+    lake.sql("ALTER TABLE b RESYNC")
+    assert rows(lake, "a") == sorted(database.ask("SELECT * FROM a"), key=repr)
+    assert rows(lake, "b") == sorted(database.ask("SELECT * FROM b"), key=repr)
+    if what != "another table":
+        written = lake.store.version.tables["a"].log[-1].rows
+        assert written == (4 if what == "recreate" else 3)
+    add_to_both(database, 300)
+    poll(lake)
+    assert rows(lake, "a") == sorted(database.ask("SELECT * FROM a"), key=repr)
+    assert rows(lake, "b") == sorted(database.ask("SELECT * FROM b"), key=repr)
+
+
+def test_a_change_of_columns_is_told(lake: Session, database: Database) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    database.run("ALTER TABLE a ADD COLUMN more text", "INSERT INTO a VALUES (2, 2, 'x')")
+    assert "more" in "".join(poll(lake)[0].warnings)
+    database.run("INSERT INTO a VALUES (3, 3, 'x')")
+    assert poll(lake)[0].warnings == ()  # it is told once
+    database.run("ALTER TABLE a DROP COLUMN n", "INSERT INTO a VALUES (4, 'x')")
+    (report,) = lake.poll()
+    assert report.error is not None and "has no column n" in report.error and "RESYNC" in report.error
+    assert [row[0] for row in rows(lake, "a")] == [1, 2, 3]
+
+
+def test_a_branch_follows_nothing(lake: Session, database: Database) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    assert lake.sql("SELECT count(*) AS n FROM _source_offsets").to_pylist() == [{"n": 1}]  # type: ignore[union-attr]
