@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -78,6 +78,13 @@ def build_reader(
     return ColumnReader(columns, tuple(kinds), tuple(places), key, left)
 
 
+class TypeFinder(Protocol):
+    """Tells types by their numbers."""
+
+    def find_types(self, oids: Sequence[int]) -> Mapping[int, PostgresType]:
+        """Return what is known of types."""
+
+
 @dataclass
 class _FoldedRow:
     """The last row of a key, None where it goes; what is UNCHANGED in it stands in the store under the key `origin`."""
@@ -104,11 +111,12 @@ class FoldedChanges:
         """Whether anything is to be done to the table."""
         return self.is_emptied or bool(self._rows)
 
-    def describe(self, published: PublishedRelation, types: Mapping[int, PostgresType]) -> None:
+    def describe(self, published: PublishedRelation, types: TypeFinder) -> None:
         """Take up how the tuples that follow are made."""
+        known = types.find_types([column.type_oid for column in published.columns])
         names = [column.name for column in published.columns]
         unknown = PostgresType("", "", "of a type that was dropped")
-        kinds = [types.get(column.type_oid, unknown) for column in published.columns]
+        kinds = [known.get(column.type_oid, unknown) for column in published.columns]
         reader = build_reader(self.relation, names, kinds, self.path)
         self.reader, self.oid = reader, published.oid
 

@@ -308,6 +308,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
             read.changes[one.name] = folded
             by_path.setdefault((one.settings.schema, one.settings.table), []).append(folded)
         followed: dict[int, list[FoldedChanges]] = {}
+        undescribed: dict[int, PublishedRelation] = {}  # which the first change that is taken needs
         types = _TypeNames(server.settings)
         most = STEP_MESSAGES if upto is None else None
         taken = False
@@ -322,14 +323,13 @@ class PostgresGroup(GroupSource[PostgresStep]):
                     case Commit(_, end_lsn):
                         read.end = max(read.end or 0, end_lsn)
                     case PublishedRelation():
-                        named = by_path.get((message.schema, message.name), [])
-                        followed[message.oid] = named
-                        if named and taken:
-                            kinds = types.find([column.type_oid for column in message.columns])
-                            for folded in named:
-                                folded.describe(message, kinds)
-                    case Insert() | Update() | Delete() if taken:
-                        for folded in followed.get(message.oid, ()):
+                        followed[message.oid] = by_path.get((message.schema, message.name), [])
+                        undescribed[message.oid] = message
+                    case Insert() | Update() | Delete() if taken and followed[message.oid]:
+                        published = undescribed.pop(message.oid, None)
+                        for folded in followed[message.oid]:
+                            if published is not None:
+                                folded.describe(published, types)
                             folded.add(message)
                     case Truncate(oids) if taken:
                         for oid in oids:
@@ -399,7 +399,7 @@ class _TypeNames:
             if self._server is not None:
                 self._server.close()
 
-    def find(self, oids: Sequence[int]) -> Mapping[int, PostgresType]:
+    def find_types(self, oids: Sequence[int]) -> Mapping[int, PostgresType]:
         """Return what is known of types."""
         lacking = [oid for oid in oids if oid not in self._known]
         if lacking:
