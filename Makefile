@@ -130,8 +130,8 @@ oracle: setup ## Compare views with batch engines at length: TPC-H, Nexmark, ran
 browser: setup $(VENV)/.tideline-browser ## Look at Dagster's page in a real Chromium; pictures in build/screens.
 	$(BIN)/python -m pytest -m browser tests/browser
 
-postgres: setup $(VENV)/.tideline-postgres ## Run Dagster with its instance in PostgreSQL (needs the system's package postgresql).
-	$(BIN)/python -m pytest -m postgres tests/dagster
+postgres: setup $(VENV)/.tideline-postgres ## Follow tables of PostgreSQL, and run Dagster with its instance in it (needs the system's package postgresql).
+	$(BIN)/python -m pytest -m postgres tests/dagster tests/connectors/postgres tests/connectors/conformance
 
 prometheus: setup ## Have a real Prometheus scrape, and try the dashboard and the alerts (needs the system's package prometheus).
 	$(BIN)/python -m pytest -m prometheus tests/telemetry
@@ -146,7 +146,7 @@ $(VENV)/.tideline-browser: $(STAMP)
 	@touch $@
 
 $(VENV)/.tideline-postgres: $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[postgres]'
+	$(BIN)/python -m pip install --quiet --editable '.[postgres,postgres-source]'
 	@touch $@
 
 $(VENV)/.tideline-docs: $(STAMP)

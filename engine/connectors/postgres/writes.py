@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-from engine.arrow import choose_values, to_positions
+from engine.arrow import choose_values, to_mask, to_positions
 from engine.connectors.contract.connector import Spark
 from engine.connectors.contract.group_source import GroupMember
 from engine.connectors.contract.offset_source import StepResult
@@ -18,7 +18,6 @@ from engine.connectors.contract.row_source import MOST_LETTERS
 from engine.connectors.postgres.changes import FoldedChanges, build_reader
 from engine.connectors.postgres.columns import PostgresTable
 from engine.connectors.postgres.server import PostgresServer, quote_name
-from engine.errors import SourceError
 from engine.hummock import Delete, Hummock, Put, Version
 from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_bytes
@@ -28,6 +27,9 @@ from engine.hummock.writes.batch import Operation, write_stream
 from engine.meta.status.dead_letters import DeadLetter
 from engine.runtime.rows import convert_rows, to_stored_names
 from engine.runtime.writes.watermarks import ArrivingRows
+from engine.sql.catalog import Relation
+from engine.sql.typing.column_conversion import convert_to_type
+from engine.sql.typing.types import to_arrow
 
 BATCH_ROWS = 50_000
 
@@ -49,7 +51,11 @@ def write_changes(
     filling = _UnchangedValues(store, member, changes)
     fitter = RowFitter(relation, store, changes.place, signed.rows, signed.gone, fill=filling.fill)
     arrivals = ArrivingRows(store, version, relation)
-    operations += fitter.build_operations(table, arrivals, spark)
+    puts = fitter.build_operations(table, arrivals, spark)
+    stale = _find_stale_keys(relation, signed.rows, fitter.places)
+    if stale.num_rows:
+        operations.append(Delete(stale))
+    operations += puts
     looks = changes.is_emptied or filling.looks_up
     return StepResult(
         "",
@@ -61,6 +67,21 @@ def write_changes(
         letters=fitter.letters[:MOST_LETTERS],
         precondition=require_unchanged(table) if looks else None,
     )
+
+
+def _find_stale_keys(relation: Relation, rows: pa.Table, kept: np.ndarray) -> pa.Table:
+    """Return the keys of rows that were set aside: what stands under them is not what PostgreSQL has any more."""
+    aside = np.ones(rows.num_rows, dtype=bool)
+    aside[kept] = False
+    columns = [column for column in relation.columns if column.storage_name in relation.primary_key]
+    fits = np.ones(int(aside.sum()), dtype=bool)
+    arrays = []
+    for column in columns:
+        found = convert_to_type(rows.column(column.name).filter(pa.array(aside)), to_arrow(column.type))
+        fits &= to_mask(found.values.is_valid())
+        arrays.append(found.values)
+    keys = pa.Table.from_arrays(arrays, names=[column.storage_name for column in columns])
+    return keys.filter(pa.array(fits))
 
 
 @dataclass
@@ -199,11 +220,3 @@ class WholeTable:
         self.rows += gone.num_rows
         if gone.num_rows:
             yield Delete(gone)
-
-
-def require_keyed(member: GroupMember) -> None:
-    """Raise SourceError for a table without a key, which no change finds its rows in."""
-    if not member.relation.primary_key:
-        raise SourceError(
-            f"table {member.name}: without a PRIMARY KEY no row is found: make the table again with one"
-        )

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.schema import Field, PrimitiveType
 
@@ -492,3 +493,6 @@ CASES: tuple[type[SourceCase], ...] = (
     DeltaPassedWithoutFeed,
     Postgres,
 )
+PARAMETERS = [
+    pytest.param(case, id=case.name, marks=pytest.mark.postgres if case is Postgres else ()) for case in CASES
+]

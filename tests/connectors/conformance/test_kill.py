@@ -76,7 +76,7 @@ def killed_while(
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("kind", sources.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("kind", sources.PARAMETERS)
 def test_a_source_whose_processes_are_killed_brings_each_row_once(
     kind: type[sources.SourceCase],
     tmp_path: Path,

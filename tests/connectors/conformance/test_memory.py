@@ -43,7 +43,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "TIDELINE_VERIFY": "0", "TIDELINE_LANDING_MEMORY": "32"}
 
 
-@pytest.mark.parametrize("kind", sources.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("kind", sources.PARAMETERS)
 def test_a_huge_commit_of_a_source_is_taken_in_bounded_memory(
     kind: type[sources.SourceCase], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

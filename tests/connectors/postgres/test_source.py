@@ -18,7 +18,7 @@ from tests.connectors.postgres.server import Database
 pytestmark = pytest.mark.postgres
 
 
-def create(lake: Session, database: Database, name: str, columns: str, **options: str) -> None:
+def create(lake: Session, database: Database, name: str, columns: str, /, **options: str) -> None:
     """Create a table that follows the one of the same name."""
     lake.sql(f"CREATE TABLE {name} ({columns}) WITH ({database.options(f'public.{name}', **options)})")
 
@@ -112,6 +112,34 @@ def test_what_does_not_fit_is_set_aside_and_stops_nothing(lake: Session, databas
     assert poll(lake)[0].dead_rows == 3
     assert [row[0] for row in rows(lake, "v")] == [2, 6]
     assert len(letters(lake)) == 4
+    database.run("UPDATE v SET d = 'NaN' WHERE id = 2", "UPDATE v SET d = 3 WHERE id IN (1, 4)")
+    poll(lake)
+    assert [row[0] for row in rows(lake, "v")] == [
+        1,
+        6,
+    ]  # of 2 nothing stands any more that PostgreSQL has not
+    database.run("UPDATE v SET d = 4, da = NULL WHERE id IN (2, 4)")
+    poll(lake)
+    assert [row[0] for row in rows(lake, "v")] == [1, 2, 4, 6]
+
+
+def test_a_large_value_of_a_row_that_was_set_aside_is_not_guessed(lake: Session, database: Database) -> None:
+    database.run(
+        "CREATE TABLE v (id bigint PRIMARY KEY, d numeric, big text)",
+        "ALTER TABLE v ALTER big SET STORAGE EXTERNAL",
+        "CREATE PUBLICATION tideline FOR TABLE v",
+        "INSERT INTO v VALUES (1, 1, repeat('a', 4000)), (2, 2, repeat('a', 4000))",
+    )
+    create(lake, database, "v", "id BIGINT PRIMARY KEY, d DECIMAL(5, 2), big STRING")
+    poll(lake)
+    database.run("UPDATE v SET d = 'NaN', big = repeat('b', 4000) WHERE id = 1")
+    poll(lake)
+    database.run("UPDATE v SET d = 7 WHERE id = 1")
+    assert poll(lake)[0].dead_rows == 1
+    assert [row[0] for row in rows(lake, "v")] == [2]
+    assert any("did not change was not repeated" in letter for letter in letters(lake))
+    lake.sql("ALTER TABLE v RESYNC")
+    assert rows(lake, "v") == sorted(database.ask("SELECT * FROM v"), key=repr)
 
 
 def test_large_values_that_did_not_change_are_kept(lake: Session, database: Database) -> None:
