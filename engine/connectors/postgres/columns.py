@@ -230,9 +230,9 @@ def _check_columns(
             yield StatementProblem(
                 column.name, message, "leave the column out, or add it to the publication's list"
             )
-        elif (hint := explain_misfit(its.type, column)) is not None:
+        elif (instead := explain_misfit(its.type, column)) is not None:
             message = f"column {column.name} is {column.visible_type} here and {its.type.shown} in {path}"
-            yield StatementProblem(column.name, message, hint)
+            yield StatementProblem(column.name, message, instead)
         elif not column.nullable and not its.is_never_null and column.name not in following.primary_key:
             message = f"column {column.name} is NOT NULL here and may be null in {path}"
             yield StatementProblem(column.name, message, "leave NOT NULL out")

@@ -118,6 +118,9 @@ def _validate_clauses(statement: CreateTable) -> StatementProblem | None:
         what = "is APPEND ONLY" if statement.append_only else "has a WATERMARK"
         message = f"{statement.name} {what}, but rows of a table of PostgreSQL are changed and deleted"
         return StatementProblem("", message, "leave it out, and filter by time in a view")
+    if statement.on_conflict not in ("", "overwrite") or statement.version_columns:
+        message = "rows of PostgreSQL overwrite those of the same key"
+        return StatementProblem("", message, "leave ON CONFLICT out, or write OVERWRITE")
     for column in statement.columns:
         if column.generated is not None or column.default is not None:
             what = "is generated" if column.generated is not None else "has a DEFAULT"

@@ -33,6 +33,8 @@ _SESSION = (
     "SET client_encoding TO 'UTF8'; SET search_path TO ''"
 )
 """Texts of values follow from these, whatever a role or a database has set."""
+LOCK_SECONDS = 30
+"""For so long TRUNCATE, ALTER TABLE and the like are waited for before a snapshot."""
 OBJECT_IN_USE = "55006"
 
 
@@ -271,9 +273,12 @@ class PostgresServer:
                 f"{COMMIT_SECONDS:g} seconds, and a snapshot might miss them: poll again once they have"
             )
 
-    def open_snapshot(self) -> tuple[str, int]:
+    def open_snapshot(self, tables: Sequence[str]) -> tuple[str, int]:
         """Begin a transaction that sees one moment; return which transactions it sees, and a place before which all end."""
         self.query_nothing("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        self.query_nothing(f"SET LOCAL lock_timeout TO '{LOCK_SECONDS}s'")
+        # no snapshot shows what a table was before TRUNCATE, or before it was written anew: the lock keeps both off
+        self.query_nothing(f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE")
         ((seen, place),) = self.query(
             "SELECT pg_catalog.pg_current_snapshot()::text, pg_catalog.pg_current_wal_insert_lsn()::text"
         )

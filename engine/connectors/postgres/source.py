@@ -358,15 +358,14 @@ class PostgresGroup(GroupSource[PostgresStep]):
             )
         server.wait_for_commits()
         with PostgresServer(settings) as reader:
-            text, place = reader.open_snapshot()
+            names = {one.name for one in known}
+            fresh = [one for one in followed if one.name not in names]
+            for one in fresh:
+                _read_checked(reader.narrow(one.settings), one)
+            text, place = reader.open_snapshot([one.settings.sql_name for one in fresh])
             seen = SeenTransactions(text, place)
             then = SlotPosition(slot.confirmed if position is None else position.lsn, seen)
-            names = {one.name for one in known}
-            whole = {
-                one.name: _read_checked(reader.narrow(one.settings), one)
-                for one in followed
-                if one.name not in names
-            }
+            whole = {one.name: _read_checked(reader.narrow(one.settings), one) for one in fresh}
             offsets = {
                 one.name: TableOffset(then, whole[one.name].oid) for one in followed if one.name in whole
             }

@@ -111,7 +111,7 @@ def check(session: Session, database: Database) -> None:
     assert look(session, "v") == sorted(theirs, key=repr)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_view_over_three_tables_is_what_postgresql_answers(
     seed: int,
     lake: Session,
@@ -136,12 +136,12 @@ def test_a_view_over_three_tables_is_what_postgresql_answers(
 
         def work(number: int) -> None:
             mine = random.Random(f"{seed} {number}")
-            with database.connect() as connection:
+            with database.connect(options="-c default_transaction_isolation=serializable") as connection:
                 while not ended.is_set():
                     try:
                         transact(connection, mine)
-                    except Exception as error:  # writers that wait for each other
-                        if getattr(error, "sqlstate", "") not in ("40P01", "23505"):
+                    except Exception as error:  # writers that are in each other's way
+                        if getattr(error, "sqlstate", "") not in ("40001", "40P01", "23505"):
                             raise
 
         workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
@@ -157,7 +157,7 @@ def test_a_view_over_three_tables_is_what_postgresql_answers(
             assert not [one.error for one in session.poll() if one.error]
             session.sql(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
             session.sql(f"CREATE MATERIALIZED VIEW balance AS {BALANCE}")
-            for _ in range(12):
+            for _ in range(6):
                 assert not [one.error for one in session.poll() if one.error]
                 session.flush().raise_for_errors()
                 assert [row[1] or 0 for row in look(session, "balance")] in ([0], [])
