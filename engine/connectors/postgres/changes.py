@@ -13,12 +13,11 @@ from engine.connectors.contract.signed_rows import SignedRows
 from engine.connectors.postgres.columns import PostgresType, explain_misfit
 from engine.connectors.postgres.pgoutput import (
     UNCHANGED,
-    Delete,
-    Insert,
+    InsertMessage,
     PublishedRelation,
     TupleData,
     Unchanged,
-    Update,
+    UpdateMessage,
 )
 from engine.connectors.postgres.texts import build_text_column
 from engine.errors import SourceError
@@ -120,15 +119,15 @@ class FoldedChanges:
         reader = build_reader(self.relation, names, kinds, self.path)
         self.reader, self.oid = reader, published.oid
 
-    def add(self, message: Insert | Update | Delete) -> None:
+    def add(self, message: InsertMessage | UpdateMessage | DeleteMessage) -> None:
         """Fold one change."""
         self.messages += 1
-        if isinstance(message, Delete):
+        if isinstance(message, DeleteMessage):
             self._put(self._find_key(message.old), None)
             return
         assert self.reader is not None
         new = [message.new[at] for at in self.reader.places]
-        if isinstance(message, Insert):
+        if isinstance(message, InsertMessage):
             self._put(self._find_key(message.new), new)
             return
         before = self._find_key(message.new if message.old is None else message.old, message.new)

@@ -19,7 +19,7 @@ REST = 4.0
 
 
 @dataclass
-class _LastLook:
+class _SlotLook:
     """What the last look has found, for which tables and position, and how far the log went then."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -36,7 +36,7 @@ class _LastLook:
             self.server = None
 
 
-_LOOKS: weakref.WeakKeyDictionary[Hummock, dict[str, _LastLook]] = weakref.WeakKeyDictionary()
+_LOOKS: weakref.WeakKeyDictionary[Hummock, dict[str, _SlotLook]] = weakref.WeakKeyDictionary()
 
 
 def look_for_changes(
@@ -46,7 +46,7 @@ def look_for_changes(
     looks = _LOOKS.setdefault(store, {})
     group = settings[0].group
     if group not in looks:
-        looks[group] = look = _LastLook()
+        looks[group] = look = _SlotLook()
         weakref.finalize(store, look.close)
     look = looks[group]
     with look.lock:
@@ -60,7 +60,7 @@ def look_for_changes(
 
 
 def _look(
-    look: _LastLook, settings: Sequence[PostgresSettings], position: int, idle_bytes: int
+    look: _SlotLook, settings: Sequence[PostgresSettings], position: int, idle_bytes: int
 ) -> str | None:
     asked = (position, tuple(settings))
     if look.asked != asked:

@@ -27,7 +27,7 @@ TupleData: TypeAlias = "tuple[TupleValue, ...]"
 
 
 @dataclass(frozen=True)
-class Begin:
+class BeginMessage:
     """A transaction begins that is committed by the record at `final_lsn`."""
 
     final_lsn: int
@@ -35,7 +35,7 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class Commit:
+class CommitMessage:
     """The transaction ends; its record ends at `end_lsn`."""
 
     commit_lsn: int
@@ -72,7 +72,7 @@ class TypeName:
 
 
 @dataclass(frozen=True)
-class Insert:
+class InsertMessage:
     """A row that comes."""
 
     oid: int
@@ -80,7 +80,7 @@ class Insert:
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateMessage:
     """A row that changes; `old` is its key where that changed, or the whole row where `old_is_whole`."""
 
     oid: int
@@ -90,7 +90,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Delete:
+class DeleteMessage:
     """A row that goes; `old` is its key, or the whole row where `old_is_whole`."""
 
     oid: int
@@ -99,14 +99,14 @@ class Delete:
 
 
 @dataclass(frozen=True)
-class Truncate:
+class TruncateMessage:
     """All rows of some tables go."""
 
     oids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Origin:
+class OriginMessage:
     """The transaction came from another server."""
 
     lsn: int
@@ -121,9 +121,10 @@ class LogicalMessage:
     content: bytes
 
 
-RowChange: TypeAlias = "Insert | Update | Delete"
+RowChange: TypeAlias = "InsertMessage | UpdateMessage | DeleteMessage"
+TransactionMessage: TypeAlias = "BeginMessage | CommitMessage | OriginMessage"
 Message: TypeAlias = (
-    "Begin | Commit | PublishedRelation | TypeName | RowChange | Truncate | Origin | LogicalMessage"
+    "TransactionMessage | PublishedRelation | TypeName | RowChange | TruncateMessage | LogicalMessage"
 )
 
 
@@ -145,21 +146,21 @@ def _decode(reader: _ByteReader) -> Message:
     kind = reader.read_letter()
     match kind:
         case "I":
-            return Insert(reader.read_number("I"), reader.read_new())
+            return InsertMessage(reader.read_number("I"), reader.read_new())
         case "U":
             return _decode_update(reader)
         case "D":
             oid, mark = reader.read_number("I"), reader.read_letter()
             if mark not in "KO":
                 raise ValueError(f"a deletion has no {mark!r}")
-            return Delete(oid, reader.read_tuple(), mark == "O")
+            return DeleteMessage(oid, reader.read_tuple(), mark == "O")
         case "B":
             final, _, xid = reader.read_number("Q"), reader.read_number("q"), reader.read_number("I")
-            return Begin(final, xid)
+            return BeginMessage(final, xid)
         case "C":
             reader.read_number("B")
             commit, end, _ = reader.read_number("Q"), reader.read_number("Q"), reader.read_number("q")
-            return Commit(commit, end)
+            return CommitMessage(commit, end)
         case "R":
             return _decode_relation(reader)
         case "Y":
@@ -167,9 +168,9 @@ def _decode(reader: _ByteReader) -> Message:
         case "T":
             count = reader.read_number("I")
             reader.read_number("B")
-            return Truncate(tuple(reader.read_number("I") for _ in range(count)))
+            return TruncateMessage(tuple(reader.read_number("I") for _ in range(count)))
         case "O":
-            return Origin(reader.read_number("Q"), reader.read_text())
+            return OriginMessage(reader.read_number("Q"), reader.read_text())
         case "M":
             reader.read_number("B")
             reader.read_number("Q")
@@ -178,13 +179,13 @@ def _decode(reader: _ByteReader) -> Message:
             raise ValueError(f"there is no message {kind!r}")
 
 
-def _decode_update(reader: _ByteReader) -> Update:
+def _decode_update(reader: _ByteReader) -> UpdateMessage:
     oid, mark = reader.read_number("I"), reader.peek_letter()
     if mark not in "KO":
-        return Update(oid, reader.read_new())
+        return UpdateMessage(oid, reader.read_new())
     reader.read_letter()
     old = reader.read_tuple()
-    return Update(oid, reader.read_new(), old, mark == "O")
+    return UpdateMessage(oid, reader.read_new(), old, mark == "O")
 
 
 def _decode_relation(reader: _ByteReader) -> PublishedRelation:

@@ -31,13 +31,13 @@ from engine.connectors.postgres.columns import (
 )
 from engine.connectors.postgres.looks import look_for_changes
 from engine.connectors.postgres.pgoutput import (
-    Begin,
-    Commit,
-    Delete,
-    Insert,
+    BeginMessage,
+    CommitMessage,
+    DeleteMessage,
+    InsertMessage,
     PublishedRelation,
-    Truncate,
-    Update,
+    TruncateMessage,
+    UpdateMessage,
     decode_message,
 )
 from engine.connectors.postgres.positions import (
@@ -77,7 +77,7 @@ FLUSH_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class FollowedTable:
+class SlotTable:
     """A table of the group with its settings, and where it stands; `offset` None before its first commit."""
 
     member: GroupMember
@@ -193,14 +193,14 @@ class PostgresGroup(GroupSource[PostgresStep]):
         """Write the difference between all tables of the group and one snapshot of PostgreSQL."""
         return self.commit_steps(spark, self.plan_resync)
 
-    def _follow(self, members: Members) -> list[FollowedTable]:
+    def _follow(self, members: Members) -> list[SlotTable]:
         found = []
         for member in members:
             offset = None if member.offset is None else decode_offset(member.offset.text)
-            found.append(FollowedTable(member, read_settings(member.relation), offset))
+            found.append(SlotTable(member, read_settings(member.relation), offset))
         return found
 
-    def _find_position(self, followed: Sequence[FollowedTable]) -> SlotPosition:
+    def _find_position(self, followed: Sequence[SlotTable]) -> SlotPosition:
         """Return where all tables stand; raises SourceError if they do not stand at one place."""
         places = {one.name: one.offset.position for one in followed if one.offset is not None}
         first = next(iter(places))
@@ -218,7 +218,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
         server: PostgresServer,
         slot: SlotState | None,
         position: SlotPosition,
-        known: Sequence[FollowedTable],
+        known: Sequence[SlotTable],
     ) -> SlotState:
         """Return the slot; raises SourceError if it does not go on from where the tables stand."""
         settings, first = server.settings, known[0].name
@@ -257,7 +257,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
             )
         return slot
 
-    def _require_latest(self, known: Sequence[FollowedTable]) -> None:
+    def _require_latest(self, known: Sequence[SlotTable]) -> None:
         """Raise Conflict if another process has moved the tables since they were looked at."""
         now = {member.name: member.offset for member in self.list_members(self.store.refresh())}
         if any(now.get(one.name) != one.member.offset for one in known):
@@ -266,7 +266,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
     def _plan_changes(
         self,
         server: PostgresServer,
-        known: Sequence[FollowedTable],
+        known: Sequence[SlotTable],
         position: SlotPosition,
     ) -> Generator[PostgresStep, None, tuple[SlotPosition, dict[str, TableOffset]]]:
         """Yield steps up to what the log holds now; returns where they lead."""
@@ -296,7 +296,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
     def _read_log(
         self,
         server: PostgresServer,
-        known: Sequence[FollowedTable],
+        known: Sequence[SlotTable],
         after: SlotPosition,
         upto: SlotPosition | None = None,
     ) -> _ReadChanges:
@@ -317,21 +317,23 @@ class PostgresGroup(GroupSource[PostgresStep]):
                 read.messages += 1
                 message = decode_message(data)
                 match message:
-                    case Begin(commit_lsn, _):
+                    case BeginMessage(commit_lsn, _):
                         taken = not after.has_taken(xid, commit_lsn)
                         taken = taken and (upto is None or upto.has_taken(xid, commit_lsn))
-                    case Commit(_, end_lsn):
+                    case CommitMessage(_, end_lsn):
                         read.end = max(read.end or 0, end_lsn)
                     case PublishedRelation():
                         followed[message.oid] = by_path.get((message.schema, message.name), [])
                         undescribed[message.oid] = message
-                    case Insert() | Update() | Delete() if taken and followed[message.oid]:
+                    case InsertMessage() | UpdateMessage() | DeleteMessage() if (
+                        taken and followed[message.oid]
+                    ):
                         published = undescribed.pop(message.oid, None)
                         for folded in followed[message.oid]:
                             if published is not None:
                                 folded.describe(published, types)
                             folded.add(message)
-                    case Truncate(oids) if taken:
+                    case TruncateMessage(oids) if taken:
                         for oid in oids:
                             for folded in followed.get(oid, ()):
                                 folded.empty()
@@ -343,8 +345,8 @@ class PostgresGroup(GroupSource[PostgresStep]):
     def _plan_snapshot(
         self,
         server: PostgresServer,
-        followed: Sequence[FollowedTable],
-        known: Sequence[FollowedTable],
+        followed: Sequence[SlotTable],
+        known: Sequence[SlotTable],
         position: SlotPosition | None,
     ) -> Steps[PostgresStep]:
         """Yield the step that reads the tables without a position in one snapshot, and brings the others to it."""
@@ -447,12 +449,12 @@ def find_group(relation: Relation) -> str:
     return "" if validate_options(options) is not None else parse_settings(options).group
 
 
-def list_publications(followed: Sequence[FollowedTable]) -> list[str]:
+def list_publications(followed: Sequence[SlotTable]) -> list[str]:
     """Return the publications of some tables, each once."""
     return list(dict.fromkeys(one.settings.publication for one in followed))
 
 
-def _read_checked(server: PostgresServer, one: FollowedTable) -> PostgresTable:
+def _read_checked(server: PostgresServer, one: SlotTable) -> PostgresTable:
     """Return a table of PostgreSQL; raises SourceError if it cannot be followed any more."""
     relation = one.member.relation
     key = tuple(c.name for c in relation.columns if c.storage_name in relation.primary_key)
@@ -465,7 +467,7 @@ def _read_checked(server: PostgresServer, one: FollowedTable) -> PostgresTable:
 
 
 def _move_offsets(
-    known: Sequence[FollowedTable],
+    known: Sequence[SlotTable],
     before: Mapping[str, TableOffset],
     read: _ReadChanges,
     position: SlotPosition,

@@ -8,18 +8,18 @@ import pytest
 
 from engine.connectors.postgres.pgoutput import (
     UNCHANGED,
-    Begin,
-    Commit,
-    Delete,
-    Insert,
+    BeginMessage,
+    CommitMessage,
+    DeleteMessage,
+    InsertMessage,
     LogicalMessage,
     Message,
-    Origin,
+    OriginMessage,
     PublishedColumn,
     PublishedRelation,
-    Truncate,
+    TruncateMessage,
     TypeName,
-    Update,
+    UpdateMessage,
     decode_message,
 )
 from engine.errors import SourceError
@@ -45,8 +45,8 @@ RELATION = (
     + b"\x00name\0" + struct.pack("!Ii", 25, -1)
 )  # fmt: skip
 CASES: list[tuple[bytes, Message]] = [
-    (b"B" + struct.pack("!QqI", 0x16B3748, 700_000_000, 731), Begin(0x16B3748, 731)),
-    (b"C\0" + struct.pack("!QQq", 0x16B3748, 0x16B3780, 700_000_000), Commit(0x16B3748, 0x16B3780)),
+    (b"B" + struct.pack("!QqI", 0x16B3748, 700_000_000, 731), BeginMessage(0x16B3748, 731)),
+    (b"C\0" + struct.pack("!QQq", 0x16B3748, 0x16B3780, 700_000_000), CommitMessage(0x16B3748, 0x16B3780)),
     (
         RELATION,
         PublishedRelation(
@@ -59,22 +59,22 @@ CASES: list[tuple[bytes, Message]] = [
     ),
     (b"R" + OID + b"\0pg_x\0f\0\0", PublishedRelation(16_384, "pg_catalog", "pg_x", "f", ())),
     (b"Y" + OID + b"public\0mood\0", TypeName(16_384, "public", "mood")),
-    (b"I" + OID + b"N" + row("1", "ä\nb"), Insert(16_384, (b"1", "ä\nb".encode()))),
-    (b"I" + OID + b"N" + row("1", None), Insert(16_384, (b"1", None))),
-    (b"I" + OID + b"N" + row("", "x"), Insert(16_384, (b"", b"x"))),
-    (b"U" + OID + b"N" + row("1", "?"), Update(16_384, (b"1", UNCHANGED))),
+    (b"I" + OID + b"N" + row("1", "ä\nb"), InsertMessage(16_384, (b"1", "ä\nb".encode()))),
+    (b"I" + OID + b"N" + row("1", None), InsertMessage(16_384, (b"1", None))),
+    (b"I" + OID + b"N" + row("", "x"), InsertMessage(16_384, (b"", b"x"))),
+    (b"U" + OID + b"N" + row("1", "?"), UpdateMessage(16_384, (b"1", UNCHANGED))),
     (
         b"U" + OID + b"K" + row("1", None) + b"N" + row("2", "?"),
-        Update(16_384, (b"2", UNCHANGED), (b"1", None)),
+        UpdateMessage(16_384, (b"2", UNCHANGED), (b"1", None)),
     ),
     (
         b"U" + OID + b"O" + row("1", "old") + b"N" + row("1", "new"),
-        Update(16_384, (b"1", b"new"), (b"1", b"old"), old_is_whole=True),
+        UpdateMessage(16_384, (b"1", b"new"), (b"1", b"old"), old_is_whole=True),
     ),
-    (b"D" + OID + b"K" + row("1", None), Delete(16_384, (b"1", None))),
-    (b"D" + OID + b"O" + row("1", "a"), Delete(16_384, (b"1", b"a"), old_is_whole=True)),
-    (b"T" + struct.pack("!IBII", 2, 3, 16_384, 16_390), Truncate((16_384, 16_390))),
-    (b"O" + struct.pack("!Q", 5) + b"elsewhere\0", Origin(5, "elsewhere")),
+    (b"D" + OID + b"K" + row("1", None), DeleteMessage(16_384, (b"1", None))),
+    (b"D" + OID + b"O" + row("1", "a"), DeleteMessage(16_384, (b"1", b"a"), old_is_whole=True)),
+    (b"T" + struct.pack("!IBII", 2, 3, 16_384, 16_390), TruncateMessage((16_384, 16_390))),
+    (b"O" + struct.pack("!Q", 5) + b"elsewhere\0", OriginMessage(5, "elsewhere")),
     (
         b"M\1" + struct.pack("!Q", 5) + b"mine\0" + struct.pack("!I", 3) + b"a\0b",
         LogicalMessage("mine", b"a\0b"),
