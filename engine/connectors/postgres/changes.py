@@ -13,6 +13,7 @@ from engine.connectors.contract.signed_rows import SignedRows
 from engine.connectors.postgres.columns import PostgresType, explain_misfit
 from engine.connectors.postgres.pgoutput import (
     UNCHANGED,
+    DeleteMessage,
     InsertMessage,
     PublishedRelation,
     TupleData,
