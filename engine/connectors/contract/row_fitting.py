@@ -21,6 +21,7 @@ from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import ROW_ID, Relation
 from engine.sql.typing.column_conversion import convert_to_type
 from engine.sql.typing.conversions import find_refused_part, is_unchanged
+from engine.sql.typing.json_documents import is_document, normalize_documents
 from engine.sql.typing.types import to_arrow
 
 Fill: TypeAlias = "Callable[[pa.Table, np.ndarray], tuple[pa.Table, np.ndarray]]"
@@ -64,6 +65,7 @@ class RowFitter:
         if relation.append_only:
             self._set_aside(self.gone, f"table {relation.name} is APPEND ONLY: its rows do not go")
         self._set_aside_misfits(set(key))
+        self._set_aside_broken_documents(set(key))
         if self.fill is not None:
             self.rows, lacking = self.fill(self.rows, self.places)
             self._set_aside(
@@ -136,6 +138,20 @@ class RowFitter:
             self._set_aside(aside, reasons)
             at = self.rows.column_names.index(name)
             self.rows = self.rows.set_column(at, name, found.values.filter(pa.array(~aside)))
+
+    def _set_aside_broken_documents(self, key: set[str]) -> None:
+        """Set rows aside whose texts are no JSON that a column of json or jsonb keeps."""
+        for column in self.relation.columns:
+            if not is_document(column) or column.name not in self.rows.column_names:
+                continue
+            if not is_unchanged(self.rows.column(column.name).type, to_arrow(column.type)):
+                continue  # it is told of when the rows are converted
+            _, wrong = normalize_documents(self.rows.column(column.name), column)
+            wrong = {row: why for row, why in wrong.items() if column.name in key or not self.gone[row]}
+            aside = np.zeros(len(self.gone), dtype=bool)
+            aside[list(wrong)] = True
+            what = f"column {column.name} is {column.sql_type}"
+            self._set_aside(aside, [f"{what}: {wrong[row]}" for row in sorted(wrong)])
 
     def _set_aside(self, aside: np.ndarray, reason: str | Sequence[str]) -> None:
         """Set rows aside, all for one reason or each for its own."""
