@@ -188,7 +188,7 @@ class _GroupPoll(Generic[Step]):
     def _commit_step(self, results: Mapping[str, StepResult], members: Members, version: Version) -> None:
         """Commit what a step brings to all tables, under the condition that none has moved in the meantime."""
         parts, behind = [], dict[str, tuple[Relation, int, SourceOffset | None]]()
-        together = self._source.require_members(members)
+        together: Precondition | None = self._source.require_members(members)
         for member in members:
             table, result = member.table, results.get(member.name)
             if result is None:
@@ -207,6 +207,7 @@ class _GroupPoll(Generic[Step]):
                 result.watermarks,
             )
             parts.append((table, intake))
+            together = None  # one of the parts asks for all
         committed = commit_intakes(self._store, version, parts)
         self._behind = behind
         for name, result in results.items():

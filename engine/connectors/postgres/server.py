@@ -232,6 +232,17 @@ class PostgresServer:
         )
         return bool(changed) or count >= LOOK_MESSAGES
 
+    def list_unpublished(self, tables: Sequence[PostgresSettings]) -> list[str]:
+        """Return which tables are not in their publications."""
+        found = self.query(
+            "SELECT pubname::text, schemaname::text, tablename::text FROM pg_catalog.pg_publication_tables "
+            "WHERE pubname = ANY (%s::text[]) AND tablename = ANY (%s::text[])",
+            [one.publication for one in tables],
+            [one.table for one in tables],
+        )
+        published = set(found)
+        return [one.path for one in tables if (one.publication, one.schema, one.table) not in published]
+
     def advance_slot(self, upto: int) -> None:
         """Let the slot go on from a place that it has not reached; another session that reads it is left alone."""
         slot = self.read_slot()

@@ -149,6 +149,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
             if known:
                 position = self._find_position(known)
                 self._check_slot(server, server.read_slot(), position, known)
+                _require_published(server, known)
                 server.advance_slot(position.lsn)
                 position, offsets = yield from self._plan_changes(server, known, position)
                 known = [replace(one, offset=offsets[one.name]) for one in known]
@@ -452,6 +453,19 @@ def find_group(relation: Relation) -> str:
 def list_publications(followed: Sequence[SlotTable]) -> list[str]:
     """Return the publications of some tables, each once."""
     return list(dict.fromkeys(one.settings.publication for one in followed))
+
+
+def _require_published(server: PostgresServer, known: Sequence[SlotTable]) -> None:
+    """Raise SourceError for a table that its publication has no longer: its changes since then are not told."""
+    lacking = server.list_unpublished([one.settings for one in known])
+    for one in known:
+        if one.settings.path in lacking:
+            name = one.settings.publication
+            raise SourceError(
+                f"table {one.name}: the publication {name} has no table {one.settings.path} any more, and changes "
+                f'since then are not told: ALTER PUBLICATION "{name}" ADD TABLE {one.settings.sql_name} there, then '
+                f"ALTER TABLE {one.name} RESYNC here"
+            )
 
 
 def _read_checked(server: PostgresServer, one: SlotTable) -> PostgresTable:

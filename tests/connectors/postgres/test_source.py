@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.connectors.contract.connector import SourceReport
-from engine.connectors.postgres import source
+from engine.connectors.postgres import server, source
 from engine.connectors.sources import compute_pending_digest
 from engine.session import Session
 from tests.connectors.postgres.server import Database
@@ -166,6 +166,21 @@ def test_large_values_that_did_not_change_are_kept(lake: Session, database: Data
         one.execute("UPDATE v SET id = 2, n = 2 WHERE id = 20")
     poll(lake)
     assert rows(lake, "v") == sorted(database.ask("SELECT * FROM v"), key=repr)
+
+
+def test_a_slot_that_cannot_be_made_as_a_transaction_stays_open_is_told(
+    lake: Session, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "CREATE_SECONDS", 1)
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    with database.connect(autocommit=False) as other:
+        other.execute("INSERT INTO a VALUES (8, 8)")
+        (report,) = lake.poll()
+        assert report.error is not None and "transactions that began before have not ended" in report.error
+        other.commit()
+    poll(lake)
+    assert rows(lake, "a") == [(1, 1), (8, 8)]
 
 
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL", "USING INDEX v_code"])
@@ -417,9 +432,27 @@ def test_a_change_of_columns_is_told(lake: Session, database: Database) -> None:
     assert [row[0] for row in rows(lake, "a")] == [1, 2, 3]
 
 
-def test_a_snapshot_waits_for_a_truncation_that_is_not_committed(lake: Session, database: Database) -> None:
+def test_a_table_that_is_not_published_any_more_is_told(lake: Session, database: Database) -> None:
     prepare_two(lake, database)
     create(lake, database, "a", PAIR)
+    create(lake, database, "b", PAIR)
+    poll(lake)
+    database.run("ALTER PUBLICATION tideline DROP TABLE b", "INSERT INTO b VALUES (2, 2)")
+    assert compute_pending_digest(lake.catalog, lake.store)[0]
+    for report in lake.poll():
+        assert report.error is not None and "has no table public.b any more" in report.error
+    database.run("ALTER PUBLICATION tideline ADD TABLE b")
+    lake.sql("ALTER TABLE b RESYNC")
+    assert rows(lake, "b") == [(1, 1), (2, 2)]
+
+
+def test_a_snapshot_waits_for_a_truncation_that_is_not_committed(
+    lake: Session, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "COMMIT_SECONDS", 0.1)
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    database.run(f"SELECT pg_create_logical_replication_slot('{database.name}', 'pgoutput')")
     ended = threading.Event()
     with database.connect(autocommit=False) as other:
         other.execute("INSERT INTO a VALUES (8, 8)")
