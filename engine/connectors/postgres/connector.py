@@ -29,11 +29,7 @@ class PostgresConnector(Connector):
 
     name = CONNECTOR
     options = OPTIONS
-    statement = (
-        "CREATE TABLE t (…, PRIMARY KEY (…)) WITH (connector = 'postgres-cdc', hostname = 'db', database = "
-        "'shop', username = "
-        "'tideline', table = 'public.orders', slot = 'tideline_shop')"
-    )
+    statement = "CREATE TABLE t (…) WITH (connector = 'postgres-cdc', table = 's.t', …)"
     page = "postgres.md"
     can_resync = True
 

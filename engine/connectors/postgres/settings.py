@@ -22,7 +22,7 @@ OPTIONS: Mapping[str, str] = {
         "the variable of the environment that holds the password; without it PGPASSWORD, or the file of "
         "passwords ~/.pgpass"
     ),
-    "sslmode": "how the connection is secured, as libpq says: disable, prefer (without it), require, verify-full, …",
+    "sslmode": "how the connection is secured, as libpq has it: prefer without it, or require, verify-full",
     "table": "the table, with its schema: 'public.orders'; the schema is public without it",
     "slot": "the replication slot, which is made if there is none; tables with one slot commit together",
     "publication": "the publication that the table is in; without it the one with the name of the slot",
