@@ -139,7 +139,13 @@ def test_an_installed_package_offers_its_connectors(tmp_path: Path, monkeypatch:
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(registry.CONNECTORS, "_known", None)
-    assert set(registry.CONNECTORS.list_plugins()) == {"landing", "nexmark", "delta", "postgres-cdc", "journal"}
+    assert set(registry.CONNECTORS.list_plugins()) == {
+        "landing",
+        "nexmark",
+        "delta",
+        "postgres-cdc",
+        "journal",
+    }
 
 
 def test_the_documentation_shows_the_connector_that_is_tested() -> None:

@@ -35,7 +35,6 @@ _SESSION = (
 """Texts of values follow from these, whatever a role or a database has set."""
 LOCK_SECONDS = 30
 """For so long TRUNCATE, ALTER TABLE and the like are waited for before a snapshot."""
-OBJECT_IN_USE = "55006"
 
 
 class SlotState(NamedTuple):
@@ -66,6 +65,14 @@ class SlotState(NamedTuple):
 
 class SlotBusy(SourceError):
     """Another session reads the slot."""
+
+
+class SlotTaken(SourceError):
+    """Another session has made the slot at the same time."""
+
+
+_ERRORS = {"55006": SlotBusy, "42710": SlotTaken}
+"""What is told by PostgreSQL's code of an error."""
 
 
 def load_psycopg() -> Any:
@@ -138,7 +145,7 @@ class PostgresServer:
             yield
         except self._psycopg.Error as error:
             words = " ".join(str(error).split()) or type(error).__name__
-            kind = SlotBusy if getattr(error, "sqlstate", None) == OBJECT_IN_USE else SourceError
+            kind = _ERRORS.get(getattr(error, "sqlstate", None) or "", SourceError)
             raise kind(f"{self.settings.address}: {words}") from error
 
     def query(self, text: str, *values: object) -> list[tuple[Any, ...]]:
@@ -167,6 +174,26 @@ class PostgresServer:
             )
         return None
 
+    def ensure_slot(self) -> SlotState:
+        """Return the slot, which is made if there is none; one that another session is making is waited for."""
+        ends = time.monotonic() + CREATE_SECONDS
+        while True:
+            slot = self.read_slot()
+            is_in_the_making = slot is not None and slot.confirmed is None and slot.reader is not None
+            if slot is not None and not is_in_the_making:
+                return slot
+            if slot is None:
+                try:
+                    return self.create_slot()
+                except SlotTaken:
+                    continue
+            if time.monotonic() > ends:
+                raise SourceError(
+                    f"{self.settings.address}: another session has been making the slot {self.settings.slot} for "
+                    f"{CREATE_SECONDS} seconds, and waits for older transactions: end them, and poll again"
+                )
+            time.sleep(_PAUSE)
+
     def create_slot(self) -> SlotState:
         """Make the slot; PostgreSQL waits for transactions that began before."""
         slot = self.settings.slot
@@ -180,10 +207,10 @@ class PostgresServer:
                 raise
             raise SourceError(
                 f"{self.settings.address}: the slot {slot} could not be made within {CREATE_SECONDS} seconds, "
-                "as transactions that "
-                "began before have not ended: end them (pg_stat_activity shows them), and poll again"
+                "as transactions that began before have not ended: end them (pg_stat_activity shows them), and poll again"
             ) from error
-        self.query_nothing("SET statement_timeout TO 0")
+        finally:
+            self.query_nothing("SET statement_timeout TO 0")
         made = self.read_slot()
         if made is None:
             raise SourceError(

@@ -352,7 +352,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
     ) -> Steps[PostgresStep]:
         """Yield the step that reads the tables without a position in one snapshot, and brings the others to it."""
         settings = server.settings
-        slot = server.read_slot() or server.create_slot()
+        slot = server.ensure_slot()
         if slot.is_lost or slot.confirmed is None or slot.plugin != PLUGIN:
             raise SourceError(
                 f"table {followed[0].name}: the slot {settings.slot} of {settings.address} is lost, or of "

@@ -14,7 +14,8 @@ import pytest
 
 from engine.connectors.contract.connector import SourceReport
 from engine.connectors.postgres import server, source
-from engine.connectors.sources import compute_pending_digest
+from engine.connectors.sources import compute_pending_digest, poll_all
+from engine.hummock import Hummock
 from engine.session import Session
 from tests.connectors.postgres.server import Database
 
@@ -430,6 +431,37 @@ def test_a_change_of_columns_is_told(lake: Session, database: Database) -> None:
     (report,) = lake.poll()
     assert report.error is not None and "has no column n" in report.error and "RESYNC" in report.error
     assert [row[0] for row in rows(lake, "a")] == [1, 2, 3]
+
+
+def test_several_that_poll_at_once_bring_each_row_once(lake: Session, database: Database) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    create(lake, database, "b", PAIR)
+    ended = threading.Event()
+    errors: list[str] = []
+
+    def work() -> None:
+        with Hummock.open(lake.url) as store:
+            while not ended.is_set():
+                store.refresh()
+                errors.extend(one.error for one in poll_all(lake.catalog, store) if one.error)
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    try:
+        for key in range(10, 130):
+            add_to_both(database, key)
+    finally:
+        ended.set()
+        for worker in workers:
+            worker.join()
+    poll(lake)
+    assert not errors
+    assert rows(lake, "a") == rows(lake, "b") == sorted(database.ask("SELECT * FROM a"), key=repr)
+    logs = [lake.store.version.tables[name].log for name in "ab"]
+    assert [entry.epoch for entry in logs[0]] == [entry.epoch for entry in logs[1]]
+    assert sum(entry.rows for entry in logs[0]) == 121
 
 
 def test_a_table_that_is_not_published_any_more_is_told(lake: Session, database: Database) -> None:
