@@ -18,6 +18,9 @@ from engine.hummock.object_store.branch import add_branch, split_branch_url
 STORE = re.compile(r"file:///.|s3a?://[^/]")
 NAME = re.compile(r"[A-Za-z0-9_]+")
 WORKSPACE = "workspace.yaml"
+DBT_MANIFEST = "TIDELINE_DBT_MANIFEST"
+DBT_SOURCES = "TIDELINE_DBT_SOURCES"
+"""The tables that stand for sources of the dbt project, beside its manifest: `raw.orders=orders, raw.items=items`."""
 VARIABLES = {
     "home": "TIDELINE_HOME",
     "assets": "TIDELINE_ASSETS",
@@ -29,13 +32,10 @@ VARIABLES = {
     "epochs_in_flight": "TIDELINE_EPOCHS_IN_FLIGHT",
     "max_lag_seconds": "TIDELINE_MAX_LAG_SECONDS",
     "sensor_wait": "TIDELINE_SENSOR_WAIT",
-    "dbt": "TIDELINE_DBT_MANIFEST",
+    "dbt": DBT_MANIFEST,
     "oracle_share": "TIDELINE_ORACLE_SHARE",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
-
-DBT_SOURCES = "TIDELINE_DBT_SOURCES"
-"""The tables that stand for sources of the dbt project, beside its manifest: `raw.orders=orders, raw.items=items`."""
 
 
 class Settings(BaseModel):
@@ -183,7 +183,7 @@ def _resolve_folder(text: str | None) -> Path | None:
 
 def _read_dbt_project() -> dict[str, object] | None:
     """Return the fields of the dbt project that the environment names, None if it names none."""
-    manifest = _resolve_folder(os.environ.get(VARIABLES["dbt"]))
+    manifest = _resolve_folder(os.environ.get(DBT_MANIFEST))
     return None if manifest is None else {"manifest": manifest, "sources": read_dbt_sources()}
 
 
