@@ -5,6 +5,7 @@ Names are found by sqlglot's tree and put into the text at their places, so that
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -84,11 +85,12 @@ def map_relations(code: str, dialect: AdapterDialect, find_name: FindName) -> st
     """
     code = _strip_end(code, dialect.read)
     tree = _parse(code, dialect.read)
+    _refuse_unclear_columns(tree, code)
     edits: list[_Edit] = []
     found = {id(table): find_name(parts) for table, parts in _list_tables(tree)}
     renamed = _rename_items(tree, {name for name in found.values() if name is not None})
     for table, parts in _list_tables(tree):
-        item = _find_item(table) if len(parts) == 1 else None
+        item = _find_item(table, dialect.read) if len(parts) == 1 else None
         name = renamed.get(id(item)) if item is not None else found[id(table)]
         if name is not None:
             edits.append(_replace_table(table, parts[-1], name, dialect.read))
@@ -143,7 +145,7 @@ def find_tables(code: str, dialect: AdapterDialect) -> list[tuple[tuple[str, ...
     return [
         (parts, table.parts[0].meta.get("start", 0))
         for table, parts in _list_tables(tree)
-        if len(parts) > 1 or _find_item(table) is None
+        if len(parts) > 1 or _find_item(table, dialect.read) is None
     ]
 
 
@@ -223,26 +225,35 @@ def _list_tables(tree: exp.Query) -> Iterator[tuple[exp.Table, tuple[str, ...]]]
         yield table, tuple(part.name for part in parts)
 
 
-def _find_item(table: exp.Table) -> exp.CTE | None:
+def _find_item(table: exp.Table, dialect: str) -> exp.CTE | None:
     """Return the WITH item that a name without a schema means at its place."""
-    name = table.name.lower()
+    name = _fold(table.this, dialect)
     node: exp.Expr | None = table
     while node is not None:
         within = node if isinstance(node, exp.CTE) else None
         node = node.parent
         if within is not None and isinstance(node, exp.With):
             before = _list_before(node, within)
-            found = next((item for item in before if item.alias.lower() == name), None)
+            found = next((item for item in before if _name_item(item, dialect) == name), None)
             if found is not None:
                 return found
             node = node.parent  # the query of this WITH: its items have been looked at
             continue
         items: list[exp.CTE] = node.ctes if isinstance(node, exp.Query) else []
         if items:
-            found = next((item for item in items if item.alias.lower() == name), None)
+            found = next((item for item in items if _name_item(item, dialect) == name), None)
             if found is not None:
                 return found
     return None
+
+
+def _name_item(item: exp.CTE, dialect: str) -> str:
+    return _fold(item.args["alias"].this, dialect)
+
+
+def _fold(name: exp.Expr, dialect: str) -> str:
+    """Return a name as the database compares it, which may tell names in quotes apart by their case."""
+    return sqlglot.Dialect.get_or_raise(dialect).normalize_identifier(name.copy()).name
 
 
 def _list_before(clause: exp.With, item: exp.CTE) -> list[exp.CTE]:
@@ -278,6 +289,45 @@ def _replace_table(table: exp.Table, old: str, name: str, dialect: str) -> _Edit
     if not table.alias and old != name:
         text += f" AS {parts[-1].sql(dialect=dialect)}"
     return _Edit(parts[0].meta["start"], parts[-1].meta["end"] + 1, text)
+
+
+def _refuse_unclear_columns(tree: exp.Query, code: str) -> None:
+    """Raise SqlError for a column that names its table by the schema, and would mean another one without it."""
+    for column in tree.find_all(exp.Column):
+        schema, label = column.args.get("db"), column.args.get("table")
+        if schema is None or label is None or not _is_unclear(column, schema.name, label.name):
+            continue
+        at = (column.args.get("catalog") or schema).meta["start"]
+        message = f"{schema.name}.{label.name} is told from another {label.name} by its schema alone"
+        raise build_error_at(message, code, at, "give each of them an alias, and name columns by that")
+
+
+def _is_unclear(column: exp.Column, schema: str, label: str) -> bool:
+    """Tell whether the query nearest to a column that reads something of its table's label reads other than that table."""
+    wanted = [schema.lower(), label.lower()]
+    node = column.parent
+    while node is not None:
+        found = [] if not isinstance(node, exp.Select) else list(_list_sources(node))
+        same = [source for source in found if source.alias_or_name.lower() == label.lower()]
+        if same:
+            own = [
+                source
+                for source in same
+                if isinstance(source, exp.Table)
+                and not source.alias
+                and [part.name.lower() for part in source.parts[-2:]] == wanted
+            ]
+            return len(same) > 1 or not own
+        node = node.parent
+    return False
+
+
+def _list_sources(query: exp.Select) -> Iterator[exp.Expr]:
+    """Yield what a query has in its FROM and its joins, without what subqueries there read."""
+    for part in (query.args.get("from_"), *query.args.get("joins", ()), *query.args.get("laterals", ())):
+        for node in () if part is None else part.walk(prune=lambda one: isinstance(one, exp.Select)):
+            if isinstance(node, exp.Table | exp.Subquery | exp.Lateral | exp.Unnest):
+                yield node
 
 
 def _shorten_columns(tree: exp.Query) -> Iterator[_Edit]:

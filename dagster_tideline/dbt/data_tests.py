@@ -81,7 +81,7 @@ def _find_condition(node: DbtNode, dialect: AdapterDialect) -> str:
     if test.name in ("not_null", "unique"):
         return f"{test.name}({label})"
     values = test.arguments.get("values")
-    if test.name == "accepted_values" and isinstance(values, list) and values:
+    if test.name == "accepted_values" and isinstance(values, list) and values and None not in values:
         return f"accepted({label}, {', '.join(_render_value(value, test.arguments, dialect) for value in values)})"
     return ""
 
@@ -93,12 +93,7 @@ def _render_column(column: str, dialect: AdapterDialect) -> str:
 
 
 def _render_value(value: object, arguments: Mapping[str, object], dialect: AdapterDialect) -> str:
-    if isinstance(value, bool):
-        text = str(value)
-    elif value is None:
-        return "NULL"
-    else:
-        text = str(value)
+    text = str(value)
     return text if arguments.get("quote") is False else render_literal(text, dialect.target)
 
 

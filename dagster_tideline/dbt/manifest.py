@@ -164,7 +164,7 @@ def _read_node(node: Mapping[str, Any], folder: Path) -> DbtNode:
     test = None
     if metadata:
         arguments = _map(metadata, "kwargs")
-        test = DbtTest(_text(metadata, "name"), _text(metadata, "namespace"), arguments)
+        test = DbtTest(_text(metadata, "name"), _find_namespace(node, metadata), arguments)
     return DbtNode(
         _text(node, "unique_id"),
         kind,
@@ -196,6 +196,14 @@ def _read_node(node: Mapping[str, Any], folder: Path) -> DbtNode:
         _text(node, "column_name"),
         _text(node, "attached_node"),
     )
+
+
+def _find_namespace(node: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    """Return the package whose macro a generic test is: a project may have one of its own under the name of dbt's."""
+    said, macro = _text(metadata, "namespace"), f"test_{_text(metadata, 'name')}"
+    found = [str(name).split(".") for name in _list(_map(node, "depends_on"), "macros")]
+    packages = [parts[1] for parts in found if len(parts) == 3 and parts[2] == macro]
+    return said if not packages or (said or "dbt") in packages else packages[0]
 
 
 def _find_code(node: Mapping[str, Any], folder: Path) -> str | None:

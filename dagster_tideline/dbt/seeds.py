@@ -8,13 +8,16 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from dagster_tideline.dbt.compiled_text import AdapterDialect
 from dagster_tideline.dbt.manifest import DbtNode, ManifestError
 from engine.sql.statements.options.option_text import render_literal
 
 MOST_ROWS = 2_000
 """The rows of a seed that becomes a view: its rows are in the statement."""
-_WHOLE = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
+_WHOLE = re.compile(r"[+-]?(?:0|[1-9]\d{0,37})")
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?")
 
 
@@ -28,13 +31,17 @@ def build_seed_query(node: DbtNode, project: Path, dialect: AdapterDialect) -> s
             f"it has {len(rows)} rows, and a seed becomes a view with {MOST_ROWS} at most: {hint}"
         )
     said = node.config.get("column_types")
-    types = {str(name).lower(): str(kind) for name, kind in said.items()} if isinstance(said, dict) else {}
+    types = {
+        str(name).lower(): _translate_type(str(kind), dialect)
+        for name, kind in (said.items() if isinstance(said, dict) else ())
+    }
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(header)
     kinds = [
         types.get(name.lower()) or _infer_type(values, dialect)
         for name, values in zip(header, columns, strict=True)
     ]
-    labels = [_quote(name, dialect) for name in header]
+    is_exact = dialect.target == "spark" or node.config.get("quote_columns") is True
+    labels = [_quote(name if is_exact else name.lower(), dialect) for name in header]
     items = [f"CAST({label} AS {kind}) AS {label}" for label, kind in zip(labels, kinds, strict=True)]
     texts = [f"({', '.join(_render(value, dialect) for value in row)})" for row in rows]
     values = ",\n  ".join(texts or [f"({', '.join(['NULL'] * len(header))})"])
@@ -81,7 +88,22 @@ def _read_rows(file: Path, delimiter: str) -> tuple[list[str], list[tuple[str | 
     for number, row in enumerate(found[1:], 2):
         if len(row) != len(header):
             raise ManifestError(f"{file}: row {number} has {len(row)} fields, and the header {len(header)}")
-    return header, [tuple(value if value else None for value in row) for row in found[1:]]
+    return header, [tuple(None if _is_null(value) else value for value in row) for row in found[1:]]
+
+
+def _is_null(value: str) -> bool:
+    """Tell whether a field is null, as dbt reads it, whose column may be one of texts."""
+    return value.strip().lower() in ("", "null")
+
+
+def _translate_type(kind: str, dialect: AdapterDialect) -> str:
+    """Return a type of `column_types` in the words of the target; one that sqlglot cannot read stays as it is."""
+    if dialect.is_plain:
+        return kind
+    try:
+        return exp.DataType.build(kind, dialect=dialect.read).sql(dialect=dialect.target)
+    except (SqlglotError, ValueError):
+        return kind
 
 
 def _infer_type(values: Sequence[str | None], dialect: AdapterDialect) -> str:
@@ -91,12 +113,17 @@ def _infer_type(values: Sequence[str | None], dialect: AdapterDialect) -> str:
     double = "double" if dialect.target == "spark" else "double precision"
     kinds: tuple[tuple[str, Callable[[str], object]], ...] = (
         ("boolean", lambda value: value.lower() in ("true", "false")),
-        ("bigint", _WHOLE.fullmatch),
+        ("bigint", lambda value: _is_whole(value) and -(2**63) <= int(value) < 2**63),
+        ("decimal(38, 0)", _is_whole),
         (double, _NUMBER.fullmatch),
         ("date", _is_date),
         ("timestamp", _is_timestamp),
     )
     return next((kind for kind, fits in kinds if present and all(map(fits, present))), text)
+
+
+def _is_whole(value: str) -> bool:
+    return _WHOLE.fullmatch(value) is not None
 
 
 def _is_date(value: str) -> bool:

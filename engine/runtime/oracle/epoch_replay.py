@@ -19,17 +19,20 @@ from engine.hummock import Hummock, SstInfo, TableVersion, Version
 from engine.hummock.epoch import format_epoch
 from engine.hummock.manifests.delta import apply_delta
 from engine.hummock.sorted_files.sst import build_file_schema, read_sst
-from engine.hummock.version import HASH
+from engine.hummock.version import HASH, Run
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.domains.domain import Domain, list_domains
 from engine.meta.domains.quarantine import find_partitioning, read_quarantine
 from engine.meta.epochs.barrier import Barrier
 from engine.meta.epochs.committed_epochs import CommittedEpoch, iterate_committed_epochs
 from engine.runtime.domains.domain_run import DomainRun
-from engine.runtime.executor import Executor
+from engine.runtime.executor import Executor, FragmentTask, TaskResult
 from engine.runtime.oracle.comparison import compare_rows, describe_difference, find_unlike_rows
 from engine.runtime.partitions.scope import PartitionScope, PartitionScopes
 from engine.runtime.spark.slots import Slots
+from engine.sql.catalog import Relation
+from engine.sql.expression.nodes import Expr
+from engine.sql.plan import Scan
 
 Outcome = Literal["same bytes", "same rows", "other rows"]
 MOST_EXAMPLES = 10
@@ -74,6 +77,34 @@ class EpochReplay:
     def rows(self) -> int:
         """The changed rows that were committed, of all tables of the domain."""
         return sum(table.rows for table in self.tables)
+
+
+@dataclass(frozen=True)
+class _KeepingExecutor:
+    """Computes by another executor, and knows the files of all tasks that it has finished."""
+
+    executor: Executor
+    paths: set[str] = field(default_factory=set)
+
+    @property
+    def parallelism(self) -> int:
+        return self.executor.parallelism
+
+    def compute(self, task: FragmentTask) -> TaskResult:
+        computed = self.executor.compute(task)
+        self.paths.update(sst.path for change in computed.changes for sst in change.ssts)
+        return computed
+
+    def load(self, relation: Relation, version: Version, epoch: int) -> tuple[Run, ...]:
+        loaded = self.executor.load(relation, version, epoch)
+        self.paths.update(sst.path for run in loaded for sst in run)
+        return loaded
+
+    def stop(self) -> None:
+        self.executor.stop()
+
+    def partitions(self, task: FragmentTask, keys: Sequence[tuple[Scan, Expr]], most: int) -> tuple[str, ...]:
+        return self.executor.partitions(task, keys, most)
 
 
 @dataclass(frozen=True)
@@ -128,17 +159,12 @@ class EpochReplayer:
         if barrier.mutation == "recompute":
             raise EpochExpired("partitions were computed again in it, and which ones is not recorded")
         self._require_files(domain, base, barrier)
-        run = DomainRun(self.store, self.executor, self.slots, domain, stored)
         after = apply_delta(base, committed.commit)
+        executor = _KeepingExecutor(self.executor)
+        run = DomainRun(self.store, executor, self.slots, domain, stored)
         try:
             computed = run.compute(base, barrier, _find_scopes(run, base, after))
-        except EpochFailed as failure:
-            text = f"computing it fails now: {failure}"
-            return (
-                TableReplay(committed.table, _count_rows(committed, committed.table), "other rows", (text,)),
-            )
-        writes = computed.checkpoint.commit(domain.writer, 0, {}).writes
-        try:
+            writes = computed.checkpoint.commit(domain.writer, 0, {}).writes
             return tuple(
                 self._compare(
                     after.tables[name],
@@ -148,8 +174,13 @@ class EpochReplayer:
                 for name in domain.tables
                 if name in after.tables
             )
+        except EpochFailed as failure:
+            text = f"computing it fails now: {failure}"
+            return (
+                TableReplay(committed.table, _count_rows(committed, committed.table), "other rows", (text,)),
+            )
         finally:
-            self.store.objects.delete({sst.path for ssts in writes.values() for sst in ssts})
+            self.store.objects.delete(executor.paths)
 
     def _require_files(self, domain: Domain, base: Version, barrier: Barrier) -> None:
         """Raise EpochExpired if a file that an epoch reads was deleted since."""

@@ -107,3 +107,29 @@ def test_other_warehouses_texts_become_postgres(adapter: str, code: str, wanted:
     text = put(code, adapter)
     assert find_dialect(adapter).target == "postgres"
     assert wanted in " ".join(text.split()) and 'FROM "orders"' in text
+
+
+def test_a_column_that_only_its_schema_tells_apart_is_refused() -> None:
+    inner = "select * from s.orders where exists (select 1 from r.raw_orders as orders where orders.id = s.orders.id)"
+    with pytest.raises(SqlError, match="s.orders is told from another orders by its schema alone"):
+        put(inner)
+    with pytest.raises(SqlError, match=r"(?s)line 1, column 8.*give each of them an alias"):
+        put("select s.orders.id from s.orders join r.orders on true")
+    with pytest.raises(SqlError, match="by its schema alone"):
+        put("with orders as (select 1 as id) select s.orders.id from s.orders join orders on true")
+    nested = (
+        "select s.orders.id from s.orders where exists (select 1 from s.items where s.items.id = s.orders.id)"
+    )
+    assert put(nested) == (
+        'select orders.id from "orders" where exists (select 1 from "items" where items.id = orders.id)'
+    )
+
+
+def test_with_items_in_quotes_are_told_apart_by_case_where_the_database_does() -> None:
+    code = 'with "Orders" as (select 1 as a), orders as (select 2 as a) select * from "Orders", orders, s.orders z'
+    assert put(code) == (
+        'with "orders_cte" as (select 1 as a), "orders_cte_" as (select 2 as a) '
+        'select * from "orders_cte" AS "Orders", "orders_cte_" AS orders, "orders" z'
+    )
+    same = 'with "Orders" as (select 1 as a) select * from orders, s.orders z'
+    assert 'FROM "orders_cte" AS orders' in put(same, "duckdb")

@@ -184,6 +184,32 @@ def test_tests_become_checks_of_their_model(tmp_path: Path) -> None:
     }
 
 
+def test_a_test_whose_meaning_is_the_projects_own_is_asked_by_its_query(tmp_path: Path) -> None:
+    failing = f"select id from {relation('orders')} where id is null and id > 0"
+    own = {
+        "nodes": ["model.shop.orders"],
+        "macros": ["macro.shop.test_not_null", "macro.dbt.get_where_subquery"],
+    }
+    usual = own | {"macros": ["macro.dbt.test_not_null"]}
+    reading = read(
+        tmp_path,
+        model("orders", "select 1 as id"),
+        data_test("own", failing, macro="not_null", column_name="id", depends_on=own),
+        data_test("usual", failing, macro="not_null", column_name="id", depends_on=usual),
+        data_test(
+            "nulls",
+            failing,
+            "model.shop.orders",
+            macro="accepted_values",
+            column_name="id",
+            arguments={"values": [1, None], "quote": False},
+        ),
+    )
+    checks = models(reading)["orders"].checks
+    assert checks["usual"] == "not_null(id)"
+    assert checks["own"].startswith("SELECT") and checks["nulls"].startswith("SELECT")
+
+
 def test_a_test_of_two_tables_is_a_view_of_the_rows_that_fail(tmp_path: Path) -> None:
     code = f"select o.id from {relation('orders')} o left join {relation('shops', 'raw')} s on o.id = s.id where s.id is null"
     reading = read(

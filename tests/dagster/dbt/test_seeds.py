@@ -54,3 +54,22 @@ def test_files_that_cannot_be_taken_are_told(tmp_path: Path) -> None:
         build(tmp_path, "a,b\n1\n")
     with pytest.raises(ManifestError, match="has no header"):
         build(tmp_path, "")
+
+
+def test_fields_are_null_where_dbt_reads_null(tmp_path: Path) -> None:
+    assert "('1', NULL),\n  (NULL, 'x')" in build(tmp_path, "a,b\n1, NULL\nnull,x\n")
+    assert 'CAST("a" AS bigint)' in build(tmp_path, "a,b\n1,NULL\nnull,x\n")
+
+
+def test_whole_numbers_keep_all_their_digits(tmp_path: Path) -> None:
+    ends = f"{-(2**63)},{2**63}"
+    assert build(tmp_path, f"a,b\n{ends}\n").startswith(
+        'SELECT CAST("a" AS bigint) AS "a", CAST("b" AS decimal(38, 0)) AS "b"'
+    )
+
+
+def test_names_and_types_are_those_that_the_database_of_dbt_has(tmp_path: Path) -> None:
+    assert 'AS t("id")' in build(tmp_path, "Id\n1\n")
+    assert 'AS t("Id")' in build(tmp_path, "Id\n1\n", quote_columns=True)
+    query = build(tmp_path, "a,b\n1,x\n", "bigquery", column_types={"a": "INT64", "b": "STRING"})
+    assert query.startswith('SELECT CAST("a" AS BIGINT) AS "a", CAST("b" AS TEXT) AS "b"')
