@@ -5,7 +5,6 @@ Names are found by sqlglot's tree and put into the text at their places, so that
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -42,6 +41,10 @@ _PLAIN: dict[str, tuple[str, Dialect]] = {
     "materialize": ("postgres", "postgres"),
     "risingwave": ("risingwave", "risingwave"),
 }
+_JOIN_METHODS = (None, "", "NATURAL", "ASOF")
+"""The words before JOIN that all dialects here read alike."""
+_NULL_IF_ANY = ("snowflake", "bigquery", "trino")
+"""Dialects whose GREATEST and LEAST are null if one of the values is."""
 _TRANSLATED = {
     "duckdb": "duckdb",
     "redshift": "redshift",
@@ -114,6 +117,9 @@ def translate(text: str, dialect: AdapterDialect) -> str:
         message = "TRY_CAST gives null for what it cannot cast, and postgres has no such cast"
         hint = "use CASE WHEN with a condition that only values fit which CAST takes"
         raise build_error_at(message, text, min(starts, default=0), hint)
+    _refuse_other_meanings(tree, text, dialect)
+    if dialect.read in _NULL_IF_ANY:
+        _keep_nulls(tree)
     try:
         return tree.sql(dialect=dialect.target, pretty=True, unsupported_level=ErrorLevel.RAISE)
     except (UnsupportedError, SqlglotError, ValueError) as error:
@@ -126,6 +132,37 @@ def translate(text: str, dialect: AdapterDialect) -> str:
             column=1,
             hint=hint,
         ) from error
+
+
+def _refuse_other_meanings(tree: exp.Query, text: str, dialect: AdapterDialect) -> None:
+    """Raise SqlError for words that the target reads, too, and takes for something else."""
+    tildes = dialect.read == "duckdb" and any(
+        token.text in ("~", "!~") for token in sqlglot.tokenize(text, read=dialect.read)
+    )
+    for node in tree.walk():
+        message = ""
+        if isinstance(node, exp.Join) and node.args.get("method") not in _JOIN_METHODS:
+            message = f"{node.args['method']} JOIN is not taken: {dialect.target} would read its first word as a name"
+            hint = "number the rows of both, and join on that"
+        elif isinstance(node, exp.RegexpLike) and (tildes or dialect.read == "snowflake"):
+            message = f"{dialect.adapter} matches patterns with whole texts here, and {dialect.target} with parts of them"
+            hint = "use LIKE, or compare what regexp_replace leaves"
+            if dialect.read == "duckdb":
+                hint = "use regexp_matches with ^ and $ in the place of ~ in the whole text"
+        elif isinstance(node, exp.Substring) and isinstance(node.args.get("start"), exp.Neg):
+            message = f"a negative start counts from the end, and not in {dialect.target}"
+            hint = "use right(text, length)"
+        if message and not (isinstance(node, exp.Substring) and dialect.read == "redshift"):
+            starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+            raise build_error_at(message, text, min(starts, default=0), hint)
+
+
+def _keep_nulls(tree: exp.Query) -> None:
+    """Give GREATEST and LEAST the null that some dialects give if one of the values is null."""
+    for node in reversed(list(tree.find_all(exp.Greatest, exp.Least))):  # the inner ones first
+        values = [node.this, *node.expressions]
+        missing = exp.or_(*(exp.Is(this=value.copy(), expression=exp.Null()) for value in values))
+        node.replace(exp.Case().when(missing, exp.Null()).else_(node.copy()))
 
 
 def strip_comments(text: str, dialect: str) -> str:

@@ -17,6 +17,8 @@ from engine.sql.statements.options.check_list import parse_checks
 from engine.sql.statements.options.option_text import render_literal
 
 _COLUMN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_CLOCK = (exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtimestamp)
+"""What a query of rows may hold, and a condition on each row may not."""
 _ANY_ROW = re.compile(r"(?:!=|<>|>)\s*0")
 
 
@@ -105,7 +107,9 @@ def _render_condition(text: str, dialect: AdapterDialect) -> str:
         return ""
     if tree.find(exp.Query, exp.AggFunc, exp.Window, exp.Command) is not None or tree.comments:
         return ""
-    return f"({tree.sql(dialect=dialect.target, comments=False)})"
+    found = tree.sql(dialect=dialect.target, comments=False)
+    read = sqlglot.parse_one(found, read=dialect.target)  # `now()` is a word of the clock in the target alone
+    return "" if read.find(*_CLOCK) is not None else f"({found})"
 
 
 def _is_read(text: str) -> bool:

@@ -111,7 +111,7 @@ def test_other_warehouses_texts_become_postgres(adapter: str, code: str, wanted:
 
 def test_a_column_that_only_its_schema_tells_apart_is_refused() -> None:
     inner = "select * from s.orders where exists (select 1 from r.raw_orders as orders where orders.id = s.orders.id)"
-    with pytest.raises(SqlError, match="s.orders is told from another orders by its schema alone"):
+    with pytest.raises(SqlError, match=r"s\.orders is told from another orders by its schema alone"):
         put(inner)
     with pytest.raises(SqlError, match=r"(?s)line 1, column 8.*give each of them an alias"):
         put("select s.orders.id from s.orders join r.orders on true")
@@ -133,3 +133,35 @@ def test_with_items_in_quotes_are_told_apart_by_case_where_the_database_does() -
     )
     same = 'with "Orders" as (select 1 as a) select * from orders, s.orders z'
     assert 'FROM "orders_cte" AS orders' in put(same, "duckdb")
+
+
+def test_a_join_whose_word_the_target_reads_as_a_name_is_refused() -> None:
+    with pytest.raises(SqlError, match="POSITIONAL JOIN is not taken"):
+        put("select * from s.orders positional join s.items", "duckdb")
+
+
+@pytest.mark.parametrize(
+    ("adapter", "text", "message"),
+    [
+        ("duckdb", "select a ~ 'x' as b from s.items", "matches patterns with whole texts"),
+        ("snowflake", "select a rlike 'x' as b from s.items", "matches patterns with whole texts"),
+        ("bigquery", "select substr(a, -2) as b from s.items", "a negative start counts from the end"),
+    ],
+)
+def test_words_that_mean_something_else_in_the_target_are_refused(
+    adapter: str, text: str, message: str
+) -> None:
+    with pytest.raises(SqlError, match=message):
+        put(text, adapter)
+
+
+def test_words_that_mean_the_same_are_not_refused() -> None:
+    assert "a ~ 'x'" in put("select regexp_matches(a, 'x') as b from s.items", "duckdb")
+    assert "SUBSTRING(a FROM -2)" in put("select substring(a, -2) as b from s.items", "redshift")
+
+
+def test_the_greatest_of_a_null_is_null_where_it_was() -> None:
+    text = " ".join(put("select greatest(a, least(b, 1)) as b from s.items", "snowflake").split())
+    assert text.startswith("SELECT CASE WHEN a IS NULL OR ") and text.count("GREATEST(") == 1
+    assert "THEN NULL ELSE LEAST(b, 1) END" in text
+    assert "CASE" not in put("select greatest(a, b) as b from s.items", "duckdb")

@@ -210,6 +210,21 @@ def test_a_test_whose_meaning_is_the_projects_own_is_asked_by_its_query(tmp_path
     assert checks["own"].startswith("SELECT") and checks["nulls"].startswith("SELECT")
 
 
+def test_a_condition_on_the_clock_is_asked_by_its_query(tmp_path: Path) -> None:
+    late = f"select 1 from (select * from {relation('orders')}) q where not (at <= now())"
+    said = {
+        "macro": "expression_is_true",
+        "namespace": "dbt_utils",
+        "arguments": {"expression": "at <= now()"},
+    }
+    reading = read(
+        tmp_path,
+        model("orders", "select 1 as id"),
+        data_test("late", late, "model.shop.orders", **said),
+    )
+    assert models(reading)["orders"].checks["late"].startswith("SELECT")
+
+
 def test_a_test_of_two_tables_is_a_view_of_the_rows_that_fail(tmp_path: Path) -> None:
     code = f"select o.id from {relation('orders')} o left join {relation('shops', 'raw')} s on o.id = s.id where s.id is null"
     reading = read(

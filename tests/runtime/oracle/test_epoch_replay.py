@@ -8,8 +8,10 @@ import random
 import pyarrow as pa
 import pytest
 
-from engine.errors import SqlError
+from engine.errors import EpochFailed, SqlError
 from engine.hummock import Commit, Hummock, Put, Version
+from engine.runtime.epoch.spark_executor import SparkExecutor
+from engine.runtime.executor import FragmentTask, TaskResult
 from engine.runtime.oracle.epoch_replay import EpochReplay
 from engine.session import Session
 from tests.long_rest import mark_rest_long
@@ -182,3 +184,28 @@ def test_a_view_that_was_renamed_and_one_with_the_clock(project: Session) -> Non
     assert len(found) >= 3
     assert_same_bytes([one for one in found if not one.reason])
     assert_same_bytes(project.replay_epochs("late", last=2))
+
+
+@pytest.mark.parametrize("error", [EpochFailed, KeyboardInterrupt], ids=lambda error: error.__name__)
+def test_an_epoch_that_fails_or_is_interrupted_leaves_no_file(
+    project: Session, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    project.sql(f"CREATE MATERIALIZED VIEW by_group WITH (domain = 'd') AS {VIEWS['by_group']}")
+    project.sql(f"CREATE MATERIALIZED VIEW over_view WITH (domain = 'd') AS {VIEWS['over_view']}")
+    change(project, random.Random(1))
+    before, compute = list_objects(project.store), SparkExecutor.compute
+
+    def break_off(self: SparkExecutor, task: FragmentTask) -> TaskResult:
+        if task.table.name == "over_view":
+            raise error("broken off")
+        return compute(self, task)
+
+    monkeypatch.setattr(SparkExecutor, "compute", break_off)
+    if error is EpochFailed:
+        (found,) = project.replay_epochs("over_view")
+        assert found.outcome == "other rows"
+        assert "computing it fails now: broken off" in found.tables[0].examples[0]
+    else:
+        with pytest.raises(error):
+            project.replay_epochs("over_view")
+    assert list_objects(project.store) == before
