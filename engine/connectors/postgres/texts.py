@@ -35,9 +35,28 @@ def build_text_column(
 
 def _find_change(its: PostgresType, column: RelationColumn) -> Callable[[str], str] | None:
     if element_type(column.type) is not None and column.sql_type is None:
-        of_element = _CHANGES.get(its.element)
-        return lambda text: json.dumps(parse_array(text, of_element), ensure_ascii=False)
+        of_element, dimensions = _CHANGES.get(its.element), column.type.count("array<")
+
+        def write(text: str) -> str:
+            found = parse_array(text, of_element)
+            if not _fits_dimensions(found, dimensions):
+                raise BrokenArray(text)
+            return json.dumps(found, ensure_ascii=False)
+
+        return write
     return _CHANGES.get(its.name) if column.type != "string" else None
+
+
+def _fits_dimensions(found: list[Any], dimensions: int) -> bool:
+    """Tell whether an array has so many dimensions; one without elements has any number."""
+    item: Any = found
+    for _ in range(dimensions):
+        if item == []:
+            return True
+        if not isinstance(item, list):
+            return False
+        item = item[0]
+    return not isinstance(item, list)
 
 
 def _write_zone(text: str) -> str:

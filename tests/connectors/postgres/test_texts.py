@@ -78,6 +78,7 @@ def test_texts_are_values_of_their_type(name: str, kind: str, texts: list[Any], 
         (PostgresType("numeric", "", ""), "decimal(10,2)", "-12.50", "-12.50"),
         (PostgresType("_int4", "int4", ""), "array<int>", "{1,NULL}", "[1, None]"),
         (PostgresType("_int4", "int4", ""), "array<array<int>>", "{{1},{2}}", "[[1], [2]]"),
+        (PostgresType("_int4", "int4", ""), "array<array<int>>", "{}", "[]"),
         (PostgresType("_bool", "bool", ""), "array<boolean>", "{t,f}", "[True, False]"),
         (PostgresType("_text", "text", ""), "array<string>", '{"a,b",NULL}', "['a,b', None]"),
     ],
@@ -99,6 +100,8 @@ def test_a_text_is_a_value(its: PostgresType, kind: str, text: str, shown: str) 
         (PostgresType("timestamptz", "", ""), "timestamp", "0044-03-15 00:00:00+00 BC"),
         (PostgresType("date", "", ""), "date", "10000-01-01"),
         (PostgresType("_int4", "int4", ""), "array<int>", "{{1},{2}}"),
+        (PostgresType("_text", "text", ""), "array<string>", "{{a},{b}}"),
+        (PostgresType("_text", "text", ""), "array<array<string>>", "{a,b}"),
     ],
 )
 def test_a_value_that_the_type_has_not_is_a_fault(its: PostgresType, kind: str, text: str) -> None:
