@@ -57,10 +57,14 @@ def build_reader(
     places, kinds = [], []
     for column in columns:
         if column.name not in found:
+            is_key = column.storage_name in relation.primary_key
+            without = (
+                "make the table anew" if is_key else f"ALTER TABLE {relation.name} DROP COLUMN {column.name}"
+            )
             raise SourceError(
-                f"table {relation.name}: {path} has no column {column.name} any more, it has "
-                f"{', '.join(names)}: give it the column "
-                f"again and run ALTER TABLE {relation.name} RESYNC, or make {relation.name} anew without it"
+                f"table {relation.name}: {path} has no column {column.name}, or its publication does not tell it; "
+                f"what is told is {', '.join(names)}: give it the column again and run ALTER TABLE {relation.name} "
+                f"RESYNC, or {without}"
             )
         its = types[found[column.name]]
         hint = explain_misfit(its, column)
@@ -83,6 +87,9 @@ class TypeFinder(Protocol):
 
     def find_types(self, oids: Sequence[int]) -> Mapping[int, PostgresType]:
         """Return what is known of types."""
+
+    def is_partitioned(self, oid: int) -> bool:
+        """Tell whether a table has partitions, each of which has a replica identity of its own."""
 
 
 @dataclass
@@ -119,19 +126,25 @@ class FoldedChanges:
         kinds = [known.get(column.type_oid, unknown) for column in published.columns]
         reader = build_reader(self.relation, names, kinds, self.path)
         self.reader, self.oid = reader, published.oid
+        told = [published.columns[reader.places[at]].in_identity for at in reader.key]
+        if not all(told) and not types.is_partitioned(published.oid):
+            raise self._build_identity_error()
 
     def add(self, message: InsertMessage | UpdateMessage | DeleteMessage) -> None:
         """Fold one change."""
         self.messages += 1
         if isinstance(message, DeleteMessage):
-            self._put(self._find_key(message.old), None)
+            self._put(self._find_old_key(message.old, message.old_is_whole), None)
             return
         assert self.reader is not None
         new = [message.new[at] for at in self.reader.places]
         if isinstance(message, InsertMessage):
             self._put(self._find_key(message.new), new)
             return
-        before = self._find_key(message.new if message.old is None else message.old, message.new)
+        if message.old is None:
+            before = self._find_key(message.new)
+        else:
+            before = self._find_old_key(message.old, message.old_is_whole, message.new)
         if message.old is not None and message.old_is_whole:
             old = [message.old[at] for at in self.reader.places]
             new = [o if isinstance(n, Unchanged) else n for n, o in zip(new, old, strict=True)]
@@ -173,6 +186,13 @@ class FoldedChanges:
             key.append(value)
         return tuple(key)
 
+    def _find_old_key(self, old: TupleData, is_whole: bool, new: TupleData | None = None) -> Key:
+        """Return the key in what is told of an old row: its replica identity has all of it."""
+        key = self._find_key(old, new)
+        if None in key and not is_whole:
+            raise self._build_identity_error()
+        return key
+
     def _find_key_of_row(self, values: Sequence[bytes | None | Unchanged], before: Key) -> Key:
         assert self.reader is not None
         key: list[bytes | None] = []
@@ -180,6 +200,14 @@ class FoldedChanges:
             value = values[at]
             key.append(before[number] if isinstance(value, Unchanged) else value)
         return tuple(key)
+
+    def _build_identity_error(self) -> SourceError:
+        name = self.relation.name
+        return SourceError(
+            f"table {name}: the replica identity of {self.path} does not tell the key of {name} any more, so that rows "
+            f"which go or change their key are not found: ALTER TABLE there … REPLICA IDENTITY FULL (or DEFAULT, if "
+            f"the key is the primary key there), and ALTER TABLE {name} RESYNC here"
+        )
 
     def _build_key_error(self) -> SourceError:
         return SourceError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.connectors.contract.connector import StatementProblem
-from engine.connectors.postgres.server import PLUGIN, PostgresServer, quote_name
+from engine.connectors.postgres.server import LISTS_COLUMNS, PLUGIN, PostgresServer, quote_name
 from engine.sql.catalog import RelationColumn
 from engine.sql.column_names import match_columns
 from engine.sql.typing.json_documents import is_document
@@ -16,8 +16,6 @@ from engine.sql.typing.types import decimal_digits, element_type
 LEAST_VERSION = 130_000
 READER_SECONDS = 2.0
 """For so long a session that reads the slot may be a poll that is about to end."""
-LISTS_COLUMNS = 150_000
-"""From this version on a publication may have lists of columns and filters of rows."""
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "bool": ("boolean",),
     "int2": ("smallint", "int", "bigint"),
@@ -246,6 +244,16 @@ def _check_key(
     places = match_columns(following.primary_key, names).found
     key = frozenset(names[at] for at in places.values())
     shown = ", ".join(following.primary_key)
+    there = {column.name: column for column in table.columns}
+    here = {column.name: column for column in following.columns}
+    for name in following.primary_key:
+        if (
+            name in places
+            and there[names[places[name]]].type.name == "numeric"
+            and here[name].type == "double"
+        ):
+            message = f"the key column {name} is DOUBLE here, which is the same for several values of numeric in {path}"
+            yield StatementProblem(name, message, f"write {name} DECIMAL(38, 9), or STRING")
     if not any(unique <= key for unique in table.keys):
         listed = "; ".join(", ".join(sorted(unique)) for unique in table.keys)
         hint = f"what is unique there and never null: {listed}" if listed else f"give {path} a PRIMARY KEY"
@@ -388,7 +396,8 @@ def read_types(server: PostgresServer, oids: Sequence[int]) -> dict[int, Postgre
         "WITH RECURSIVE below (oid, at) AS (SELECT o, o FROM unnest(%s::bigint[]) AS o UNION SELECT b.oid, "
         "t.typbasetype::bigint "
         "FROM below AS b JOIN pg_catalog.pg_type AS t ON t.oid = b.at::oid WHERE t.typtype = 'd') "
-        "SELECT b.oid, t.typname::text, CASE WHEN t.typcategory = 'A' THEN e.typname::text ELSE '' END, "
+        "SELECT b.oid, t.typname::text, CASE WHEN t.typcategory = 'A' AND e.typdelim = ',' THEN e.typname::text "
+        "ELSE '' END, "
         "pg_catalog.format_type(b.oid::oid, NULL) FROM below AS b JOIN pg_catalog.pg_type AS t ON t.oid = "
         "b.at::oid LEFT JOIN "
         "pg_catalog.pg_type AS e ON e.oid = t.typelem WHERE t.typtype <> 'd'",

@@ -80,8 +80,8 @@ def _look(
     if slot.flushed - slot.confirmed > idle_bytes:
         look.found = f"log behind {position}"
         return look.found
-    if look.server.list_unpublished(settings):
-        return "a table is not published"
+    if look.server.find_unpublished(settings):
+        return "a table is not published as a whole"
     publications = list(dict.fromkeys(one.publication for one in settings))
     tables = [one.sql_name for one in settings]
     if look.server.has_changes(publications, tables):

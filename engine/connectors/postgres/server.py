@@ -22,6 +22,8 @@ COMMIT_SECONDS = 10.0
 """For so long transactions that may be about to become visible are waited for."""
 CREATE_SECONDS = 120
 """For so long PostgreSQL may wait for older transactions when it makes a slot."""
+LISTS_COLUMNS = 150_000
+"""From this version on a publication may have lists of columns and filters of rows."""
 LOOK_MESSAGES = 1_000
 """So many messages are looked at to tell whether there is something to take."""
 _PAUSE = 0.05
@@ -30,9 +32,11 @@ _SESSION = (
     "SET datestyle TO 'ISO, YMD'; SET timezone TO 'UTC'; SET bytea_output TO 'hex'; SET intervalstyle TO 'postgres'; "
     "SET extra_float_digits TO 1; SET row_security TO off; SET synchronous_commit TO local; SET "
     "statement_timeout TO 0; "
-    "SET client_encoding TO 'UTF8'; SET search_path TO ''"
+    "SET client_encoding TO 'UTF8'; SET search_path TO ''; SELECT pg_catalog.set_config(name, '0', false) FROM "
+    "pg_catalog.pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', "
+    "'transaction_timeout')"
 )
-"""Texts of values follow from these, whatever a role or a database has set."""
+"""Texts of values, and how long a snapshot stays open, follow from these, whatever a role or a database has set."""
 LOCK_SECONDS = 30
 """For so long TRUNCATE, ALTER TABLE and the like are waited for before a snapshot."""
 
@@ -61,6 +65,13 @@ class SlotState(NamedTuple):
     def held_bytes(self) -> int:
         """How much log the slot keeps the server from removing."""
         return 0 if self.restart is None else max(self.flushed - self.restart, 0)
+
+
+class PublicationFault(NamedTuple):
+    """What a publication does not tell of a table, and the statement that mends it."""
+
+    what: str
+    remedy: str
 
 
 class SlotBusy(SourceError):
@@ -259,16 +270,39 @@ class PostgresServer:
         )
         return bool(changed) or count >= LOOK_MESSAGES
 
-    def list_unpublished(self, tables: Sequence[PostgresSettings]) -> list[str]:
-        """Return which tables are not in their publications."""
-        found = self.query(
-            "SELECT pubname::text, schemaname::text, tablename::text FROM pg_catalog.pg_publication_tables "
-            "WHERE pubname = ANY (%s::text[]) AND tablename = ANY (%s::text[])",
+    def find_unpublished(
+        self, tables: Sequence[PostgresSettings]
+    ) -> dict[PostgresSettings, PublicationFault]:
+        """Return of which tables the publication does not tell all changes of all rows."""
+        has_filters = self.connection.info.server_version >= LISTS_COLUMNS
+        rows = self.query(
+            "SELECT t.pubname::text, t.schemaname::text, t.tablename::text, p.pubinsert AND p.pubupdate AND "
+            f"p.pubdelete AND p.pubtruncate, {'t.rowfilter' if has_filters else 'NULL'} FROM "
+            "pg_catalog.pg_publication_tables AS t JOIN pg_catalog.pg_publication AS p ON p.pubname = t.pubname "
+            "WHERE t.pubname = ANY (%s::text[]) AND t.tablename = ANY (%s::text[])",
             [one.publication for one in tables],
             [one.table for one in tables],
         )
-        published = set(found)
-        return [one.path for one in tables if (one.publication, one.schema, one.table) not in published]
+        published = {(name, schema, table): (whole, rule) for name, schema, table, whole, rule in rows}
+        faults: dict[PostgresSettings, PublicationFault] = {}
+        for one in tables:
+            publication = f"ALTER PUBLICATION {quote_name(one.publication)}"
+            whole, rule = published.get((one.publication, one.schema, one.table), (None, None))
+            if whole is None:
+                faults[one] = PublicationFault(
+                    f"has no table {one.path} any more", f"{publication} ADD TABLE {one.sql_name}"
+                )
+            elif not whole:
+                faults[one] = PublicationFault(
+                    "does not tell all kinds of changes any more",
+                    f"{publication} SET (publish = 'insert, update, delete, truncate')",
+                )
+            elif rule is not None:
+                faults[one] = PublicationFault(
+                    f"tells only rows of {one.path} with {rule} by now",
+                    f"{publication} DROP TABLE {one.sql_name}; {publication} ADD TABLE {one.sql_name}",
+                )
+        return faults
 
     def advance_slot(self, upto: int) -> None:
         """Let the slot go on from a place that it has not reached; another session that reads it is left alone."""

@@ -410,6 +410,15 @@ class _TypeNames:
             self._known |= read_types(self._server, lacking)
         return self._known
 
+    def is_partitioned(self, oid: int) -> bool:
+        """Tell whether a table has partitions, each of which has a replica identity of its own."""
+        if self._server is None:
+            self._server = PostgresServer(self._settings)
+        rows = self._server.query(
+            "SELECT FROM pg_catalog.pg_class WHERE oid = %s::oid AND relkind = 'p'", oid
+        )
+        return bool(rows)
+
 
 class PostgresSource(Source):
     """What feeds one table: its group, of which it moves all tables."""
@@ -456,15 +465,14 @@ def list_publications(followed: Sequence[SlotTable]) -> list[str]:
 
 
 def _require_published(server: PostgresServer, known: Sequence[SlotTable]) -> None:
-    """Raise SourceError for a table that its publication has no longer: its changes since then are not told."""
-    lacking = server.list_unpublished([one.settings for one in known])
+    """Raise SourceError for a table that its publication does not tell as a whole any more: changes may be lost."""
+    faults = server.find_unpublished([one.settings for one in known])
     for one in known:
-        if one.settings.path in lacking:
-            name = one.settings.publication
+        fault = faults.get(one.settings)
+        if fault is not None:
             raise SourceError(
-                f"table {one.name}: the publication {name} has no table {one.settings.path} any more, and changes "
-                f'since then are not told: ALTER PUBLICATION "{name}" ADD TABLE {one.settings.sql_name} there, then '
-                f"ALTER TABLE {one.name} RESYNC here"
+                f"table {one.name}: the publication {one.settings.publication} {fault.what}, and changes since then "
+                f"are not told: {fault.remedy} there, then ALTER TABLE {one.name} RESYNC here"
             )
 
 
