@@ -78,11 +78,15 @@ class SlotBusy(SourceError):
     """Another session reads the slot."""
 
 
+class ObjectMissing(SourceError):
+    """PostgreSQL has no object of a name, or had none at the time of a change."""
+
+
 class SlotTaken(SourceError):
     """Another session has made the slot at the same time."""
 
 
-_ERRORS = {"55006": SlotBusy, "42710": SlotTaken}
+_ERRORS = {"55006": SlotBusy, "42710": SlotTaken, "42704": ObjectMissing}
 """What is told by PostgreSQL's code of an error."""
 
 
@@ -248,9 +252,16 @@ class PostgresServer:
             "'proto_version', '1', 'publication_names', %s)"
         )
         end = None if upto is None else format_lsn(upto)
-        with self.explain_errors(), self.connection.cursor(binary=True) as cursor:
-            for xid, data in cursor.stream(text, (self.settings.slot, end, most, _quote_list(publications))):
-                yield int(xid), bytes(data)
+        values = (self.settings.slot, end, most, _quote_list(publications))
+        try:
+            with self.explain_errors(), self.connection.cursor(binary=True) as cursor:
+                for xid, data in cursor.stream(text, values):
+                    yield int(xid), bytes(data)
+        except ObjectMissing as error:
+            raise SourceError(
+                f"{error}: a change that is yet to be read was made when there was no such publication: CREATE "
+                "PUBLICATION there if there is none now, and ALTER TABLE … RESYNC of one of the slot's tables here"
+            ) from error
 
     def has_changes(self, publications: Sequence[str], tables: Sequence[str]) -> bool:
         """Tell whether transactions behind the slot's position change one of some tables, or are too many to be looked at."""
@@ -360,9 +371,14 @@ class PostgresServer:
         """End that transaction."""
         self.query_nothing("ROLLBACK")
 
-    def flush_log(self) -> None:
-        """Make all that is in the log by now durable, so that it can be read."""
+    def flush_log(self) -> int:
+        """Make all that is in the log by now durable, so that it can be read; returns how far that is.
+
+        Its own transaction is younger than all whose commit stands before that place: `wait_for_commits` behind it waits for these.
+        """
+        ((written,),) = self.query("SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
         self.query("SELECT pg_catalog.pg_logical_emit_message(true, 'tideline', '')::text")
+        return parse_lsn(written)
 
     def copy_rows(self, columns: Sequence[str], relation: str) -> Iterator[tuple[str | None, ...]]:
         """Yield the rows of a table as texts; both names are SQL."""

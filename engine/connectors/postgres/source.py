@@ -359,6 +359,8 @@ class PostgresGroup(GroupSource[PostgresStep]):
                 "another plugin: SELECT "
                 f"pg_drop_replication_slot('{settings.slot}') there, and poll again"
             )
+        # log before it may be of a time without the publication, and the snapshot sees all that it commits
+        begin = max(server.flush_log(), slot.confirmed)
         server.wait_for_commits()
         with PostgresServer(settings) as reader:
             names = {one.name for one in known}
@@ -367,7 +369,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
                 _read_checked(reader.narrow(one.settings), one)
             text, place = reader.open_snapshot([one.settings.sql_name for one in fresh])
             seen = SeenTransactions(text, place)
-            then = SlotPosition(slot.confirmed if position is None else position.lsn, seen)
+            then = SlotPosition(begin, seen)
             whole = {one.name: _read_checked(reader.narrow(one.settings), one) for one in fresh}
             offsets = {
                 one.name: TableOffset(then, whole[one.name].oid) for one in followed if one.name in whole
@@ -382,6 +384,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
             changes = {name: one for name, one in read.changes.items() if one.has_changes}
             yield PostgresStep(then, offsets, changes, warnings, whole, reader, _describe_held(slot))
             reader.close_snapshot()
+        server.advance_slot(then.lsn)
 
 
 class _TypeNames:

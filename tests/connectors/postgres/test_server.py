@@ -74,3 +74,37 @@ def test_a_snapshot_outlasts_what_the_database_grants_to_an_idle_transaction(
     monkeypatch.setattr(writes.WholeTable, "_build_operations", build_late)
     poll(lake)
     assert rows(lake, "a") == rows(lake, "b") == [(1, 1)]
+
+
+def test_a_publication_that_was_dropped_and_made_again_is_read_after_resync(
+    lake: Session, database: Database
+) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    database.run("DROP PUBLICATION tideline", "INSERT INTO a VALUES (2, 2)")
+    database.run("CREATE PUBLICATION tideline FOR TABLE a, b")
+    (report,) = lake.poll()
+    assert report.error is not None and "when there was no such publication" in report.error
+    lake.sql("ALTER TABLE a RESYNC")
+    assert rows(lake, "a") == [(1, 1), (2, 2)]
+    add_to_both(database, 3)
+    poll(lake)
+    assert rows(lake, "a") == [(1, 1), (2, 2), (3, 0)]
+
+
+def test_a_publication_that_is_younger_than_the_slot_is_read(lake: Session, database: Database) -> None:
+    prepare_two(lake, database)
+    create(lake, database, "a", PAIR)
+    poll(lake)
+    database.run(
+        "CREATE TABLE c (id bigint PRIMARY KEY, n bigint)",
+        "INSERT INTO b VALUES (7, 7)",
+        "INSERT INTO c VALUES (7, 7)",
+        "CREATE PUBLICATION younger FOR TABLE c",
+    )
+    create(lake, database, "c", PAIR, publication="younger")
+    poll(lake)
+    database.run("INSERT INTO c VALUES (8, 8)", "INSERT INTO a VALUES (8, 8)")
+    poll(lake)
+    assert rows(lake, "c") == [(7, 7), (8, 8)] and rows(lake, "a") == [(1, 1), (8, 8)]
