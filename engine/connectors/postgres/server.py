@@ -374,7 +374,7 @@ class PostgresServer:
     def flush_log(self) -> int:
         """Make all that is in the log by now durable, so that it can be read; returns how far that is.
 
-        Its own transaction is younger than all whose commit stands before that place: `wait_for_commits` behind it waits for these.
+        Its own transaction is younger than all whose commit stands before that place, so that `wait_for_commits` waits for these.
         """
         ((written,),) = self.query("SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
         self.query("SELECT pg_catalog.pg_logical_emit_message(true, 'tideline', '')::text")
