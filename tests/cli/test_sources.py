@@ -213,6 +213,7 @@ def test_a_source_without_a_feed_whose_old_version_is_gone_cannot_be_resumed(
         poll(session, "s")
 
 
+@pytest.mark.long
 def test_a_table_that_is_not_there_yet_is_told_no_way_to_bring_it_on(
     there: DeltaTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

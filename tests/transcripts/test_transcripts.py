@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from engine.errors import TidelineError
 from engine.session import Session
-from tests.long_rest import mark_rest_long
 from tests.transcripts.script import FOLDER, Row, Step, read
 from tests.transcripts.values import comparable, equal, fits, read_as
 
@@ -23,7 +22,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("path", mark_rest_long(FILES))
+@pytest.mark.parametrize("path", FILES)
 def test_a_session_answers_what_the_judge_answered(path: Path, tmp_path: Path, spark: SparkSession) -> None:
     script = read(path)
     wrong = []
