@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml
 
 jars/.complete: $(STAMP) engine/jars.py
 	$(BIN)/python -m engine.jars
-	@touch $@
+	@mkdir -p jars && touch $@
 
 s3a: setup ## Fetch the file system s3a too, by which Spark reads and writes Delta tables in buckets.
 	$(BIN)/python -m engine.jars --s3a

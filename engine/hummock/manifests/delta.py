@@ -97,6 +97,13 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     passed: dict[str, int] = {}
     """Bytes that have passed through the process since its last commit, by what they passed for; tells as little."""
 
+    def find_earlier_name(self, table: str) -> str | None:
+        """Return what a table that is there after this commit was called before it, None if the commit has created it."""
+        for old, spec in self.alter.items():
+            if spec.name == table:
+                return old
+        return None if any(spec.name == table for spec in self.create) else table
+
 
 def rebase(commit: Commit, base: Version, commit_id: str, seconds: float, number: int | None = None) -> Delta:
     """Return the delta that adds `commit` to `base` at `seconds` of the wall clock; `number` is the manifest's, by

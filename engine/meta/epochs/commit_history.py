@@ -51,7 +51,8 @@ def find_commits(deltas: Iterable[Delta], table: str, epochs: Collection[int]) -
             if text is not None and (barrier := BARRIERS.decode(text).barrier).curr == label:
                 found[label] = replace(found[label], barrier=barrier)
                 del open_barriers[label]
-        table = next((old for old, spec in delta.alter.items() if spec.name == table), table)
-        if any(spec.name == table for spec in delta.create):
+        earlier = delta.find_earlier_name(table)
+        if earlier is None:
             break
+        table = earlier
     return found

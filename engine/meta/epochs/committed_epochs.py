@@ -58,6 +58,7 @@ def iterate_committed_epochs(store: Hummock, view: str) -> Iterator[CommittedEpo
         for at, delta in enumerate(deltas):
             if table in delta.labels:
                 yield CommittedEpoch(table, delta, tuple(reversed(deltas[at + 1 :])))
-            table = next((old for old, spec in delta.alter.items() if spec.name == table), table)
-            if any(spec.name == table for spec in delta.create):
+            earlier = delta.find_earlier_name(table)
+            if earlier is None:
                 return
+            table = earlier

@@ -12,19 +12,7 @@ from pyspark.sql import SparkSession
 from engine.hummock import Hummock, Put
 from engine.session import Session
 from tests.cli.command_line import CommandLine
-from tests.hummock.conftest import SCHEMA, content, rows
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a store with a table of one row, which commands work on by default."""
-    url = (tmp_path / "store").as_uri()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TIDELINE_STORE", url)
-    with Hummock.open(url) as opened:
-        opened.create_table("t", SCHEMA, ["id"])
-        opened.ingest_batch({"t": Put(rows({1: "a"}))})
-    return url
+from tests.hummock.conftest import content, rows
 
 
 def test_backups_are_made_listed_and_dropped_and_one_is_restored(

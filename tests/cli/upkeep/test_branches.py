@@ -7,21 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.hummock import Hummock, Put
 from tests.cli.command_line import CommandLine
-from tests.hummock.conftest import SCHEMA, rows
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a store with a table of one row, which commands work on by default."""
-    url = (tmp_path / "store").as_uri()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TIDELINE_STORE", url)
-    with Hummock.open(url) as opened:
-        opened.create_table("t", SCHEMA, ["id"])
-        opened.ingest_batch({"t": Put(rows({1: "a"}))})
-    return url
 
 
 def test_a_branch_is_created_listed_worked_on_and_dropped(

@@ -14,13 +14,18 @@ from engine.session import Session
 from tests.cli.command_line import CommandLine
 
 
-def test_rows_that_differ_are_shown_and_end_with_1(
-    tmp_path: Path, spark: SparkSession, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = (tmp_path / "store").as_uri()
+@pytest.fixture
+def url(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a store that commands work on by default; they compute by the Spark of the tests."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TIDELINE_STORE", url)
+    monkeypatch.setenv("TIDELINE_STORE", url := (tmp_path / "store").as_uri())
     monkeypatch.setattr("engine.cli.quiet_spark.start_spark", lambda target: spark)
+    return url
+
+
+def test_rows_that_differ_are_shown_and_end_with_1(
+    url: str, tmp_path: Path, spark: SparkSession, command_line: CommandLine
+) -> None:
     with Session(url, spark) as session:
         session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
         session.sql("INSERT INTO t VALUES (1, 5), (2, 6)")
@@ -48,13 +53,7 @@ def test_rows_that_differ_are_shown_and_end_with_1(
     assert "there is no table or view nowhere" in command_line("oracle", "nowhere", status=1)
 
 
-def test_epochs_are_computed_again(
-    tmp_path: Path, spark: SparkSession, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = (tmp_path / "store").as_uri()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TIDELINE_STORE", url)
-    monkeypatch.setattr("engine.cli.quiet_spark.start_spark", lambda target: spark)
+def test_epochs_are_computed_again(url: str, spark: SparkSession, command_line: CommandLine) -> None:
     with Session(url, spark) as session:
         session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")
         session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, n * 2 AS twice FROM t")
