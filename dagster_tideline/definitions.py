@@ -24,6 +24,11 @@ from dagster_tideline.runs.asset_builder import build_assets, list_epoch_models
 from dagster_tideline.runs.epoch_job import EPOCH_RUN, build_epoch_job
 from dagster_tideline.settings import Settings
 from dagster_tideline.upkeep.backfills import build_backfill_asset
+from dagster_tideline.upkeep.backups import (
+    build_backup_asset,
+    build_backup_job,
+    build_backup_schedule,
+)
 from dagster_tideline.upkeep.delta_tables import build_delta_asset
 from dagster_tideline.upkeep.freshness import build_freshness_assets
 from dagster_tideline.upkeep.maintenance import build_maintenance_assets
@@ -68,7 +73,8 @@ def build_definitions(
     built = build_assets(models, stored, external, naming)
     keys = naming.get_keys(sorted(list_epoch_models(models) - external))
     jobs = build_jobs(naming)
-    by_hand = [build_answers_job(naming), build_gate_job(naming)]
+    backup = build_backup_job(naming, settings.backup_to, settings.backup_keep)
+    by_hand = [build_answers_job(naming), build_gate_job(naming), backup]
     schedules = build_schedules(
         settings.max_lag_seconds,
         jobs,
@@ -84,6 +90,9 @@ def build_definitions(
         build_answers_asset(naming),
         build_oracle_asset(naming),
     ]
+    if settings.backup_to:
+        upkeep.append(build_backup_asset(naming))
+        schedules = [*schedules, build_backup_schedule(backup, naming, is_on=not settings.is_of_branch)]
     if not keys:
         return dg.Definitions(
             assets=[*assets, *upkeep],

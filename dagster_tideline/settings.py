@@ -34,6 +34,8 @@ VARIABLES = {
     "sensor_wait": "TIDELINE_SENSOR_WAIT",
     "dbt": DBT_MANIFEST,
     "oracle_share": "TIDELINE_ORACLE_SHARE",
+    "backup_to": "TIDELINE_BACKUP_TO",
+    "backup_keep": "TIDELINE_BACKUP_KEEP",
 }
 """The environment variable of each field that has one, for messages; SPARK_REMOTE is read where Spark is started."""
 
@@ -66,6 +68,10 @@ class Settings(BaseModel):
 
     oracle_share: float = Field(default=0.01, ge=0, le=1)
     """Which share of the time samples of views may take that are computed anew and compared; 0 takes none by itself."""
+    backup_to: str = ""
+    """Where the store is backed up each night, `file:///path` or `s3://bucket/prefix`; empty: no schedule does it."""
+    backup_keep: int = Field(default=30, ge=0)
+    """How many backups stay there; 0 drops none."""
     sensor_wait: float = Field(default=4.7, ge=0)
     """For how long an evaluation of the sensor watches; Dagster evaluates it every few seconds."""
 
@@ -125,6 +131,15 @@ class Settings(BaseModel):
         except StorageError as error:
             raise EnvironmentNotReady(f"TIDELINE_BRANCH: {error}") from error
 
+    @field_validator("backup_to")
+    @classmethod
+    def _check_backup_place(cls, place: str) -> str:
+        if place and not STORE.match(place):
+            raise PydanticCustomError(
+                "backup_to", "That is no address of a place: write file:///path or s3://bucket/prefix"
+            )
+        return place
+
     @classmethod
     def of_environment(cls, project: Path) -> Settings:
         """Return the settings of a project in a folder; raises EnvironmentNotReady for a variable that can't be meant."""
@@ -148,6 +163,8 @@ class Settings(BaseModel):
             "max_lag_seconds": os.environ.get("TIDELINE_MAX_LAG_SECONDS"),
             "oracle_share": os.environ.get("TIDELINE_ORACLE_SHARE"),
             "sensor_wait": os.environ.get("TIDELINE_SENSOR_WAIT"),
+            "backup_to": os.environ.get("TIDELINE_BACKUP_TO"),
+            "backup_keep": os.environ.get("TIDELINE_BACKUP_KEEP"),
             "dbt": _read_dbt_project(),
         }
         return cls._validate_values({field: value for field, value in found.items() if value})

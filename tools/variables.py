@@ -74,6 +74,10 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
         "share of the time that samples of views take at most, which are computed anew and compared; 0: none by themselves",
         "`0.01`",
     ),
+    "TIDELINE_BACKUP_TO": EnvironmentVariable(
+        "where the store is [backed up](backup.md) each night: `file:///path` or `s3://bucket/prefix`", "none"
+    ),
+    "TIDELINE_BACKUP_KEEP": EnvironmentVariable("backups that stay there; 0: all", "`30`"),
     "TIDELINE_SENSOR_WAIT": EnvironmentVariable(
         "seconds for which the sensor watches at each evaluation", "`4.7`"
     ),

@@ -6,8 +6,7 @@ read, so each commit is the state of all tables at one moment. The slot goes on 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.connectors.contract.connector import (
@@ -18,28 +17,22 @@ from engine.connectors.contract.connector import (
     no_spark,
     source_options,
 )
-from engine.connectors.contract.group_source import GroupMember, GroupSource, Members, Steps
+from engine.connectors.contract.group_source import GroupSource, Members, Steps
 from engine.connectors.contract.offset_source import StepResult
 from engine.connectors.postgres.changes import FoldedChanges
 from engine.connectors.postgres.columns import (
     FollowingTable,
     PostgresTable,
-    PostgresType,
     find_problem,
     read_table,
-    read_types,
+)
+from engine.connectors.postgres.log_reader import (
+    LogChanges,
+    SlotTable,
+    move_offsets,
+    read_log,
 )
 from engine.connectors.postgres.looks import look_for_changes
-from engine.connectors.postgres.pgoutput import (
-    BeginMessage,
-    CommitMessage,
-    DeleteMessage,
-    InsertMessage,
-    PublishedRelation,
-    TruncateMessage,
-    UpdateMessage,
-    decode_message,
-)
 from engine.connectors.postgres.positions import (
     SeenTransactions,
     SlotPosition,
@@ -57,7 +50,6 @@ from engine.connectors.postgres.server import (
 )
 from engine.connectors.postgres.settings import (
     CONNECTOR,
-    PostgresSettings,
     parse_settings,
     read_settings,
     validate_options,
@@ -67,27 +59,11 @@ from engine.errors import Conflict, SourceError
 from engine.hummock import Hummock, Version
 from engine.sql.catalog import Relation
 
-STEP_MESSAGES = 20_000
-"""A commit takes further transactions up to so many messages; one transaction may have more."""
 IDLE_BYTES = 16 << 20
 """So much log that changes no table of the group the slot holds back before it goes on."""
 TOLD_BYTES = 256 << 20
 """From so much log on that a slot holds back it is told."""
 FLUSH_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class SlotTable:
-    """A table of the group with its settings, and where it stands; `offset` None before its first commit."""
-
-    member: GroupMember
-    settings: PostgresSettings
-    offset: TableOffset | None
-
-    @property
-    def name(self) -> str:
-        """The table's name."""
-        return self.member.name
 
 
 @dataclass(frozen=True)
@@ -101,19 +77,6 @@ class PostgresStep:
     whole: Mapping[str, PostgresTable] = field(default_factory=dict)
     server: PostgresServer | None = None
     note: str = ""
-
-
-@dataclass
-class _ReadChanges:
-    """What a stretch of the log does to the tables; `end` is behind its last transaction that is taken, None for none."""
-
-    changes: dict[str, FoldedChanges]
-    end: int | None = None
-    messages: int = 0
-
-    @property
-    def has_changes(self) -> bool:
-        return any(one.has_changes for one in self.changes.values())
 
 
 class PostgresGroup(GroupSource[PostgresStep]):
@@ -277,8 +240,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
             is_idle = slot.written - (slot.confirmed or 0) > IDLE_BYTES
             is_idle = is_idle and server.wait_for_flush(slot.written, FLUSH_SECONDS)
             at = position
-            read = call_patiently(server, lambda: self._read_log(server, known, at))  # noqa: B023
-            is_full = read.messages >= STEP_MESSAGES
+            read = call_patiently(server, lambda: read_log(server, known, at))  # noqa: B023
             note = _describe_held(slot)
             moves = read.has_changes or read.messages >= LOOK_MESSAGES or position.seen is not None
             if read.end is not None and moves:
@@ -287,61 +249,12 @@ class PostgresGroup(GroupSource[PostgresStep]):
                 position = position.move_to(slot.written)
             else:
                 return position, offsets
-            offsets, warnings = _move_offsets(known, offsets, read, position)
+            offsets, warnings = move_offsets(known, offsets, read, position)
             changes = {name: one for name, one in read.changes.items() if one.has_changes}
             yield PostgresStep(position, {**offsets}, changes, warnings, note=note)
             server.advance_slot(position.lsn)
-            if not is_full:
+            if not read.is_full:
                 return position, offsets
-
-    def _read_log(
-        self,
-        server: PostgresServer,
-        known: Sequence[SlotTable],
-        after: SlotPosition,
-        upto: SlotPosition | None = None,
-    ) -> _ReadChanges:
-        """Fold the transactions behind a position; with `upto` only those that another one has taken."""
-        by_path: dict[tuple[str, str], list[FoldedChanges]] = {}
-        read = _ReadChanges({})
-        for one in known:
-            folded = FoldedChanges(one.member.relation, one.settings.path)
-            read.changes[one.name] = folded
-            by_path.setdefault((one.settings.schema, one.settings.table), []).append(folded)
-        followed: dict[int, list[FoldedChanges]] = {}
-        undescribed: dict[int, PublishedRelation] = {}  # which the first change that is taken needs
-        types = _TypeNames(server.settings)
-        most = STEP_MESSAGES if upto is None else None
-        taken = False
-        with types.opened():
-            for xid, data in server.stream_changes(list_publications(known), most):
-                read.messages += 1
-                message = decode_message(data)
-                match message:
-                    case BeginMessage(commit_lsn, _):
-                        taken = not after.has_taken(xid, commit_lsn)
-                        taken = taken and (upto is None or upto.has_taken(xid, commit_lsn))
-                    case CommitMessage(_, end_lsn):
-                        read.end = max(read.end or 0, end_lsn)
-                    case PublishedRelation():
-                        followed[message.oid] = by_path.get((message.schema, message.name), [])
-                        undescribed[message.oid] = message
-                    case InsertMessage() | UpdateMessage() | DeleteMessage() if (
-                        taken and followed[message.oid]
-                    ):
-                        published = undescribed.pop(message.oid, None)
-                        for folded in followed[message.oid]:
-                            if published is not None:
-                                folded.describe(published, types)
-                            folded.add(message)
-                    case TruncateMessage(oids) if taken:
-                        for oid in oids:
-                            for folded in followed.get(oid, ()):
-                                folded.empty()
-        place = f"up to {format_lsn(read.end or after.lsn)}"
-        for folded in read.changes.values():
-            folded.place = place
-        return read
 
     def _plan_snapshot(
         self,
@@ -374,53 +287,17 @@ class PostgresGroup(GroupSource[PostgresStep]):
             offsets = {
                 one.name: TableOffset(then, whole[one.name].oid) for one in followed if one.name in whole
             }
-            read, warnings = _ReadChanges({}), dict[str, list[str]]()
+            read, warnings = LogChanges({}), dict[str, list[str]]()
             if known and position is not None:
                 server.flush_log()
-                read = call_patiently(server, lambda: self._read_log(server, known, position, then))
+                read = call_patiently(server, lambda: read_log(server, known, position, then))
                 before = {one.name: one.offset for one in known if one.offset is not None}
-                moved, warnings = _move_offsets(known, before, read, then)
+                moved, warnings = move_offsets(known, before, read, then)
                 offsets |= moved
             changes = {name: one for name, one in read.changes.items() if one.has_changes}
             yield PostgresStep(then, offsets, changes, warnings, whole, reader, _describe_held(slot))
             reader.close_snapshot()
         server.advance_slot(then.lsn)
-
-
-class _TypeNames:
-    """The types of columns by their numbers, asked over a connection of its own as the other one is streaming."""
-
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._settings = settings
-        self._server: PostgresServer | None = None
-        self._known: dict[int, PostgresType] = {}
-
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        """Close the connection at the end of the block."""
-        try:
-            yield
-        finally:
-            if self._server is not None:
-                self._server.close()
-
-    def find_types(self, oids: Sequence[int]) -> Mapping[int, PostgresType]:
-        """Return what is known of types."""
-        lacking = [oid for oid in oids if oid not in self._known]
-        if lacking:
-            if self._server is None:
-                self._server = PostgresServer(self._settings)
-            self._known |= read_types(self._server, lacking)
-        return self._known
-
-    def is_partitioned(self, oid: int) -> bool:
-        """Tell whether a table has partitions, each of which has a replica identity of its own."""
-        if self._server is None:
-            self._server = PostgresServer(self._settings)
-        rows = self._server.query(
-            "SELECT FROM pg_catalog.pg_class WHERE oid = %s::oid AND relkind = 'p'", oid
-        )
-        return bool(rows)
 
 
 class PostgresSource(Source):
@@ -462,11 +339,6 @@ def find_group(relation: Relation) -> str:
     return "" if validate_options(options) is not None else parse_settings(options).group
 
 
-def list_publications(followed: Sequence[SlotTable]) -> list[str]:
-    """Return the publications of some tables, each once."""
-    return list(dict.fromkeys(one.settings.publication for one in followed))
-
-
 def _require_published(server: PostgresServer, known: Sequence[SlotTable]) -> None:
     """Raise SourceError for a table that its publication does not tell as a whole any more: changes may be lost."""
     faults = server.find_unpublished([one.settings for one in known])
@@ -489,32 +361,6 @@ def _read_checked(server: PostgresServer, one: SlotTable) -> PostgresTable:
         why = "its table is gone" if problem is None else f"{problem.message}: {problem.hint}"
         raise SourceError(f"table {relation.name}: {why}")
     return there
-
-
-def _move_offsets(
-    known: Sequence[SlotTable],
-    before: Mapping[str, TableOffset],
-    read: _ReadChanges,
-    position: SlotPosition,
-) -> tuple[dict[str, TableOffset], dict[str, list[str]]]:
-    """Return the offsets behind what was read, and what is to be said of new columns; raises SourceError for another table."""
-    offsets, warnings = dict[str, TableOffset](), dict[str, list[str]]()
-    for one in known:
-        offset, folded = before[one.name], read.changes.get(one.name)
-        left = offset.left
-        if folded is not None and folded.reader is not None:
-            if offset.oid and folded.oid != offset.oid:
-                raise SourceError(
-                    f"table {one.name}: {one.settings.path} was dropped and created again: ALTER TABLE "
-                    f"{one.name} RESYNC writes the "
-                    "difference"
-                )
-            left = folded.reader.left
-            new = [name for name in left if name not in offset.left]
-            if new:
-                warnings[one.name] = [f"columns that the table lacks were left out: {', '.join(new)}"]
-        offsets[one.name] = TableOffset(position, offset.oid, left)
-    return offsets, warnings
 
 
 def _describe_held(slot: SlotState) -> str:

@@ -112,7 +112,7 @@ class BackupPlace:
 
         Raises StorageError if the place is a store, or holds the backups of another one, or one of both is inside of the other.
         """
-        _check_apart(self.url, store)
+        check_apart(self.url, store)
         if next(iter(self.objects.list("manifest/")), None) is not None:
             raise StorageError(f"{self.url} is a store itself: name another place for the backups")
         runs, backups = self._list_runs(), self._list_numbers(BACKUPS)
@@ -299,7 +299,7 @@ def _name_store(url: str) -> str:
     return f"{scheme}{separator}{path}"
 
 
-def _check_apart(place: str, store: str) -> None:
+def check_apart(place: str, store: str) -> None:
     """Raise StorageError where a place is inside of the store, or the store inside of it: one would take files of the other."""
     outer, inner = _name_store(place), _name_store(split_branch_url(store)[0])
     for folder, other, words in (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.connectors.postgres import source
+from engine.connectors.postgres import log_reader
 from engine.session import Session
 from tests.connectors.postgres.server import Database
 
@@ -120,7 +120,7 @@ def test_a_view_over_three_tables_is_what_postgresql_answers(
     tmp_path: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(source, "STEP_MESSAGES", 100)
+    monkeypatch.setattr(log_reader, "STEP_MESSAGES", 100)
     chance = random.Random(seed)
     database.run(*SETUP)
     with database.connect() as first:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.connectors.contract.connector import SourceReport
-from engine.connectors.postgres import server, source
+from engine.connectors.postgres import log_reader, server, source
 from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.hummock import Hummock
 from engine.session import Session
@@ -322,7 +322,7 @@ def test_a_poll_that_died_behind_the_making_of_the_slot_is_repeated(
 def test_many_transactions_take_several_commits_and_a_large_one_takes_one(
     lake: Session, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "STEP_MESSAGES", 50)
+    monkeypatch.setattr(log_reader, "STEP_MESSAGES", 50)
     prepare_two(lake, database)
     create(lake, database, "a", PAIR)
     poll(lake)
