@@ -14,6 +14,7 @@ from engine.connectors.sinks.show import execute_show_sinks
 from engine.connectors.statements.alter import execute_alter
 from engine.connectors.statements.create_table import execute_create_table
 from engine.connectors.statements.create_view import execute_create_materialized_view, execute_create_sink
+from engine.connectors.statements.drop import forget_dropped_sinks
 from engine.errors import StorageError
 from engine.hummock import Hummock
 from engine.runtime.reads.query import execute_select
@@ -55,11 +56,16 @@ from engine.runtime.writes.dml import execute_delete, execute_insert, execute_up
 from engine.sql.statements import reader as st
 
 Handler = Callable[[Any, StatementContext], pa.Table | None]
+DROPPING = (st.CancelJobs, st.Drop, st.DropSchema, st.Several)
+"""Statements that may take a sink away."""
 
 
 def execute_statement(statement: st.Statement, context: StatementContext) -> pa.Table | None:
     """Carry a statement out; what asks for something gives a table, and DML with RETURNING does."""
     _make_system_tables(statement.sql, context.store)
+    if isinstance(statement, DROPPING):
+        with forget_dropped_sinks(context):
+            return HANDLERS[type(statement)](statement, context)
     return HANDLERS[type(statement)](statement, context)
 
 

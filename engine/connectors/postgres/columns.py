@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.connectors.contract.connector import StatementProblem
-from engine.connectors.postgres.server import LISTS_COLUMNS, PLUGIN, PostgresServer, quote_name
+from engine.connectors.postgres.connection import quote_name
+from engine.connectors.postgres.server import LISTS_COLUMNS, PLUGIN, PostgresServer
 from engine.sql.catalog import RelationColumn
 from engine.sql.column_names import match_columns
 from engine.sql.typing.json_documents import is_document

@@ -1,21 +1,19 @@
-"""What is asked of a PostgreSQL server, by SQL functions over an ordinary connection; psycopg is loaded when it is needed."""
+"""What is asked of a PostgreSQL server whose tables are followed: SQL functions over an ordinary connection."""
 
 from __future__ import annotations
 
 import copy
-import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from engine.connectors.postgres.connection import PostgresConnection, quote_name
 from engine.connectors.postgres.positions import format_lsn, parse_lsn
 from engine.connectors.postgres.settings import PostgresSettings
 from engine.errors import SourceError
 
 Result = TypeVar("Result")
 PLUGIN = "pgoutput"
-CONNECT_SECONDS = 10
 BUSY_SECONDS = 30.0
 """For so long a slot that another session reads is waited for."""
 COMMIT_SECONDS = 10.0
@@ -27,16 +25,6 @@ LISTS_COLUMNS = 150_000
 LOOK_MESSAGES = 1_000
 """So many messages are looked at to tell whether there is something to take."""
 _PAUSE = 0.05
-_INSTALL = "the connector postgres-cdc needs psycopg: pip install 'tideline[postgres-source]'"
-_SESSION = (
-    "SET datestyle TO 'ISO, YMD'; SET timezone TO 'UTC'; SET bytea_output TO 'hex'; SET intervalstyle TO 'postgres'; "
-    "SET extra_float_digits TO 1; SET row_security TO off; SET synchronous_commit TO local; SET "
-    "statement_timeout TO 0; "
-    "SET client_encoding TO 'UTF8'; SET search_path TO ''; SELECT pg_catalog.set_config(name, '0', false) FROM "
-    "pg_catalog.pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', "
-    "'transaction_timeout')"
-)
-"""Texts of values, and how long a snapshot stays open, follow from these, whatever a role or a database has set."""
 LOCK_SECONDS = 30
 """For so long TRUNCATE, ALTER TABLE and the like are waited for before a snapshot."""
 
@@ -90,39 +78,19 @@ _ERRORS = {"55006": SlotBusy, "42710": SlotTaken, "42704": ObjectMissing}
 """What is told by PostgreSQL's code of an error."""
 
 
-def load_psycopg() -> Any:
-    """Return the module psycopg; raises SourceError with what to install where it is missing."""
-    try:
-        return importlib.import_module("psycopg")
-    except ImportError as error:
-        raise SourceError(_INSTALL) from error
+class PostgresServer(PostgresConnection):
+    """A connection to a database with a slot; each statement is a transaction unless `open_snapshot` says otherwise."""
 
-
-class PostgresServer:
-    """A connection to a database; each statement is a transaction unless `open_snapshot` says otherwise."""
+    errors = _ERRORS
 
     def __init__(self, settings: PostgresSettings) -> None:
         self.settings = settings
-        self._psycopg = load_psycopg()
-        password = settings.read_password()
-        with self.explain_errors():
-            self.connection = self._psycopg.connect(
-                host=settings.hostname,
-                port=settings.port,
-                dbname=settings.database,
-                user=settings.username,
-                password=password,
-                sslmode=settings.sslmode,
-                connect_timeout=CONNECT_SECONDS,
-                application_name="tideline",
-                autocommit=True,
-            )
-            self.connection.execute(_SESSION)
+        super().__init__(settings)
 
     def narrow(self, settings: PostgresSettings) -> PostgresServer:
         """Return the same connection for another table of the database."""
         narrowed = copy.copy(self)
-        narrowed.settings = settings
+        narrowed.settings = narrowed.address = settings
         return narrowed
 
     def wait_for_reader(self, seconds: float) -> SlotState | None:
@@ -142,31 +110,6 @@ class PostgresServer:
             if parse_lsn(flushed) >= place or time.monotonic() > ends:
                 return parse_lsn(flushed) >= place
             time.sleep(_PAUSE)
-
-    def __enter__(self) -> PostgresServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.connection.close()
-
-    @contextmanager
-    def explain_errors(self) -> Iterator[None]:
-        """Raise SourceError, with the address and the server's own words, for what PostgreSQL refuses."""
-        try:
-            yield
-        except self._psycopg.Error as error:
-            words = " ".join(str(error).split()) or type(error).__name__
-            kind = _ERRORS.get(getattr(error, "sqlstate", None) or "", SourceError)
-            raise kind(f"{self.settings.address}: {words}") from error
-
-    def query(self, text: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the answer to a query."""
-        with self.explain_errors():
-            return list(self.connection.execute(text, values or None).fetchall())
 
     def read_slot(self) -> SlotState | None:
         """Return how the slot stands, None if there is none."""
@@ -236,11 +179,6 @@ class PostgresServer:
     def drop_slot(self) -> None:
         """Drop the slot."""
         self.query("SELECT pg_catalog.pg_drop_replication_slot(%s)", self.settings.slot)
-
-    def query_nothing(self, text: str) -> None:
-        """Run a statement without an answer."""
-        with self.explain_errors():
-            self.connection.execute(text)
 
     def stream_changes(
         self, publications: Sequence[str], most: int | None, upto: int | None = None
@@ -385,11 +323,6 @@ class PostgresServer:
         text = f"COPY (SELECT {', '.join(columns)} FROM {relation}) TO STDOUT"
         with self.explain_errors(), self.connection.cursor() as cursor, cursor.copy(text) as copy:
             yield from copy.rows()
-
-
-def quote_name(name: str) -> str:
-    """Return a name as PostgreSQL's SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _quote_list(names: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""The options of a table that follows one of PostgreSQL: where the database is, which table, by which slot and publication."""
+"""Options that name a table of PostgreSQL, and those of a table that follows one: by which slot and publication."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping
@@ -12,8 +13,7 @@ from engine.errors import SourceError
 from engine.sql.catalog import Relation
 
 CONNECTOR = "postgres-cdc"
-OPTIONS: Mapping[str, str] = {
-    "connector": "'postgres-cdc': rows follow a table of PostgreSQL",
+ADDRESS_OPTIONS: Mapping[str, str] = {
     "hostname": "the server's name or address, or the folder of its socket",
     "port": "the server's port; 5432 without it",
     "database": "the database in which the table is",
@@ -24,6 +24,11 @@ OPTIONS: Mapping[str, str] = {
     ),
     "sslmode": "how the connection is secured, as libpq has it: prefer without it, or require, verify-full",
     "table": "the table, with its schema: 'public.orders'; the schema is public without it",
+}
+"""The options that name a table of a database, of sources and sinks."""
+OPTIONS: Mapping[str, str] = {
+    "connector": "'postgres-cdc': rows follow a table of PostgreSQL",
+    **ADDRESS_OPTIONS,
     "slot": "the replication slot, which is made if there is none; tables with one slot commit together",
     "publication": "the publication that the table is in; without it the one with the name of the slot",
 }
@@ -36,8 +41,8 @@ _LIKE = "WITH (connector = 'postgres-cdc', hostname = …, database = …, usern
 
 
 @dataclass(frozen=True)
-class PostgresSettings:
-    """The options of one table."""
+class PostgresAddress:
+    """A table of a database, and how it is reached."""
 
     hostname: str
     port: int
@@ -47,8 +52,6 @@ class PostgresSettings:
     sslmode: str
     schema: str
     table: str
-    slot: str
-    publication: str
 
     @property
     def address(self) -> str:
@@ -65,11 +68,6 @@ class PostgresSettings:
         """The table with its schema, as PostgreSQL's SQL has it."""
         return ".".join('"' + name.replace('"', '""') + '"' for name in (self.schema, self.table))
 
-    @property
-    def group(self) -> str:
-        """What tables share that are taken together."""
-        return f"{self.hostname}:{self.port}/{self.database}/{self.slot}"
-
     def read_password(self) -> str | None:
         """Return the password in the variable that the options name, None if they name none; raises SourceError if unset."""
         if not self.password_variable:
@@ -83,19 +81,37 @@ class PostgresSettings:
         return found
 
 
+@dataclass(frozen=True)
+class PostgresSettings(PostgresAddress):
+    """The options of one table that follows one of PostgreSQL."""
+
+    slot: str
+    publication: str
+
+    @property
+    def group(self) -> str:
+        """What tables share that are taken together."""
+        return f"{self.hostname}:{self.port}/{self.database}/{self.slot}"
+
+
 def validate_options(options: Mapping[str, str]) -> StatementProblem | None:
     """Return the first option that is missing or means nothing, None if all do."""
     for name in _NEEDED:
         if not options.get(name, "").strip():
             return StatementProblem("", f"the connector {CONNECTOR} needs {name}", f"write {_LIKE}")
-    port = options.get("port", "5432")
-    if not port.strip().isdecimal() or not 0 < int(port) < 65_536:
-        return StatementProblem("port", f"port = '{port}' is no port", "write port = '5432'")
     if not _SLOT.fullmatch(options["slot"]):
         message = f"slot = '{options['slot']}' is no name of a replication slot"
         return StatementProblem(
             "slot", message, "small letters, digits and _, 63 at most: slot = 'tideline_shop'"
         )
+    return validate_address(options)
+
+
+def validate_address(options: Mapping[str, str]) -> StatementProblem | None:
+    """Return the first option of a table's address that means nothing, None if all do."""
+    port = options.get("port", "5432")
+    if not port.strip().isdecimal() or not 0 < int(port) < 65_536:
+        return StatementProblem("port", f"port = '{port}' is no port", "write port = '5432'")
     variable = options.get("password_variable", "")
     if variable and not _VARIABLE.fullmatch(variable):
         message = "password_variable is the name of a variable, and no password"
@@ -113,10 +129,10 @@ def validate_options(options: Mapping[str, str]) -> StatementProblem | None:
     return None
 
 
-def parse_settings(options: Mapping[str, str]) -> PostgresSettings:
-    """Return the settings that options say, which are valid."""
+def parse_address(options: Mapping[str, str]) -> PostgresAddress:
+    """Return the table that options name, which are valid."""
     schema, _, table = options["table"].rpartition(".")
-    return PostgresSettings(
+    return PostgresAddress(
         hostname=options["hostname"],
         port=int(options.get("port", "5432")),
         database=options["database"],
@@ -125,8 +141,14 @@ def parse_settings(options: Mapping[str, str]) -> PostgresSettings:
         sslmode=options.get("sslmode", "prefer"),
         schema=schema or "public",
         table=table,
-        slot=options["slot"],
-        publication=options.get("publication") or options["slot"],
+    )
+
+
+def parse_settings(options: Mapping[str, str]) -> PostgresSettings:
+    """Return the settings that options say, which are valid."""
+    address = dataclasses.asdict(parse_address(options))
+    return PostgresSettings(
+        **address, slot=options["slot"], publication=options.get("publication") or options["slot"]
     )
 
 

@@ -17,7 +17,8 @@ from engine.connectors.contract.row_fitting import RowFitter
 from engine.connectors.contract.row_source import MOST_LETTERS
 from engine.connectors.postgres.changes import FoldedChanges, build_reader
 from engine.connectors.postgres.columns import PostgresTable
-from engine.connectors.postgres.server import PostgresServer, quote_name
+from engine.connectors.postgres.connection import quote_name
+from engine.connectors.postgres.server import PostgresServer
 from engine.hummock import Delete, Hummock, Put, Version
 from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_bytes

@@ -76,13 +76,14 @@ class SinkConnector(ABC):
     """One kind of target: its name in `WITH (connector = …)`, its options beside those of all sinks, and the checks of CREATE.
 
     `options` says what each option means, `title` heads them in the reference. `each_epoch` and `promises` are those of its
-    targets.
+    targets. `alone`: no two sinks of a store may have the same address.
     """
 
     name: str
     options: Mapping[str, str]
     title: str
     each_epoch: bool = False
+    alone: bool = False
 
     @abstractmethod
     def resolve_options(self, statement: CreateSink) -> dict[str, str]:
@@ -97,3 +98,10 @@ class SinkConnector(ABC):
     @abstractmethod
     def open_target(self, opening: TargetContext) -> SinkTarget:
         """Open what takes the ranges of a sink; raises an error where it cannot be reached."""
+
+    def forget(self, relation: Relation, start: int) -> str:
+        """Let the target of a sink that was dropped forget where it was; return what somebody has to do, "" for nothing.
+
+        `start` is the beginning that it had.
+        """
+        return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.connectors.delta.sink.connector import DeltaSinkConnector
 from engine.connectors.plugins import PluginRegistry
+from engine.connectors.postgres.sink.connector import PostgresSinkConnector
 from engine.connectors.sinks.contract import SinkConnector
 from engine.connectors.sinks.files import FileSinkConnector
 from engine.connectors.sinks.options import SinkOptions
@@ -11,7 +12,7 @@ from engine.connectors.sinks.tables import TableSinkConnector
 from engine.errors import SinkError
 from engine.sql.catalog import Relation
 
-OWN = (FileSinkConnector, DeltaSinkConnector)
+OWN = (FileSinkConnector, DeltaSinkConnector, PostgresSinkConnector)
 SINKS: PluginRegistry[SinkConnector] = PluginRegistry("tideline.sinks", OWN, SinkError)
 INTO = TableSinkConnector()
 """That of sinks INTO a table, which name none."""

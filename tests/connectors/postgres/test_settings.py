@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from engine.connectors.postgres import server
+from engine.connectors.postgres import connection
 from engine.connectors.postgres.settings import parse_settings, validate_options
 from engine.errors import SourceError, SqlError
 from engine.session import Session
@@ -69,7 +69,7 @@ def test_without_psycopg_it_is_said_what_to_install(lake: Session, monkeypatch: 
 
     monkeypatch.setattr(importlib, "import_module", lack)
     with pytest.raises(SourceError, match=r"pip install 'tideline\[postgres-source\]'"):
-        server.load_psycopg()
+        connection.load_psycopg()
     with pytest.raises(SqlError, match=r"pip install 'tideline\[postgres-source\]'"):
         lake.sql(write())
     assert "t" not in lake.catalog.relations

@@ -1,0 +1,1 @@
+"""Tables of PostgreSQL as sinks: COPY into a staging table, then by key, exactly once."""
