@@ -233,11 +233,21 @@ class PostgresServer(PostgresConnection):
             [one.table for one in tables],
         )
         published = {(name, schema, table): (whole, rule) for name, schema, table, whole, rule in rows}
+        there = self.query(
+            "SELECT pubname::text FROM pg_catalog.pg_publication WHERE pubname = ANY (%s::text[])",
+            [one.publication for one in tables],
+        )
         faults: dict[PostgresSettings, PublicationFault] = {}
         for one in tables:
             publication = f"ALTER PUBLICATION {quote_name(one.publication)}"
             whole, rule = published.get((one.publication, one.schema, one.table), (None, None))
-            if whole is None:
+            if (one.publication,) not in there:
+                mine = [other.sql_name for other in tables if other.publication == one.publication]
+                faults[one] = PublicationFault(
+                    "is not there any more",
+                    f"CREATE PUBLICATION {quote_name(one.publication)} FOR TABLE {', '.join(mine)}",
+                )
+            elif whole is None:
                 faults[one] = PublicationFault(
                     f"has no table {one.path} any more", f"{publication} ADD TABLE {one.sql_name}"
                 )

@@ -10,10 +10,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
+from tests.connectors.postgres.server import get_server
+from tests.connectors.postgres.sink.targets import AUDIT, place
 from tests.connectors.sinks.conftest import applied
 from tests.connectors.sinks.delta.logs import versions
 
@@ -167,4 +170,45 @@ class Delta(SinkCase):
         return versions(self.table)
 
 
-CASES: tuple[type[SinkCase], ...] = (Files, JsonFiles, PackedFiles, FilesOnS3, JsonFilesOnS3, Table, Delta)
+class Postgres(SinkCase):
+    """A table of PostgreSQL, of which a trigger notes each change."""
+
+    name = "postgres"
+
+    def __init__(self, folder: Path, session: Session) -> None:
+        super().__init__(folder, session)
+        self.database = get_server().create_database()
+        self.database.run(*AUDIT)
+
+    def create(self) -> None:
+        said = ", ".join(f"{name} = '{value}'" for name, value in place(self.database).items())
+        options = f"connector = 'postgres', hostname = '127.0.0.1', {said}"
+        self.session.sql(f"CREATE SINK s FROM t WITH ({options})", build=False)
+
+    def held(self) -> Held:
+        rows: Held = {}
+        for what, key, value in self.database.ask("SELECT what, id, v FROM audit ORDER BY number"):
+            assert (key in rows) == (what != "INSERT"), f"{what} of {key} was applied twice"
+            assert what != "UPDATE" or rows[key] != value, f"{key} was written twice"
+            rows[key] = value
+            if what == "DELETE":
+                del rows[key]
+        assert rows == dict(self.database.ask("SELECT id, v FROM t"))
+        return rows
+
+    def written(self) -> object:
+        return self.database.ask("SELECT max(number) FROM audit")
+
+
+CASES: tuple[type[SinkCase], ...] = (
+    *(Files, JsonFiles, PackedFiles, FilesOnS3, JsonFilesOnS3),
+    *(Table, Delta, Postgres),
+)
+
+
+def mark_server(case: type[SinkCase]) -> tuple[pytest.MarkDecorator, ...]:
+    """Return the marker of cases that need a PostgreSQL."""
+    return (pytest.mark.postgres,) if case is Postgres else ()
+
+
+PARAMETERS = [pytest.param(case, id=case.name, marks=mark_server(case)) for case in CASES]

@@ -108,7 +108,7 @@ def test_a_source_whose_processes_are_killed_brings_each_row_once(
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("kind", sinks.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("kind", sinks.PARAMETERS)
 def test_a_sink_whose_processes_are_killed_brings_each_change_once(
     kind: type[sinks.SinkCase], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -90,7 +90,7 @@ def offer_huge(case: sources.SourceCase, rows: int) -> None:
         case.put("huge")
 
 
-@pytest.mark.parametrize("kind", sinks.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("kind", sinks.PARAMETERS)
 def test_a_huge_range_of_a_sink_is_delivered_in_bounded_memory(
     kind: type[sinks.SinkCase], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

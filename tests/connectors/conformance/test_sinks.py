@@ -17,15 +17,21 @@ from engine.hummock.object_store import open_object_store
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.runtime.epoch.report import SinkReport
 from engine.session import Session
-from tests.connectors.conformance.sinks import CASES, SinkCase
+from tests.connectors.conformance.sinks import CASES, SinkCase, mark_server
 from tests.log_store.faults import Crash, DyingClient
 from tests.long_rest import mark_rest_long
 
 LONG = pytest.mark.conformance
 ALWAYS = ("table", "file-parquet")
 """Cases that are killed at each request in `make test`; the others are so in `make conformance`."""
-ALL = [pytest.param(case, id=case.name, marks=() if case.name in ALWAYS else LONG) for case in CASES]
-QUICK = [pytest.param(case, id=case.name, marks=LONG if case.with_spark else ()) for case in CASES]
+ALL = [
+    pytest.param(case, id=case.name, marks=(*mark_server(case), *(() if case.name in ALWAYS else (LONG,))))
+    for case in CASES
+]
+QUICK = [
+    pytest.param(case, id=case.name, marks=(*mark_server(case), *((LONG,) if case.with_spark else ())))
+    for case in CASES
+]
 FILES = [one for one in ALL if one.values[0].name.startswith("file")]
 
 

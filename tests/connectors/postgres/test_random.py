@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -137,7 +138,8 @@ def test_a_view_over_three_tables_is_what_postgresql_answers(
         def work(number: int) -> None:
             mine = random.Random(f"{seed} {number}")
             with database.connect(options="-c default_transaction_isolation=serializable") as connection:
-                while not ended.is_set():
+                deadline = time.monotonic() + 600
+                while not ended.is_set() and time.monotonic() < deadline:
                     try:
                         transact(connection, mine)
                     except Exception as error:  # writers that are in each other's way

@@ -67,8 +67,14 @@ def test_a_snapshot_outlasts_what_the_database_grants_to_an_idle_transaction(
     build = writes.WholeTable._build_operations
 
     def build_late(whole: writes.WholeTable, *given: Any) -> Iterator[Operation]:
-        time.sleep(0.2)
         assert isinstance(whole.server, PostgresServer)
+        idle = (
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND clock_timestamp() - state_change "
+            f"< interval '100 ms' AND pid = {whole.server.connection.info.backend_pid}"
+        )
+        deadline = time.monotonic() + 30
+        while database.ask(idle) != [(0,)]:  # longer than the database lets others be
+            assert time.monotonic() < deadline, "the snapshot does not rest"
         return build(whole, *given)
 
     monkeypatch.setattr(writes.WholeTable, "_build_operations", build_late)
@@ -83,6 +89,9 @@ def test_a_publication_that_was_dropped_and_made_again_is_read_after_resync(
     create(lake, database, "a", PAIR)
     poll(lake)
     database.run("DROP PUBLICATION tideline", "INSERT INTO a VALUES (2, 2)")
+    (told,) = lake.poll()
+    assert told.error is not None and "the publication tideline" in told.error
+    assert "CREATE PUBLICATION" in told.error and "has no table" not in told.error
     database.run("CREATE PUBLICATION tideline FOR TABLE a, b")
     (report,) = lake.poll()
     assert report.error is not None and "when there was no such publication" in report.error

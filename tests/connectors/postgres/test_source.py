@@ -349,7 +349,9 @@ def test_log_of_other_tables_is_let_go_of(
     before, log = database.ask(place), len(lake.store.version.tables["a"].log)
     assert not compute_pending_digest(lake.catalog, lake.store)[0]
     database.run("INSERT INTO b SELECT g, g FROM generate_series(10, 5000) AS g")
+    deadline = time.monotonic() + 60
     while not compute_pending_digest(lake.catalog, lake.store)[0]:
+        assert time.monotonic() < deadline, "the log that has gathered is not seen"
         time.sleep(0.01)  # a look that took long is not repeated at once
     poll(lake)
     assert database.ask(place) != before
@@ -442,7 +444,8 @@ def test_several_that_poll_at_once_bring_each_row_once(lake: Session, database: 
 
     def work() -> None:
         with Hummock.open(lake.url) as store:
-            while not ended.is_set():
+            deadline = time.monotonic() + 120
+            while not ended.is_set() and time.monotonic() < deadline:
                 store.refresh()
                 errors.extend(one.error for one in poll_all(lake.catalog, store) if one.error)
 
@@ -493,7 +496,8 @@ def test_a_snapshot_waits_for_a_truncation_that_is_not_committed(
 
         def end() -> None:
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'a'::regclass"
-            while database.ask(waiting) == [(0,)] and not ended.is_set():
+            deadline = time.monotonic() + 60
+            while database.ask(waiting) == [(0,)] and not ended.is_set() and time.monotonic() < deadline:
                 pass
             other.commit()
 

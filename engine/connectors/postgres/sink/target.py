@@ -166,15 +166,21 @@ class PostgresSink:
 
 
 class _Transaction:
-    """Brings changes to the table within a transaction that is open; `read` gives them, again and again the same."""
+    """Brings changes, or the first rows, to the table within a transaction that is open; `read` gives the same again and again."""
 
-    def __init__(self, server: TargetServer, shape: SinkShape, read: Callable[[], Iterator[Changes]]) -> None:
-        self.server, self.shape, self._read = server, shape, read
+    def __init__(
+        self,
+        server: TargetServer,
+        shape: SinkShape,
+        read: Callable[[], Iterator[Changes]],
+        snapshot: bool,
+    ) -> None:
+        self.server, self.shape, self._read, self._snapshot = server, shape, read, snapshot
         self._sql_name = server.address.sql_name
         self._columns: tuple[TargetColumn, ...] = ()
         self._nulls = _KeyNulls(shape.key)
 
-    def bring(self, snapshot: bool, begins: bool) -> int:
+    def bring(self, begins: bool) -> int:
         """Bring all changes; return how many they are. Raises SinkError with the key of a row that is refused."""
         table = self._prepare(begins)
         server, shape = self.server, self.shape
@@ -188,12 +194,12 @@ class _Transaction:
             may_have_nulls = index is not None and index.takes_null
         self._columns = match_columns(table, shape, may_have_nulls)
         rows: int | None = None
-        if snapshot and begins and (made or self._is_empty()):
+        if self._snapshot and begins and (made or self._is_empty()):
             rows = self._copy_directly()
         if rows is None:
             if made and shape.key:  # only where the rows were refused: what follows finds the one
                 server.execute(render_key(server, shape, may_have_nulls))
-            return self._merge(snapshot and begins and table is not None and table.made_by == shape.app)
+            return self._merge(self._snapshot and begins and table is not None and table.made_by == shape.app)
         if made and shape.key:
             server.execute(render_key(server, shape, self._nulls.are_there))
         return rows
@@ -278,7 +284,7 @@ class _Transaction:
             key = self._find_refused(count)
             raise SinkError(
                 f"{refused}; {server.address.path} refuses the row {key}: change what it refuses it by, or the row in the "
-                "view: the next delivery brings what the row is by then"
+                f"view; {self._describe_next()}"
             ) from refused
         return count
 
@@ -324,9 +330,15 @@ class _Transaction:
             row = as_rows(piece.rows.slice(refused.row, 1))[0]
             key = _format_key({name: row[name] for name in self._names_row})
             raise SinkError(
-                f"sink {self.server.sink}: column {refused.column} of the row {key} {refused.why}: {remedy}; the next delivery "
-                "brings what the row is by then"
+                f"sink {self.server.sink}: column {refused.column} of the row {key} {refused.why}: {remedy}; "
+                f"{self._describe_next()}"
             ) from refused
+
+    def _describe_next(self) -> str:
+        """Say what brings a row that has changed since."""
+        if self._snapshot:
+            return f"ALTER SINK {self.server.sink} RESET begins with the rows as they are by then"
+        return "the next delivery brings what the row is by then"
 
     @property
     def _names_row(self) -> tuple[str, ...]:

@@ -127,8 +127,14 @@ def add_column(
     n = 1
     while (source := column.storage_name if n == 1 else f"{column.storage_name}__{n}") in used_names:
         n += 1
+    if source != column.storage_name and "connector" in relation.options:
+        message = (
+            f"{relation.name} had a column {column.name}, whose values its files still have, and its "
+            f"{relation.options['connector']} source has no other name for the new one"
+        )
+        hint = f"DROP TABLE {relation.name}, and create it again with the column"
+        raise build_name_error(message, column.name, statement.sql, hint)
     if source != column.storage_name:
-        _refuse_connector(relation, statement)
         column = msgspec.structs.replace(column, stored=source)
     field = pa.field(source, to_arrow(column.type))
     field = with_default(field, value) if value.is_valid else field

@@ -135,10 +135,9 @@ def test_an_acknowledgement_that_fails_leaves_only_what_is_new(
         assert "the store is away" in find_error(source)
     put(source, {2: "more", 8: None})  # what came with the range that was delivered goes with the next one
     deliver(source)
-    assert database.ask("SELECT what, id FROM audit WHERE number > 3 ORDER BY number") == [
-        *(("UPDATE", 1), ("INSERT", 8)),
-        *(("DELETE", 8), ("UPDATE", 2)),
-    ]
+    noted = database.ask("SELECT what, id FROM audit WHERE number > 3 ORDER BY number")
+    assert sorted(noted[:2]) == [("INSERT", 8), ("UPDATE", 1)]
+    assert noted[2:] == [("DELETE", 8), ("UPDATE", 2)]
 
 
 def test_two_processes_that_deliver_at_once_bring_each_change_once(

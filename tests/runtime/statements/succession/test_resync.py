@@ -390,7 +390,9 @@ def test_a_delta_table_of_the_view_gets_the_difference(shop: Session, tmp_path: 
     falsify_rows(shop)
 
     def load() -> list[tuple[object, ...]]:
+        deadline = time.monotonic() + 120
         while any(one.lag_rows for one in shop.sinks.run()):
+            assert time.monotonic() < deadline, "the Delta table is not brought up to date"
             time.sleep(0.1)
         frame = shop.spark.read.format("delta").load(str(path)).select("g", "total", "c")
         return sorted(tuple(row) for row in frame.collect())
