@@ -109,9 +109,8 @@ class PostgresSink:
             server.execute("ROLLBACK")
             return DeliveryResult(0)
         begins = line.start != self.start
-        rows = _Transaction(server, self._shape, lambda: self._read(portion, part)).bring(
-            part.snapshot, begins
-        )
+        work = _Transaction(server, self._shape, lambda: self._read(portion, part), part.snapshot)
+        rows = work.bring(begins)
         move_line(server, self._shape.app, LedgerLine(self.start, part.upto))
         server.execute("SET CONSTRAINTS ALL IMMEDIATE")
         server.commit()
@@ -166,7 +165,7 @@ class PostgresSink:
 
 
 class _Transaction:
-    """Brings changes, or the first rows, to the table within a transaction that is open; `read` gives the same again and again."""
+    """Brings changes, or first rows, to the table in a transaction that is open; `read` gives the same again and again."""
 
     def __init__(
         self,
