@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +54,7 @@ from engine.errors import Conflict, SinkError
 from engine.hummock import Hummock
 from engine.hummock.epoch import format_epoch
 from engine.hummock.monitoring.driver_traffic import track_bytes
-from engine.log_store.changes import DELETE, Changes
+from engine.log_store.changes import DELETE
 from engine.log_store.sink import LogRange, read_changes
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.status.sinks import find_sink_source
@@ -156,12 +156,23 @@ class PostgresSink:
                 "the rows as they are"
             )
 
-    def _read(self, portion: SinkBatch, part: LogRange) -> Iterator[Changes]:
+    def _read(self, portion: SinkBatch, part: LogRange) -> Iterator[_ChangedRows]:
         hashes = portion.group.hash_range
         for change in read_changes(self._store.reader, portion.table, part, self._columns, hashes):
             track_bytes(change.nbytes)
             renamed = [column.name for column in self._shape.columns]
-            yield Changes(change.operations, change.rows.rename_columns(renamed), change.old)
+            yield _ChangedRows(change.operations, change.rows.rename_columns(renamed))
+
+
+class _ChangedRows(NamedTuple):
+    """New rows, or what a deletion takes away, with what became of each."""
+
+    operations: np.ndarray
+    rows: pa.Table
+
+    def filter(self, mask: np.ndarray) -> _ChangedRows:
+        """Return some of them."""
+        return _ChangedRows(self.operations[mask], self.rows.filter(pa.array(mask)))
 
 
 class _Transaction:
@@ -171,7 +182,7 @@ class _Transaction:
         self,
         server: TargetServer,
         shape: SinkShape,
-        read: Callable[[], Iterator[Changes]],
+        read: Callable[[], Iterator[_ChangedRows]],
         snapshot: bool,
     ) -> None:
         self.server, self.shape, self._read, self._snapshot = server, shape, read, snapshot
@@ -245,7 +256,7 @@ class _Transaction:
             nonlocal count
             for change in self._read():
                 for piece in _split(change):
-                    count += len(piece)
+                    count += piece.rows.num_rows
                     yield self._encode(piece)
 
         self.server.execute("SAVEPOINT direct")
@@ -298,19 +309,19 @@ class _Transaction:
                 gone = change.operations == DELETE
                 parts = [change.filter(~gone), change.filter(gone)] if gone.any() else [change]
                 for piece in (one for part in parts[: 2 if self.shape.upsert else 1] for one in _split(part)):
-                    numbers = pa.array(np.arange(count, count + len(piece)), pa.int64())
-                    count += len(piece)
+                    numbers = pa.array(np.arange(count, count + piece.rows.num_rows), pa.int64())
+                    count += piece.rows.num_rows
                     yield self._encode(piece, numbers, pa.array(piece.operations, pa.int8()))
 
         self.server.copy_in(STAGING, encode())
         return count
 
-    def _encode(self, piece: Changes, *before: pa.Array[Any]) -> bytes:
+    def _encode(self, piece: _ChangedRows, *before: pa.Array[Any]) -> bytes:
         rows, columns = piece.rows, self._columns
-        if len(piece) and piece.operations[0] == DELETE:  # a key is all that a deletion needs
+        if piece.rows.num_rows and piece.operations[0] == DELETE:  # a key is all that a deletion needs
             columns = tuple(one._replace(takes_null=True) for one in columns)
             nulls = [
-                column if one.in_key else make_nulls(len(piece), column.type)
+                column if one.in_key else make_nulls(piece.rows.num_rows, column.type)
                 for one, column in zip(columns, rows.columns, strict=True)
             ]
             rows = pa.Table.from_arrays(nulls, names=rows.column_names)
@@ -397,11 +408,8 @@ class _KeyNulls:
         return sorted(self._seen, key=lambda pattern: (len(pattern), sorted(pattern)))
 
 
-def _split(change: Changes) -> Iterator[Changes]:
-    for first in range(0, len(change), PIECE_ROWS):
-        last = first + PIECE_ROWS
-        yield Changes(
-            change.operations[first:last],
-            change.rows.slice(first, PIECE_ROWS),
-            change.old.slice(first, PIECE_ROWS),
+def _split(change: _ChangedRows) -> Iterator[_ChangedRows]:
+    for first in range(0, change.rows.num_rows, PIECE_ROWS):
+        yield _ChangedRows(
+            change.operations[first : first + PIECE_ROWS], change.rows.slice(first, PIECE_ROWS)
         )
