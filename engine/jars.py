@@ -2,6 +2,7 @@
 
 Ivy, which ships inside pyspark, fetches the jars by name, each with the checksum that its publisher gives. Nothing is resolved
 when a session starts. `--s3a` fetches those of the file system s3a too, by which Spark reaches Delta tables in a bucket.
+`--kafka` fetches a broker of Kafka, which is for tests and for people who want to try; no session starts with its jars.
 """
 
 from __future__ import annotations
@@ -64,6 +65,40 @@ S3A = (
 )
 FETCH_S3A = "python -m engine.jars --s3a"
 """What fetches the jars of s3a."""
+KAFKA_VERSION = "3.9.1"
+_JACKSON = "2.16.2"
+_OF_KAFKA = """
+    kafka_2.13 kafka-clients kafka-group-coordinator kafka-group-coordinator-api kafka-metadata kafka-raft
+    kafka-server kafka-server-common kafka-storage kafka-storage-api kafka-tools-api kafka-transaction-coordinator
+"""
+KAFKA = (
+    *(Artifact("org.apache.kafka", name, KAFKA_VERSION) for name in _OF_KAFKA.split()),
+    Artifact("com.fasterxml.jackson.core", "jackson-annotations", _JACKSON),
+    Artifact("com.fasterxml.jackson.core", "jackson-core", _JACKSON),
+    Artifact("com.fasterxml.jackson.core", "jackson-databind", _JACKSON),
+    Artifact("com.fasterxml.jackson.datatype", "jackson-datatype-jdk8", _JACKSON),
+    Artifact("com.fasterxml.jackson.dataformat", "jackson-dataformat-csv", _JACKSON),
+    Artifact("com.github.ben-manes.caffeine", "caffeine", "2.9.3"),
+    Artifact("com.github.luben", "zstd-jni", "1.5.6-4"),
+    Artifact("com.typesafe.scala-logging", "scala-logging_2.13", "3.9.5"),
+    Artifact("com.yammer.metrics", "metrics-core", "2.2.0"),
+    Artifact("commons-validator", "commons-validator", "1.7"),
+    Artifact("net.sf.jopt-simple", "jopt-simple", "5.0.4"),
+    Artifact("net.sourceforge.argparse4j", "argparse4j", "0.7.0"),
+    Artifact("org.apache.zookeeper", "zookeeper", "3.8.4"),
+    Artifact("org.apache.zookeeper", "zookeeper-jute", "3.8.4"),
+    Artifact("org.lz4", "lz4-java", "1.8.0"),
+    Artifact("org.pcollections", "pcollections", "4.0.1"),
+    Artifact("org.scala-lang", "scala-library", "2.13.15"),
+    Artifact("org.scala-lang", "scala-reflect", "2.13.15"),
+    Artifact("org.scala-lang.modules", "scala-collection-compat_2.13", "2.10.0"),
+    Artifact("org.scala-lang.modules", "scala-java8-compat_2.13", "1.0.2"),
+    Artifact("org.slf4j", "slf4j-api", "1.7.36"),
+    Artifact("org.xerial.snappy", "snappy-java", "1.1.10.5"),
+)
+"""A broker with its controller in one process; other versions than Spark has of some, so they lie in a folder of their own."""
+FETCH_KAFKA = "python -m engine.jars --kafka"
+"""What fetches the jars of a broker of Kafka."""
 
 
 def get_jar_folder() -> Path:
@@ -98,12 +133,41 @@ def has_s3a() -> bool:
     return all(_is_jar(folder / one.jar) for one in S3A)
 
 
+def get_kafka_folder() -> Path:
+    """Return the folder of a broker's jars: TIDELINE_KAFKA_JARS, else `kafka/` among the others."""
+    if folder := os.environ.get("TIDELINE_KAFKA_JARS"):
+        return Path(folder).expanduser().resolve()
+    return get_jar_folder() / "kafka"
+
+
+def find_kafka_jars() -> list[Path]:
+    """Return the paths of a broker's jars; raises EnvironmentNotReady if one is missing."""
+    folder = get_kafka_folder()
+    lacking = [one.jar for one in KAFKA if not _is_jar(folder / one.jar)]
+    if lacking:
+        raise EnvironmentNotReady(
+            f"{len(lacking)} of the {len(KAFKA)} jars of Kafka are not in {folder}: run `{FETCH_KAFKA}`"
+        )
+    return [folder / one.jar for one in KAFKA]
+
+
+def fetch_kafka() -> list[Path]:
+    """Fetch the jars of a broker that are missing and return the paths of all; raises EnvironmentNotReady when that fails."""
+    check_java()
+    folder = get_kafka_folder()
+    _fetch_into(folder, [one for one in KAFKA if not _is_jar(folder / one.jar)])
+    missing = ", ".join(one.jar for one in KAFKA if not _is_jar(folder / one.jar))
+    if missing:
+        raise EnvironmentNotReady(f"{missing} could not be fetched: check the network, then run it again")
+    return find_kafka_jars()
+
+
 def read_java_version() -> int:
     """Return Java's major version, e.g. 17; raises EnvironmentNotReady if there is no Java that runs."""
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', _read_java_output(_find_java()))
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', _read_java_output(find_java()))
     if not match:
         raise EnvironmentNotReady(
-            f"`{_find_java()} -version` printed no version: install Java {OLDEST_JAVA} or newer"
+            f"`{find_java()} -version` printed no version: install Java {OLDEST_JAVA} or newer"
         )
     major, minor = int(match[1]), int(match[2] or 0)
     return minor if major == 1 else major
@@ -112,13 +176,12 @@ def read_java_version() -> int:
 def read_java_build() -> str:
     """Return which Java it is, to the build, whatever options it starts with; raises EnvironmentNotReady if none runs."""
     return "\n".join(
-        line
-        for line in _read_java_output(_find_java()).splitlines()
-        if "version" in line or "Runtime" in line
+        line for line in _read_java_output(find_java()).splitlines() if "version" in line or "Runtime" in line
     )
 
 
-def _find_java() -> str:
+def find_java() -> str:
+    """Return the program of Java: that of JAVA_HOME, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else "java"
 
@@ -139,6 +202,17 @@ def fetch(*, s3a: bool = False) -> list[str]:
     lacking = [one for one in (*DELTA, *(S3A if s3a else ())) if not _is_jar(folder / one.jar)]
     if not lacking:
         return find_jar_paths()
+    _fetch_into(folder, lacking)
+    if s3a and not has_s3a():
+        missing = ", ".join(one.jar for one in S3A if not _is_jar(folder / one.jar))
+        raise EnvironmentNotReady(f"{missing} could not be fetched: check the network, then run it again")
+    return find_jar_paths()
+
+
+def _fetch_into(folder: Path, lacking: Sequence[Artifact]) -> None:
+    """Put jars into a folder, each under its name only once it is whole."""
+    if not lacking:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tideline-ivy-") as work:
         _resolve(lacking, Path(work))
@@ -148,10 +222,6 @@ def fetch(*, s3a: bool = False) -> list[str]:
                 partial = folder / f".{one.jar}.part"
                 shutil.copyfile(fetched, partial)
                 partial.replace(folder / one.jar)
-    if s3a and not has_s3a():
-        missing = ", ".join(one.jar for one in S3A if not _is_jar(folder / one.jar))
-        raise EnvironmentNotReady(f"{missing} could not be fetched: check the network, then run it again")
-    return find_jar_paths()
 
 
 def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
@@ -178,7 +248,7 @@ def _resolve(lacking: Sequence[Artifact], work: Path) -> None:
     if ivy is None:
         raise EnvironmentNotReady("the installed pyspark holds no Ivy: run `make setup` in a fresh .venv")
     pattern = str(work / "out" / "[artifact]-[revision].[ext]")
-    command = [_find_java()]
+    command = [find_java()]
     command += ["-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
     command += ["-retrieve", pattern, "-types", "jar", "bundle", "-confs", "default"]
     try:
@@ -230,13 +300,16 @@ def _read_java_output(java: str) -> str:
 
 
 def main() -> int:
-    """Fetch the jars, with `--s3a` those of s3a too; a line for each, or one sentence on what is wrong and status 1."""
-    if set(sys.argv[1:]) - {"--s3a"}:
-        print("usage: python -m engine.jars [--s3a]", file=sys.stderr)
+    """Fetch the jars, with `--s3a` those of s3a too, with `--kafka` a broker's; a line for each, or one sentence and status 1."""
+    asked = set(sys.argv[1:])
+    if asked - {"--s3a", "--kafka"}:
+        print("usage: python -m engine.jars [--s3a] [--kafka]", file=sys.stderr)
         return 2
     try:
-        for path in fetch(s3a="--s3a" in sys.argv[1:]):
-            print(f"jar {Path(path).name}")
+        paths = [Path(path) for path in fetch(s3a="--s3a" in asked)]
+        paths += fetch_kafka() if "--kafka" in asked else []
+        for path in paths:
+            print(f"jar {path.name}")
     except EnvironmentNotReady as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

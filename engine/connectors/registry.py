@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.connectors.contract.connector import Connector, Spark, get_connector_name
 from engine.connectors.delta.connector import DeltaConnector
+from engine.connectors.kafka.connector import KafkaConnector
 from engine.connectors.landing.connector import LandingConnector
 from engine.connectors.nexmark.source import NexmarkConnector
 from engine.connectors.plugins import PluginRegistry
@@ -17,7 +18,7 @@ from engine.hummock.version import Run
 from engine.runtime.source_rows import register_source_reader
 from engine.sql.catalog import Relation
 
-OWN = (LandingConnector, NexmarkConnector, DeltaConnector, PostgresConnector)
+OWN = (LandingConnector, NexmarkConnector, DeltaConnector, PostgresConnector, KafkaConnector)
 CONNECTORS: PluginRegistry[Connector] = PluginRegistry("tideline.connectors", OWN, SourceError)
 
 

@@ -151,9 +151,10 @@ class OffsetSource(Source, Generic[Step]):
         if table is None:
             return
         for split in self.list_splits():
-            self._record_split_error(split, table, error)
+            self.record_split_error(split, table, error)
 
-    def _record_split_error(self, split: str, table: TableVersion, error: str) -> None:
+    def record_split_error(self, split: str, table: TableVersion, error: str) -> None:
+        """Keep with one split why the source does not go on."""
         before = find_offset(self.store, self.store.version, table, split)
         if before is None or before.error == error:
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, BinaryIO
@@ -65,6 +65,14 @@ def read_json(file: BinaryIO, options: FileOptions, limits: ReadLimits, skip: in
     left = islice(items(file, limits), skip, None)
     while batch := _take_batch(left, limits.block):
         yield _build_batch(batch, options)
+
+
+def read_objects(
+    texts: Sequence[bytes], places: Sequence[int], options: FileOptions, limits: ReadLimits
+) -> FileRows:
+    """Return the rows of texts that hold an object each; `places` are what is told as their lines."""
+    items = (_parse_line(at, raw, options, limits) for at, raw in zip(places, texts, strict=True))
+    return _build_batch(items, options)
 
 
 def _choose_item_reader(
@@ -308,6 +316,7 @@ def _build_batch(items: Iterable[_JsonItem], options: FileOptions) -> FileRows:
         known,
         len(rows) + len(bad) + passed,
         absent,
+        lines=np.array([item.line for item in places], dtype=np.int64),
         by_row=True,
         foreign=np.array(foreign, dtype=np.int64),
     )
