@@ -10,14 +10,14 @@ STEPS ?= 20000
 FILES ?= 10000
 VIEWS ?= 200
 SCALE ?= 0.2
-SLOW := not long and not oracle and not crash and not conformance and not browser and not postgres and not prometheus and not cluster and not install
+SLOW := not long and not oracle and not crash and not conformance and not browser and not postgres and not kafka and not prometheus and not cluster and not install
 
 QUICK := tests/test_docs.py tests/test_layout.py tests/tools tests/sql tests/meta tests/hummock
 
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup s3a demo up test quick shuffled compiled planted proof cluster pages docs examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres prometheus bench clean
+.PHONY: help setup s3a demo up test quick shuffled compiled planted proof cluster pages docs examples fuzz faults state-machine maintenance races conformance long outages first-view crash lint format oracle browser postgres kafka prometheus bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show the targets.
@@ -36,6 +36,10 @@ $(STAMP): pyproject.toml
 jars/.complete: $(STAMP) engine/jars.py
 	$(BIN)/python -m engine.jars
 	@mkdir -p jars && touch $@
+
+jars/kafka/.complete: $(STAMP) engine/jars.py
+	$(BIN)/python -m engine.jars --kafka
+	@touch $@
 
 s3a: setup ## Fetch the file system s3a too, by which Spark reads and writes Delta tables in buckets.
 	$(BIN)/python -m engine.jars --s3a
@@ -133,6 +137,9 @@ browser: setup $(VENV)/.tideline-browser ## Look at Dagster's page in a real Chr
 postgres: setup $(VENV)/.tideline-postgres ## Follow tables of PostgreSQL, and run Dagster with its instance in it (needs the system's package postgresql).
 	$(BIN)/python -m pytest -m postgres tests/dagster tests/connectors/postgres tests/connectors/conformance
 
+kafka: setup jars/kafka/.complete $(VENV)/.tideline-kafka ## Follow topics of Kafka, of a broker of the tests' own.
+	$(BIN)/python -m pytest -m kafka tests/connectors/kafka tests/connectors/conformance
+
 prometheus: setup ## Have a real Prometheus scrape, and try the dashboard and the alerts (needs the system's package prometheus).
 	$(BIN)/python -m pytest -m prometheus tests/telemetry
 
@@ -147,6 +154,10 @@ $(VENV)/.tideline-browser: $(STAMP)
 
 $(VENV)/.tideline-postgres: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[postgres,postgres-source]'
+	@touch $@
+
+$(VENV)/.tideline-kafka: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[kafka]'
 	@touch $@
 
 $(VENV)/.tideline-docs: $(STAMP)

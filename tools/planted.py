@@ -26,6 +26,7 @@ LEFT_OUT = (
     "conformance",
     "browser",
     "postgres",
+    "kafka",
     "prometheus",
     "cluster",
     "install",

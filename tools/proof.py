@@ -39,6 +39,7 @@ TARGETS = (
     "first-view",
     "browser",
     "postgres",
+    "kafka",
     "prometheus",
     "cluster",
 )

@@ -111,7 +111,7 @@ def test_each_statement_of_a_file_that_is_refused_is_told_beside_the_others(
     file.write_text(
         """CREATE TABLE narrow (id INT PRIMARY KEY) WITH (connector = 'delta', path = 'delta');
         CREATE TABLE broken (id INT PRIMARY KEY WITH;
-        CREATE TABLE odd (id INT PRIMARY KEY) WITH (connector = 'kafka');
+        CREATE TABLE odd (id INT PRIMARY KEY) WITH (connector = 'kinesis');
         CREATE TABLE absent (PRIMARY KEY (id)) WITH (connector = 'delta', path = 'nowhere');
         CREATE TABLE keyless (id BIGINT) WITH (connector = 'delta', path = 'delta');
         SET nonsense = 1;
@@ -124,7 +124,7 @@ def test_each_statement_of_a_file_that_is_refused_is_told_beside_the_others(
     refused = {name: one["words"] for (name, asked), one in found.items() if asked == "declare"}
     assert "column id is int here and bigint in the Delta table" in refused["narrow"]
     assert "line 1" in refused["statement 2"]
-    assert "there is no connector 'kafka'" in refused["odd"]
+    assert "there is no connector 'kinesis'" in refused["odd"]
     assert "there is no Delta table at nowhere" in refused["absent"]
     assert "needs a PRIMARY KEY" in refused["keyless"]
     assert "nonsense" in refused["statement 6"]

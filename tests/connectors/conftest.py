@@ -9,14 +9,16 @@ import pytest
 
 from engine.connectors.landing.source import LandingSource
 from engine.session import Session
+from tests.connectors.kafka.server import stop_broker
 from tests.connectors.postgres.server import stop_server
 
 
 @pytest.fixture(scope="session", autouse=True)
-def postgres_server(scratch_folder: Path) -> Iterator[None]:
-    """Stop the PostgreSQL that tests of this process may have started."""
+def servers(scratch_folder: Path) -> Iterator[None]:
+    """Stop the PostgreSQL and the Kafka that tests of this process may have started."""
     yield
     stop_server()
+    stop_broker()
 
 
 @pytest.fixture

@@ -113,9 +113,9 @@ SOURCES = [
     Bad(nexmark("max_events = '9'", "auction DATE"), "connector", "auction is date", "write auction BIGINT"),
     Bad(nexmark("max_events = '9'", "channel INT"), "connector", "channel is int", "write channel STRING"),
     Bad(
-        landing("path = 'landing'").replace("'landing',", "'kafka',"),
+        landing("path = 'landing'").replace("'landing',", "'kinesis',"),
         "connector",
-        "'kafka'",
+        "'kinesis'",
         "connectors are",
     ),
     Bad(

@@ -1,4 +1,4 @@
-"""Whether a topic holds more: asked several times a second, over connections that stay open, and rarely of brokers that are away."""
+"""Whether a topic holds more: asked several times a second by connections that stay open, and rarely of brokers that are away."""
 
 from __future__ import annotations
 

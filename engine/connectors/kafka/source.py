@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.connectors.contract.connector import PendingSplit, SourceReport, Spark, no_spark
+from engine.connectors.contract.intake import Intake, commit_intake, commit_polled
 from engine.connectors.contract.offset_source import OffsetSource, StepResult
-from engine.connectors.contract.offsets import SourceOffset
+from engine.connectors.contract.offsets import SourceOffset, build_offset_row, ensure_offsets
+from engine.connectors.formats.file_format import format_raw
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.connectors.kafka.client import (
     KafkaReader,
@@ -31,13 +33,17 @@ from engine.connectors.kafka.positions import (
     decode_topic,
     encode_position,
 )
-from engine.connectors.kafka.settings import KafkaSettings, read_settings
-from engine.connectors.kafka.writes import MessageWriter, build_target, convert_messages
+from engine.connectors.kafka.resync import WholeTopic
+from engine.connectors.kafka.settings import MOST_MESSAGES, KafkaSettings, read_settings
+from engine.connectors.kafka.writes import MessageWriter, TypedMessages, build_target, convert_messages
 from engine.errors import SourceError
-from engine.hummock import Hummock, TableVersion, Version
-from engine.hummock.manifests.preconditions import require_unchanged
+from engine.hummock import Hummock, Put, TableVersion, Version
+from engine.hummock.manifests.preconditions import require_same_tables, require_unaltered, require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_bytes
-from engine.meta.status.dead_letters import DeadLetter
+from engine.hummock.writes.batch import write_stream
+from engine.meta.catalog.stored_catalog import load_catalog
+from engine.meta.status.dead_letters import DeadLetter, ensure_dead_letters
+from engine.meta.status.source_notes import OFFSETS
 from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import Relation
 
@@ -121,6 +127,21 @@ class KafkaSource(OffsetSource[KafkaStep]):
         finally:
             self._end_poll()
 
+    def resync(self, spark: Spark) -> SourceReport:
+        """Write the difference between the table and all that the topic holds now, and go on from there."""
+        started = time.perf_counter()
+        self.store.refresh()
+        ensure_offsets(self.store)
+        ensure_dead_letters(self.store)
+        if self.relation.append_only or self.relation.watermark is not None:
+            what = "is APPEND ONLY" if self.relation.append_only else "has a WATERMARK"
+            raise SourceError(f"table {self.relation.name} {what}: its rows do not come again: make it again")
+        try:
+            report = commit_polled(self.store, self.relation.name, self._resync_once)
+        finally:
+            self._end_poll()
+        return replace(report, seconds=time.perf_counter() - started)
+
     def record_error(self, error: str) -> None:
         """Keep why the table does not go on, with the topic: one commit, however many partitions there are."""
         version = self.store.refresh()
@@ -189,6 +210,47 @@ class KafkaSource(OffsetSource[KafkaStep]):
             note=step.note,
             precondition=arrivals.require_unmoved(require_unchanged(table) if writer.looks_up else None),
             watermarks=arrivals.get_ttl_watermarks(),
+        )
+
+    def _resync_once(self) -> SourceReport:
+        """Commit the difference, and the offsets behind all that was read."""
+        self._end_poll()
+        version = self.store.version
+        self.relation = load_catalog(version).catalog.get(self.relation.name)
+        poll = self._poll = self._begin_poll()
+        poll.left = dict.fromkeys(poll.topic.partitions, MOST_MESSAGES)
+        table = self.find_table(version)
+        target = build_target(self.relation, table, self.settings)
+        decoder = build_decoder(self.relation, table, self.settings)
+
+        def convert(batch: MessageBatch) -> TypedMessages:
+            return convert_messages(list(decoder.decode(Messages.of_batch(batch))), target)
+
+        def read(partition: int, at: int, end: int) -> MessageBatch:
+            return self._read(poll, partition, at, end)
+
+        whole = WholeTopic(self.store, table, poll.topic, read, convert)
+        files = write_stream(self.store.reader, table.table, whole.build_operations())
+        topic_id = poll.topic.topic_id
+        splits = {TOPIC: encode_position(TopicPosition(topic_id))}
+        splits |= {
+            str(one): encode_position(PartitionPosition(at, topic_id)) for one, at in whole.ends.items()
+        }
+        rows = [Put(build_offset_row(table, split, SourceOffset(text))) for split, text in splits.items()]
+        letters = [
+            DeadLetter(self._describe_place(partition), bad.line, format_raw(bad.reason), format_raw(bad.raw))
+            for partition, bad in whole.bad
+        ]
+        checks = [
+            require_same_tables({table.name: table}),
+            *(self.require_offset(split, self.find_offset(split)) for split in splits),
+            require_unaltered(table),
+            require_unchanged(table),
+        ]
+        intake = Intake({OFFSETS: rows}, checks, files=files, letters=letters)
+        committed = commit_intake(self.store, version, table, intake)
+        return SourceReport(
+            self.relation.name, rows=whole.rows, dead_rows=len(letters), epoch=committed.epoch
         )
 
     def _take_all(self, spark: Spark) -> SourceReport:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from engine.arrow import choose_values, to_mask, to_positions
 from engine.connectors.contract.connector import Spark
+from engine.connectors.contract.differences import find_other_keys, select_different
 from engine.connectors.contract.group_source import GroupMember
 from engine.connectors.contract.offset_source import StepResult
 from engine.connectors.contract.row_fitting import RowFitter
@@ -22,8 +23,7 @@ from engine.connectors.postgres.server import PostgresServer
 from engine.hummock import Delete, Hummock, Put, Version
 from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_bytes
-from engine.hummock.rows.key_numbers import number_keys
-from engine.hummock.rows.ordering import identical_values, one_chunk
+from engine.hummock.rows.ordering import one_chunk
 from engine.hummock.writes.batch import Operation, write_stream
 from engine.meta.status.dead_letters import DeadLetter
 from engine.runtime.rows import convert_rows, to_stored_names
@@ -168,13 +168,16 @@ class WholeTable:
                 puts = operation.rows
                 if not is_new:
                     self._keys.append(puts.select(list(table.primary_key)))
-                    puts = self._select_different(puts)
+                    puts = select_different(self.store, table, puts)
                 self.rows += puts.num_rows
                 yield Put(puts)
             self.aside += len(fitter.letters)
             self.letters += fitter.letters[: MOST_LETTERS - len(self.letters)]
         if not is_new:
-            yield from self._delete_others()
+            others = find_other_keys(self.store, table, self._keys)
+            self.rows += others.num_rows
+            if others.num_rows:
+                yield Delete(others)
 
     def _read_batches(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield rows as texts, with how letters name where they stand."""
@@ -190,34 +193,3 @@ class WholeTable:
         while batch := list(islice(found, BATCH_ROWS)):
             yield f"{self.place}, rows from {start + 1:,}", reader.build_rows(list(zip(*batch, strict=True)))
             start += len(batch)
-
-    def _select_different(self, puts: pa.Table) -> pa.Table:
-        """Return the rows that do not stand in the store as they are."""
-        table = self.member.table
-        keys = puts.select(list(table.primary_key))
-        index, stored = self.store.reader.lookup(
-            table, keys, table.committed_epoch, columns=puts.column_names, null_safe=True
-        )
-        same = np.ones(len(index), dtype=bool)
-        matched = puts.take(pa.array(index))
-        for name in puts.column_names:
-            same &= identical_values(one_chunk(matched.column(name)), one_chunk(stored.column(name)))
-        keep = np.ones(puts.num_rows, dtype=bool)
-        keep[index[same]] = False
-        return puts.filter(pa.array(keep))
-
-    def _delete_others(self) -> Iterator[Operation]:
-        """Yield the keys that stand in the store, and not in the snapshot."""
-        table = self.member.table
-        key = list(table.primary_key)
-        schema = pa.schema([table.schema.field(name) for name in key])
-        batches = self.store.reader.scan(table, table.committed_epoch, columns=key)
-        stored = pa.Table.from_batches(batches, schema)
-        kept = pa.concat_tables([schema.empty_table(), *(keys.cast(schema) for keys in self._keys)])
-        numbers = number_keys(pa.concat_tables([kept, stored]))
-        known = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=bool)
-        known[numbers[: kept.num_rows]] = True
-        gone = stored.filter(pa.array(~known[numbers[kept.num_rows :]]))
-        self.rows += gone.num_rows
-        if gone.num_rows:
-            yield Delete(gone)

@@ -35,6 +35,7 @@ from engine.hummock import Hummock
 from engine.hummock.object_store import open_object_store
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
+from tests.connectors.kafka.server import make_topic
 from tests.connectors.postgres.server import get_server
 from tests.connectors.sqlite_connector import JournalConnector
 
@@ -477,6 +478,44 @@ class Postgres(SourceCase):
         session.sql("ALTER TABLE t RESYNC")
 
 
+class Kafka(SourceCase):
+    """A topic with keys and tombstones, each offer a transaction."""
+
+    name = "kafka"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.topic = make_topic()
+
+    @property
+    def options(self) -> str:
+        return self.topic.options(envelope="upsert")
+
+    def write(self, changes: tuple[Change, ...]) -> None:
+        messages = [
+            (str(key), None if value == GONE else json.dumps({"id": key, "n": value}))
+            for key, value in changes
+        ]
+        self.topic.write_transaction(messages or [("1", "{")], commit=bool(messages))
+
+    def offer_again(self) -> None:
+        self.topic.write_transaction([("1", None)], commit=False)
+
+    def widen(self, key: int) -> None:
+        self.rows[key] = 1
+        self.topic.write((str(key), json.dumps({"n": 1, "more": 2})))
+
+    def lose(self) -> str:
+        self.topic.write((None, '{"n": 1}'))
+        return "key"
+
+    def retype(self) -> str:
+        self.topic.write(("999", '{"n": "many"}'))
+        return "n"
+
+
+SERVERS: Final = {Postgres: pytest.mark.postgres, Kafka: pytest.mark.kafka}
+"""Cases that need a server, with the marks of tests that start one."""
 CASES: tuple[type[SourceCase], ...] = (
     LandingCsv,
     LandingJson,
@@ -492,7 +531,6 @@ CASES: tuple[type[SourceCase], ...] = (
     DeltaPassed,
     DeltaPassedWithoutFeed,
     Postgres,
+    Kafka,
 )
-PARAMETERS = [
-    pytest.param(case, id=case.name, marks=pytest.mark.postgres if case is Postgres else ()) for case in CASES
-]
+PARAMETERS = [pytest.param(case, id=case.name, marks=SERVERS.get(case, ())) for case in CASES]

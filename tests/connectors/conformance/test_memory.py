@@ -79,6 +79,8 @@ def offer_huge(case: sources.SourceCase, rows: int) -> None:
             )
     elif isinstance(case, sources.Postgres):
         case.database.run(f"INSERT INTO t SELECT n, n FROM generate_series(0, {rows - 1}) AS n")
+    elif isinstance(case, sources.Kafka):
+        case.topic.write(*((str(n), f'{{"id": {n}, "n": {n}}}') for n in range(rows)))
     elif isinstance(case, sources.Landing) and case.form == "parquet":
         pq.write_table(table, case.path("huge"), row_group_size=100_000)
     elif isinstance(case, sources.Landing) and case.form == "json":

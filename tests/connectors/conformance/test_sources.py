@@ -18,10 +18,10 @@ from engine.session import Session
 from tests.connectors.conformance.sources import (
     CASES,
     GONE,
+    SERVERS,
     Delta,
     DeltaWithoutFeed,
     Landing,
-    Postgres,
     Rows,
     SourceCase,
 )
@@ -31,11 +31,12 @@ from tests.long_rest import mark_rest_long
 LONG = pytest.mark.conformance
 ALWAYS = ("landing-csv", "journal")
 """Cases that are killed at each request in `make test`; the others are so in `make conformance`."""
-SERVER = (LONG, pytest.mark.postgres)
 
 
 def _mark(case: type[SourceCase], *, long: bool) -> Any:
-    return pytest.param(case, id=case.name, marks=SERVER if case is Postgres else LONG if long else ())
+    return pytest.param(
+        case, id=case.name, marks=(LONG, SERVERS[case]) if case in SERVERS else LONG if long else ()
+    )
 
 
 ALL = [_mark(case, long=case.name not in ALWAYS) for case in CASES]
