@@ -23,6 +23,7 @@ from engine.cli.connections import (
     report_progress,
 )
 from engine.cli.dbt import dbt
+from engine.cli.dev import dev
 from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import (
     Format,
@@ -389,6 +390,7 @@ def explain_flush(
 
 app.add_typer(sources, name="sources")
 app.add_typer(cluster, name="cluster")
+app.add_typer(dev, name="dev")
 app.add_typer(branches, name="branch")
 app.add_typer(dbt, name="dbt")
 backups.add_commands(app)

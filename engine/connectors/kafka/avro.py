@@ -114,15 +114,15 @@ def parse_schema(text: str, named: Mapping[str, Any] | None = None) -> AvroSchem
     """Return the schema that a text in JSON says; raises NotAvro if it says none."""
     fastavro = load_fastavro()
     try:
-        told = _drop_logical_types(json.loads(text))
-        parsed = fastavro.parse_schema(told, named_schemas=dict(named or {}))
+        told, names = _drop_logical_types(json.loads(text)), dict(named or {})
+        parsed = fastavro.parse_schema(told, named_schemas=names)
     except Exception as error:  # as above
         raise NotAvro(f"no schema of Avro: {' '.join(str(error).split())[:200]}") from None
     is_record = isinstance(parsed, dict) and parsed.get("type") in ("record", "error")
     if is_record:
-        columns = {one["name"]: _find_column(one["type"]) for one in parsed["fields"]}
+        columns = {one["name"]: _find_column(one["type"], names) for one in parsed["fields"]}
     else:
-        columns = {"": _find_column(parsed)}
+        columns = {"": _find_column(parsed, names)}
     return AvroSchema(parsed, columns, is_record)
 
 
@@ -293,16 +293,21 @@ def build_avro_rows(
     )
 
 
-def _find_column(kind: Any) -> AvroColumn:
-    """Return how a field of a type becomes a column."""
+_NESTED = AvroColumn(pa.string(), is_nested=True)
+
+
+def _find_column(kind: Any, names: Mapping[str, Any]) -> AvroColumn:
+    """Return how a field of a type becomes a column; `names` are the types that others name."""
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]
         if len(others) != 1:
-            return AvroColumn(pa.string(), is_nested=True)
-        return _find_column(others[0])
+            return _NESTED
+        return _find_column(others[0], names)
     name = kind["type"] if isinstance(kind, dict) else kind
     if isinstance(name, dict | list):
-        return _find_column(name)
+        return _find_column(name, names)
+    if isinstance(kind, str) and kind in names:
+        return _find_column(names[kind], names) if names[kind]["type"] in _PLAIN else _NESTED
     logical = str(kind.get(_MEANING) or kind.get("logicalType")) if isinstance(kind, dict) else ""
     if logical in _TIMES:
         number, time = _TIMES[logical]
@@ -313,7 +318,7 @@ def _find_column(kind: Any) -> AvroColumn:
         return AvroColumn(pa.decimal128(digits, scale) if fits else pa.string())
     if name in _PLAIN:
         return AvroColumn(_PLAIN[name])
-    return AvroColumn(pa.string(), is_nested=True)
+    return _NESTED
 
 
 def _drop_logical_types(schema: Any) -> Any:

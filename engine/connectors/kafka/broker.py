@@ -51,6 +51,8 @@ class KafkaBroker:
             return
         jars = ":".join(str(path) for path in find_kafka_jars())
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.port and _accepts(self.port):
+            raise EnvironmentNotReady(f"something else listens at {self.address}: choose another port")
         self.port = self.port or find_free_port()
         for name in ("CONTROLLER", *self.listeners):
             self.ports.setdefault(name, find_free_port())
@@ -85,6 +87,16 @@ class KafkaBroker:
             self.process.kill()
             self.process.wait(STOP_SECONDS)
             self.process = None
+
+    def require_running(self) -> None:
+        """Raise EnvironmentNotReady if the broker has ended by itself."""
+        if self.process is None or self.process.poll() is not None:
+            raise EnvironmentNotReady(f"the broker ended: {self._read_last_words()}")
+
+    def _read_last_words(self) -> str:
+        log = self.folder / "log"
+        said = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
+        return f"{log} ends with: {said}" if said else f"{log} says nothing"
 
     def _build_properties(self) -> dict[str, str]:
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
@@ -143,10 +155,7 @@ class KafkaBroker:
                     else f"did not answer within {START_SECONDS:g} seconds"
                 )
                 self.kill()
-                said = (self.folder / "log").read_text(errors="replace")[-500:]
-                raise EnvironmentNotReady(
-                    f"the broker {why}; {self.folder / 'log'} ends with: {said.strip()}"
-                )
+                raise EnvironmentNotReady(f"the broker {why}: {self._read_last_words()}")
             time.sleep(_PAUSE)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from engine.arrow import to_positions
 from engine.connectors.formats.debezium import CHANGE
 from engine.connectors.formats.file_format import BadLine, FileOptions, FileRows, format_raw
+from engine.connectors.formats.json_columns import read_flat_objects
 from engine.connectors.formats.json_reader import read_objects
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.connectors.kafka.avro import AvroReader, NotAvro
@@ -72,7 +73,8 @@ class Messages:
 class MessageDecoder:
     """Reads messages for a table: `columns` are those that values give, `key` those of its key, by their names in messages.
 
-    `documents` are columns that are json or jsonb; `binary` those of metadata that are BINARY.
+    `documents` are columns that are json or jsonb; `binary` those of metadata that are BINARY. `kinds` are the types of all
+    columns, where objects of JSON may be read at once.
     """
 
     settings: KafkaSettings
@@ -81,6 +83,7 @@ class MessageDecoder:
     key: tuple[str, ...]
     documents: frozenset[str] = frozenset()
     binary: frozenset[str] = frozenset()
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
     _values: AvroReader = field(init=False)
     _keys: AvroReader = field(init=False)
 
@@ -139,6 +142,10 @@ class MessageDecoder:
             return self._values.read_rows(texts, places, options)
         if self.settings.format == "debezium":
             options = replace(options, envelope="debezium")
+        elif self.kinds:
+            found = read_flat_objects(texts, places, {name: self.kinds[name] for name in sorted(columns)})
+            if found is not None:
+                return found
         return read_objects(texts, places, options, self.limits)
 
     def _read_keys(self, messages: Messages) -> FileRows:

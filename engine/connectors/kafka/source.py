@@ -372,6 +372,7 @@ def build_decoder(relation: Relation, table: TableVersion, settings: KafkaSettin
     binary = {column.name for column in relation.columns if column.type == "binary"}
     names = {name.lower(): name for name in target.columns_to_read}
     metadata = {option: names.get(name.lower(), name) for option, name in settings.metadata.items()}
+    kinds = {target.find_file_column(one.name): one.type for one in target.schema}
     return MessageDecoder(
         replace(settings, metadata=metadata),
         ReadLimits.from_environment(),
@@ -379,4 +380,5 @@ def build_decoder(relation: Relation, table: TableVersion, settings: KafkaSettin
         tuple(target.find_file_column(name) for name in target.primary_key),
         target.documents,
         frozenset(binary),
+        {} if target.defaults or target.documents else kinds,
     )

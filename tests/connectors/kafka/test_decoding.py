@@ -57,7 +57,7 @@ def bad(rows: FileRows) -> list[tuple[int, str]]:
 
 def test_objects_of_json_come_as_they_stand() -> None:
     rows = decode([b'{"ID": 1.50, "v": "a"}', b'{\n"v": [1, 2]}', b"[]", b"\xff", None, b'{"more": 1}'])
-    assert columns(rows) == {"id": ["1.50", None, None], "v": ["a", "[1,2]", None]}
+    assert columns(rows) == {"id": ["1.50", None, None], "v": ["a", "[1, 2]", None]}
     assert [line for line, _ in bad(rows)] == [30, 40, 50]
     assert "has no value" in bad(rows)[-1][1]
     assert rows.lines is not None and rows.lines.tolist() == [10, 20, 60]

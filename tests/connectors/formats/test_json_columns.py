@@ -1,0 +1,135 @@
+"""Objects that are read at once become the same rows as those that are read one by one."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pyarrow as pa
+import pytest
+
+from engine.connectors.formats.file_format import FileOptions
+from engine.connectors.formats.json_columns import read_flat_objects
+from engine.connectors.formats.json_reader import read_objects
+from engine.connectors.formats.read_limits import ReadLimits
+from engine.sql.typing.column_conversion import convert_to_type
+
+KINDS = {
+    "id": pa.int64(),
+    "small": pa.int8(),
+    "price": pa.float64(),
+    "ok": pa.bool_(),
+    "v": pa.string(),
+    "at": pa.timestamp("us", "UTC"),
+    "day": pa.date32(),
+}
+GOOD = [
+    *(
+        '{"id": 1, "v": "a"}',
+        '{"v": "\\u00e9 \\n é", "id": null}',
+        '{"price": 1e3, "ok": true, "day": "2026-01-02"}',
+    ),
+    *('{ "at" : "2026-01-02T03:04:05Z" , "small" : -7 }', '{"price": 0.1}', '{"price": -0.0}', '{"id": -0}'),
+    *('{"id": 9223372036854775807}', '{"v": "}{"}', '{"v": ""}', '{"day": "no day"}', '{"more": 1, "id": 2}'),
+]
+ODD = [
+    *(
+        '{"id": 1.0}',
+        '{"id": "1"}',
+        '{"v": 1.50}',
+        '{"v": [1]}',
+        '{"id": 1}{"id": 2}',
+        '{"id": 1,}',
+        "{",
+        "[]",
+        "",
+        " ",
+        "x",
+    ),
+    *(
+        '{"ID": 1}',
+        '{"id": 1, "id": 2}',
+        '{"id": 1, "ID": 2}',
+        '{"small": 300}',
+        '{"price": 1e999}',
+        '{"price": NaN}',
+    ),
+    *(
+        '{"v": "\\ud800"}',
+        '{"v": "a\nb"}',
+        '{"v": null}',
+        "{}",
+        '{"other": 1}',
+        '{"id": 9223372036854775808}',
+        '{"id": 01}',
+    ),
+    *(
+        '{"v": "a\tb"}',
+        '{"id": 1} ',
+        '{"ok": "true"}',
+        '{"ok": 1}',
+        '{"at": 5}',
+        "{'id': 1}",
+        '{"more": {"a": 1}, "id": 1}',
+    ),
+    *(
+        '{"id": 1',
+        '"more": 2}',
+        '{"more": {}',
+        ',"id": 3}',
+        '{"more": [{}',
+        '{"v": "{}',
+        '{"id": 1} // }',
+        '{"v": "\\x"}',
+    ),
+]
+
+
+def convert(texts: list[bytes], *, quick: bool) -> object:
+    """Return the rows, and what is set aside, as a table of these columns would have them."""
+    places = list(range(len(texts)))
+    rows = read_flat_objects(texts, places, KINDS) if quick else None
+    if rows is None:
+        rows = read_objects(texts, places, FileOptions(columns=frozenset(KINDS)), ReadLimits())
+    assert rows.lines is not None
+    found: dict[str, object] = {}
+    for name, kind in KINDS.items():
+        values = rows.columns.get(name, pa.nulls(rows.rows, pa.string()))
+        typed = convert_to_type(values, kind, calendar=True, in_json=True)
+        told = sorted((row, fault.describe(name)) for row, fault in typed.faults.items())
+        found[name] = ([str(value) for value in typed.values], told)
+    lines = rows.lines.tolist(), [(one.line, one.reason, one.raw) for one in rows.bad]
+    return found, lines, [rows.locate_row(row) for row in range(rows.rows)], sorted(rows.names)
+
+
+@pytest.mark.parametrize("text", [*GOOD, *ODD])
+@pytest.mark.parametrize("beside", ['{"id": 5, "v": "b"}', '{"id": 1}{"id": 2}'])
+def test_one_object_beside_another_is_the_same_on_both_roads(text: str, beside: str) -> None:
+    for texts in ([text.encode(), beside.encode()], [beside.encode(), text.encode()]):
+        assert convert(texts, quick=True) == convert(texts, quick=False)
+
+
+def test_objects_in_any_order_are_the_same_on_both_roads() -> None:
+    chance = random.Random(7)
+    for _ in range(300):
+        odd = chance.choice([0, 0, 1, 3])
+        texts = [chance.choice(GOOD) for _ in range(chance.randint(1, 6))] + [
+            chance.choice(ODD) for _ in range(odd)
+        ]
+        chance.shuffle(texts)
+        packed = [text.encode() for text in texts]
+        assert convert(packed, quick=True) == convert(packed, quick=False), texts
+
+
+def test_bytes_that_are_no_utf8_are_left_to_the_exact_road() -> None:
+    assert read_flat_objects([b'{"v": "\xff"}'], [0], KINDS) is None
+
+
+def test_plain_objects_take_the_quick_road() -> None:
+    texts = [
+        json.dumps({"id": n, "v": str(n), "price": n / 4, "at": "2026-01-02 00:00:00"}).encode()
+        for n in range(9)
+    ]
+    rows = read_flat_objects(texts, [10 + n for n in range(9)], KINDS)
+    assert rows is not None and rows.columns["id"].type == pa.int64() and rows.locate_row(3)[0] == 13
+    assert read_flat_objects(texts, list(range(9)), {**KINDS, "price": pa.decimal128(9, 2)}) is None
