@@ -148,6 +148,9 @@ OF_A_PROCESS: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_JARS": EnvironmentVariable(
         "the folder of the jars of Delta and s3a", "`jars/` of the home, else beside the engine"
     ),
+    "TIDELINE_KAFKA_JARS": EnvironmentVariable(
+        "the folder of the jars of a broker of Kafka, for tests and `tideline dev kafka`", "`kafka/` of those"
+    ),
 }
 OF_OTHERS: Mapping[str, EnvironmentVariable] = {
     "SPARK_REMOTE": EnvironmentVariable(

@@ -144,6 +144,7 @@ def test_an_installed_package_offers_its_connectors(tmp_path: Path, monkeypatch:
         "nexmark",
         "delta",
         "postgres-cdc",
+        "kafka",
         "journal",
     }
 

@@ -27,8 +27,8 @@ def read_flat_objects(
 
     `kinds` are the types that the table has for the columns that are asked for; texts stay texts, numbers become numbers.
     """
-    read = {name: _choose_kind(kind) for name, kind in kinds.items()}
-    if not texts or not read or None in read.values():
+    read = {name: chosen for name, kind in kinds.items() if (chosen := _choose_kind(kind)) is not None}
+    if not texts or not kinds or len(read) < len(kinds):
         return None
     if not all(text[:1] == b"{" and text[-1:] == b"}" for text in texts):
         return None

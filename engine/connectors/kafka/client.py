@@ -165,7 +165,8 @@ class KafkaClient:
 
     def _note_error(self, error: Any) -> None:
         words = error.str()
-        if words and words not in self._words:
+        is_said = error.code() == load_kafka().KafkaError._ALL_BROKERS_DOWN  # by the errors of each
+        if words and not is_said and words not in self._words:
             self._words.append(words)
 
     def _list_offsets(self, partitions: Sequence[int], spec: Any) -> dict[int, int]:

@@ -40,12 +40,12 @@ def get_client(store: Hummock, settings: KafkaSettings) -> KafkaClient:
     return _get_look(store, settings).client
 
 
-def look_for_messages(store: Hummock, client: KafkaClient) -> TopicState:
-    """Return the topic as it was a moment ago at the earliest; raises SourceError if its brokers do not answer."""
+def look_for_messages(store: Hummock, client: KafkaClient, *, fresh: bool = False) -> TopicState:
+    """Return the topic as it was a moment ago at the earliest, or is now; raises SourceError if its brokers do not answer."""
     look = _get_look(store, client.settings)
     with look.lock:
         began = time.monotonic()
-        if began >= look.due:
+        if began >= look.due or (fresh and look.error is None):
             try:
                 look.found, look.error, look.pause = client.look_at_topic(), None, 0.0
                 took = time.monotonic() - began

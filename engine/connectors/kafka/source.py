@@ -107,10 +107,19 @@ class KafkaSource(OffsetSource[KafkaStep]):
             return (PendingSplit(TOPIC, "begin"),)
         try:
             found = look_for_messages(self.store, self.client)
+            pending = self._compare(topic, found)
+            if any(int(at) > found.partitions[int(split)].end for split, at in pending):
+                # somebody has taken more than there was at that look, or the partition has become shorter
+                found = look_for_messages(self.store, self.client, fresh=True)
+                pending = self._compare(topic, found)
         except SourceError as error:
             return (PendingSplit(TOPIC, str(error)),)  # the poll tells it
         if found.topic_id != topic.topic_id:
             return (PendingSplit(TOPIC, found.topic_id),)
+        return pending
+
+    def _compare(self, topic: TopicPosition, found: TopicState) -> list[PendingSplit]:
+        """Return the partitions that do not stand at their end."""
         pending = []
         for partition, span in found.partitions.items():
             offset = decode_partition(self.find_offset(str(partition)))
@@ -372,13 +381,14 @@ def build_decoder(relation: Relation, table: TableVersion, settings: KafkaSettin
     binary = {column.name for column in relation.columns if column.type == "binary"}
     names = {name.lower(): name for name in target.columns_to_read}
     metadata = {option: names.get(name.lower(), name) for option, name in settings.metadata.items()}
+    documents = frozenset(name for name in target.documents if name.lower() not in told)
     kinds = {target.find_file_column(one.name): one.type for one in target.schema}
     return MessageDecoder(
         replace(settings, metadata=metadata),
         ReadLimits.from_environment(),
         frozenset(columns),
         tuple(target.find_file_column(name) for name in target.primary_key),
-        target.documents,
+        documents,
         frozenset(binary),
-        {} if target.defaults or target.documents else kinds,
+        {} if target.defaults or documents else kinds,
     )

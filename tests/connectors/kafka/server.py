@@ -80,13 +80,15 @@ class Topic:
     def add_partitions(self, count: int) -> None:
         """Give the topic so many partitions."""
         admin = importlib.import_module("confluent_kafka.admin")
-        asked = open_admin(self.broker).create_partitions([admin.NewPartitions(self.name, count)])
+        client = open_admin(self.broker)  # which ends what is asked when it goes
+        asked = client.create_partitions([admin.NewPartitions(self.name, count)])
         asked[self.name].result(SECONDS)
 
     def remove_before(self, offset: int, partition: int = 0) -> None:
         """Remove what stands before an offset, as retention does."""
         kafka = importlib.import_module("confluent_kafka")
-        asked = open_admin(self.broker).delete_records([kafka.TopicPartition(self.name, partition, offset)])
+        client = open_admin(self.broker)
+        asked = client.delete_records([kafka.TopicPartition(self.name, partition, offset)])
         for future in asked.values():
             future.result(SECONDS)
 
