@@ -142,7 +142,7 @@ class MessageDecoder:
             return self._values.read_rows(texts, places, options)
         if self.settings.format == "debezium":
             options = replace(options, envelope="debezium")
-        elif self.kinds:
+        elif self.kinds and max(map(len, texts), default=0) <= self.limits.row:
             found = read_flat_objects(texts, places, {name: self.kinds[name] for name in sorted(columns)})
             if found is not None:
                 return found

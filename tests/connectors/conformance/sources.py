@@ -489,7 +489,7 @@ class Kafka(SourceCase):
 
     @property
     def options(self) -> str:
-        return self.topic.options(envelope="upsert")
+        return self.topic.options(envelope="upsert", poll_messages="100000000")
 
     def write(self, changes: tuple[Change, ...]) -> None:
         messages = [

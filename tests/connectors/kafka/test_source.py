@@ -197,7 +197,7 @@ def test_offsets_that_are_not_there_are_told_before_anything_is_made(lake: Sessi
 
 def test_a_topic_that_is_not_there_and_a_broker_that_is_away_are_told(lake: Session, topic: Topic) -> None:
     with pytest.raises(SqlError, match="there is no such topic: create it"):
-        create(lake, topic, topic="nowhere")
+        lake.sql(f"CREATE TABLE t ({PAIR}) WITH ({topic.options(topic='nowhere')})")
     with pytest.raises(SqlError, match="could not describe the topic"):
         create(lake, topic, bootstrap_servers=f"127.0.0.1:{find_free_port()}")
     assert "t" not in lake.catalog.relations
