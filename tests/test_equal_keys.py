@@ -40,6 +40,8 @@ REASONS = {
     "engine/connectors/landing/tables.py:find_file_records": "paths",
     "engine/connectors/landing/tasks.py:write_load": "numbers of files",
     "engine/connectors/postgres/sink/target.py:add": "numbers that say which columns are null",
+    "engine/connectors/kafka/decoding.py:_decode_upserts": "numbers of rows",
+    "engine/connectors/kafka/decoding.py:_leave_out": "offsets",
     "engine/connectors/formats/csv_dialect.py": "bytes of a text",
     "engine/connectors/formats/time_formats.py:_convert_month": "names of months",
     "engine/connectors/formats/csv_reader.py": "lines and names of files",

@@ -31,7 +31,7 @@ _LOG_LEVEL = 2  # of syslog: what librdkafka has to say reaches the errors of th
 _WAIT = 0.25
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """What a partition holds: from its first offset up to where messages of ended transactions end."""
 
     begin: int
@@ -43,7 +43,7 @@ class TopicState:
     """A topic as the brokers tell of it."""
 
     topic_id: str
-    partitions: Mapping[int, Span]
+    partitions: Mapping[int, OffsetSpan]
 
 
 class MessagesGone(SourceError):
@@ -89,7 +89,8 @@ class KafkaClient:
         begins = self._list_offsets(numbers, module.OffsetSpec.earliest())
         ends = self._list_offsets(numbers, module.OffsetSpec.latest())
         spans = {
-            number: Span(begins[number], max(ends[number], begins[number])) for number in sorted(numbers)
+            number: OffsetSpan(begins[number], max(ends[number], begins[number]))
+            for number in sorted(numbers)
         }
         return TopicState(str(found.topic_id), spans)
 

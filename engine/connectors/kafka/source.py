@@ -20,7 +20,7 @@ from engine.connectors.kafka.client import (
     KafkaReader,
     MessageBatch,
     MessagesGone,
-    Span,
+    OffsetSpan,
     TopicState,
 )
 from engine.connectors.kafka.decoding import MessageDecoder, Messages
@@ -333,14 +333,16 @@ class KafkaSource(OffsetSource[KafkaStep]):
         return starts
 
     def _find_start(
-        self, partition: int, topic: TopicPosition, position: PartitionPosition | None, span: Span
+        self, partition: int, topic: TopicPosition, position: PartitionPosition | None, span: OffsetSpan
     ) -> int:
         """Return the offset that is read next."""
         if position is not None and position.topic_id == topic.topic_id:
             return position.next
         return topic.starts.get(partition, span.begin)
 
-    def _find_loss(self, at: int, span: Span, position: PartitionPosition | None) -> _PartitionLoss | None:
+    def _find_loss(
+        self, at: int, span: OffsetSpan, position: PartitionPosition | None
+    ) -> _PartitionLoss | None:
         if at < span.begin:
             why = "they were removed by the topic's retention, or by hand, before they were read"
             return _PartitionLoss(at, span.begin - 1, why, span.begin)
