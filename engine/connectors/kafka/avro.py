@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.connectors.formats.file_format import BadLine, FileOptions, FileRows, format_raw
-from engine.connectors.kafka.settings import AvroSettings, read_secret
+from engine.connectors.kafka.settings import AvroSettings, NamedSecret
 from engine.errors import SourceError
 from engine.sql.column_names import match_columns
 
@@ -165,9 +165,9 @@ class SchemaRegistry:
             self.settings.registry + path, headers={"Accept": "application/json"}
         )
         if self.settings.registry_password_variable:
-            secret = read_secret(
+            secret = NamedSecret(
                 self.settings.registry_password_variable, "schema_registry_password_variable"
-            )
+            ).read()
             pair = base64.b64encode(f"{self.settings.registry_username}:{secret}".encode()).decode()
             request.add_header("Authorization", f"Basic {pair}")
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from engine.connectors.kafka.settings import KafkaSettings, read_secret
+from engine.connectors.kafka.settings import KafkaSettings, NamedSecret
 from engine.errors import SourceError
 
 ANSWER_SECONDS = 10.0
@@ -22,7 +22,8 @@ BATCH_MESSAGES = 50_000
 BATCH_BYTES = 64 << 20
 """A commit takes messages up to so many, or so many bytes of them."""
 QUEUE_KIBIBYTES = 32 << 10
-"""So much is fetched ahead of what is taken."""
+QUEUE_MESSAGES = 20_000
+"""So much is fetched ahead of what is taken; each message takes some hundred bytes besides its own."""
 FIRST_MESSAGES = 100
 """So many are taken at once before it is known how large they are."""
 INSTALL = "the connector kafka needs confluent-kafka: pip install 'tideline[kafka]'"
@@ -120,14 +121,14 @@ class KafkaClient:
         if security.mechanism:
             config["sasl.mechanisms"] = security.mechanism
             config["sasl.username"] = security.username
-            config["sasl.password"] = read_secret(security.password_variable, "password_variable")
+            config["sasl.password"] = NamedSecret(security.password_variable, "password_variable").read()
         if security.ca_file:
             config["ssl.ca.location"] = security.ca_file
         if security.key_file:
             config["ssl.certificate.location"] = security.certificate_file
             config["ssl.key.location"] = security.key_file
         if security.key_password_variable:
-            secret = read_secret(security.key_password_variable, "ssl_key_password_variable")
+            secret = NamedSecret(security.key_password_variable, "ssl_key_password_variable").read()
             config["ssl.key.password"] = secret
         return config
 
@@ -210,7 +211,8 @@ class KafkaReader:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": QUEUE_KIBIBYTES,
-            "fetch.message.max.bytes": 4 << 20,
+            "queued.min.messages": QUEUE_MESSAGES,
+            "fetch.message.max.bytes": 1 << 20,
             "fetch.wait.max.ms": 100,
             "check.crcs": True,
         }

@@ -213,14 +213,21 @@ def read_settings(relation: Relation) -> KafkaSettings:
     return parse_settings(options)
 
 
-def read_secret(variable: str, option: str) -> str:
-    """Return the secret in a variable that an option names; raises SourceError if it is not set."""
-    found = os.environ.get(variable)
-    if not found:
-        raise SourceError(
-            f"the variable {variable}, which {option} names, is not set: set it where this process runs"
-        )
-    return found
+@dataclass(frozen=True)
+class NamedSecret:
+    """A variable of the environment that holds a secret, and the option that names it."""
+
+    variable: str
+    option: str
+
+    def read(self) -> str:
+        """Return the secret; raises SourceError if it is not set."""
+        found = os.environ.get(self.variable)
+        if not found:
+            raise SourceError(
+                f"the variable {self.variable}, which {self.option} names, is not set: set it where this process runs"
+            )
+        return found
 
 
 def parse_offsets(text: str) -> dict[int, int] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.connectors.kafka import client
-from engine.connectors.kafka.settings import parse_moment, parse_offsets, parse_settings, read_secret
+from engine.connectors.kafka.settings import NamedSecret, parse_moment, parse_offsets, parse_settings
 from engine.errors import SourceError, SqlError
 from engine.session import Session
 from tests.connectors.bad_settings import Bad, nothing_made
@@ -229,4 +229,4 @@ def test_settings_of_one_text_are_one_connection() -> None:
 def test_a_secret_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TIDELINE_TESTS_UNSET", raising=False)
     with pytest.raises(SourceError, match="TIDELINE_TESTS_UNSET, which password_variable names, is not set"):
-        read_secret("TIDELINE_TESTS_UNSET", "password_variable")
+        NamedSecret("TIDELINE_TESTS_UNSET", "password_variable").read()
