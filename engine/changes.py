@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,17 +14,24 @@ from engine.runtime.statements.create.view_change import ViewChange
 from engine.runtime.statements.session.statement_parser import parse_statement
 from engine.runtime.statements.statement_errors import locate_errors
 from engine.runtime.statements.succession.begin import begin_succession
+from engine.runtime.statements.succession.look_ahead import find_column_obstacles
 from engine.session import Session
 from engine.sql.statements import reader as st
 
+__all__ = ["alter_sink_query", "alter_view", "commit_together", "discard_commits", "find_column_obstacles"]
 
-def alter_view(session: Session, text: str, *, new_columns: bool = True) -> ViewChange:
+
+def alter_view(
+    session: Session, text: str, *, new_columns: bool = True, following: Collection[str] = ()
+) -> ViewChange:
     """Give a view that is there the query and options of a CREATE VIEW or CREATE MATERIALIZED VIEW; returns what became of it.
 
     The rows of a materialized view stay, and so do views and sinks over it: it answers by its old query until flushes have
     computed the new one, and they follow the difference. Where that cannot be, nothing is done, and it would have to be made
     anew: its key or partitions are others, somebody reads a column that goes, its rows only come, or leave by a watermark.
     Without `new_columns` so it is with any other columns. What reads a plain view is to be changed with it: `commit_together`.
+    Views that are `following` are given their texts after this one, in the same commit: what they read until then is no obstacle,
+    and `find_column_obstacles` tells in the end whether something is.
     """
     context = StatementContext.of(session)
     statement = parse_statement(text, None, context)
@@ -33,7 +40,7 @@ def alter_view(session: Session, text: str, *, new_columns: bool = True) -> View
             return change_plain_view(statement, context)
         assert isinstance(statement, st.CreateMaterializedView), statement
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
-        return begin_succession(statement, context, new_columns=new_columns)
+        return begin_succession(statement, context, new_columns=new_columns, following=following)
 
 
 def alter_sink_query(session: Session, text: str) -> ViewChange:

@@ -372,9 +372,13 @@ class Session:
         approve_change(self.store, name, f"ALTER MATERIALIZED VIEW {name} APPROVE")
 
     def discard(self, view: str) -> None:
-        """Drop the next query of a view, which goes on by its present one; raises SqlError where there is none."""
+        """Drop the next query of a view, which goes on by its present one, and those that cannot be without it.
+
+        Raises SqlError where there is none.
+        """
         name = self.catalog.get(view).name
-        discard_change(self.store, name, f"ALTER MATERIALIZED VIEW {name} DISCARD")
+        if said := discard_change(self.store, name, f"ALTER MATERIALIZED VIEW {name} DISCARD"):
+            self.notice(said)
 
     def diff(
         self, view: str, a: int | str, b: int | str | None = None, *, limit: int | None = MOST_ROWS

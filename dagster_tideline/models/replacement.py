@@ -11,11 +11,11 @@ import msgspec
 from sqlglot import exp
 
 from dagster_tideline.models.loader import Model
-from engine.changes import alter_sink_query, alter_view, commit_together
+from engine.changes import alter_sink_query, alter_view, commit_together, find_column_obstacles
 from engine.errors import SqlError, TidelineError
 from engine.hummock import Commit
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries
-from engine.meta.catalog.successions import name_successor
+from engine.meta.catalog.successions import find_succeeded_view, list_successions, name_successor
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.domains.mutation import read_control
 from engine.meta.status.sinks import KIND as SINK
@@ -121,29 +121,78 @@ def replace_relations(
     reads it with it: this comes back as it was, sinks begin anew. So does one whose other columns somebody reads `at_once`, as a
     changed model may. Raises ReplacementRefused, and nothing has changed then.
     """
-    try:
-        return _replace_together(session, changed, models, at_once)
-    except ReplacementRefused as refused:
-        if not refused.new_columns:
-            raise
-    return _replace_together(session, changed, models, changed)
+    anew = {*at_once}
+    while True:
+        try:
+            return _replace_together(session, changed, models, anew)
+        except _ColumnsRead as read:
+            anew.add(read.view)
+        except ReplacementRefused as refused:
+            if not refused.new_columns or anew >= {*changed}:
+                raise
+            anew |= {*changed}
 
 
 def _replace_together(
     session: Session, changed: Sequence[str], models: Mapping[str, Model], at_once: Collection[str]
 ) -> tuple[RelationChange, ...]:
     stored = session.stored
-    reach = {name for one in changed for name in (one, *stored.catalog.list_dependents(one))}
+    reach = _find_reach(stored.catalog, changed)
     with commit_together(session):
-        making = _Replacer(session, models, stored, at_once)
-        for name in stored.catalog.sort_by_dependency():
+        making = _Replacer(session, models, stored, at_once, reach)
+        for name in _sort_inputs_first(stored.catalog, models):
             if name in reach:
                 making.replace(stored.catalog.get(name), name in changed)
+        for view, reasons in find_column_obstacles(session.store.version).items():
+            if view in reach and view not in at_once:
+                raise _ColumnsRead(view)
+            raise ReplacementRefused(view, SqlError(f"once the next query of {view} takes over {reasons[0]}"))
     return tuple(making.changes)
 
 
+def _find_reach(catalog: Catalog, changed: Iterable[str]) -> set[str]:
+    """Return the changed relations, and what is computed from them or from the next queries of them."""
+    found, queue = set[str](), [*changed]
+    while queue:
+        name = queue.pop()
+        if name in found or name not in catalog.relations:
+            continue
+        found.add(name)
+        readers = (*catalog.list_dependents(name), *catalog.list_dependents(name_successor(name)))
+        queue += [find_succeeded_view(reader) or reader for reader in readers]
+    return found
+
+
+def _sort_inputs_first(catalog: Catalog, models: Mapping[str, Model]) -> list[str]:
+    """Return the relations of the store, each after what it reads; what a model reads is what that says."""
+    done: dict[str, None] = {}
+    begun = set[str]()
+
+    def visit(name: str) -> None:
+        if name in begun or name not in catalog.relations:
+            return
+        begun.add(name)
+        relation = catalog.get(name)
+        declared = models[name].reads if name in models else ()
+        for upstream in declared or (*relation.depends_on, *relation.through):
+            visit(find_succeeded_view(upstream) or upstream)
+        done[name] = None
+
+    for name in catalog.sort_by_dependency():
+        visit(name)
+    return list(done)
+
+
+class _ColumnsRead(Exception):
+    """A view cannot get other columns beside its rows, as somebody reads those that go: it has to be made anew."""
+
+    def __init__(self, view: str) -> None:
+        super().__init__(view)
+        self.view = view
+
+
 class _Replacer:
-    """Takes relations one after the other, inputs first."""
+    """Takes relations one after the other, inputs first; all within `reach` are taken."""
 
     def __init__(
         self,
@@ -151,8 +200,9 @@ class _Replacer:
         models: Mapping[str, Model],
         stored: StoredCatalog,
         at_once: Collection[str],
+        reach: Collection[str],
     ) -> None:
-        self._at_once, self._has_new_columns = at_once, False
+        self._at_once, self._has_new_columns, self._reach = at_once, False, reach
         self.session, self.models, self.stored, self.before = session, models, stored, stored.catalog
         self.dropped: set[str] = set()
         self.changes: list[RelationChange] = []
@@ -170,7 +220,7 @@ class _Replacer:
         ):
             return  # goes and comes with its view or its sink
         model = self.models.get(name)
-        text = _restore_options(relation) if model is None else model.sql
+        text = _restore_options(self._find_next(relation)) if model is None else model.sql
         dialect, kind = (
             (relation.dialect, str(relation.kind)) if model is None else (model.dialect, model.kind)
         )
@@ -189,6 +239,15 @@ class _Replacer:
         except TidelineError as error:
             raise ReplacementRefused(name, error, new_columns=self._has_new_columns) from error
         self._record(relation, change)
+
+    def _find_next(self, relation: Relation) -> Relation:
+        """Return what a relation is to be that no model declares: of one whose next query is being built, what that says."""
+        version = self.session.store.version
+        pending = list_successions(version).get(relation.name)
+        next_one = self.before.relations.get(name_successor(relation.name))
+        if pending is None or pending.resync or next_one is None:
+            return relation
+        return msgspec.structs.replace(next_one, name=relation.name, options=pending.options)
 
     def _change(self, relation: Relation, text: str, kind: str, is_changed: bool) -> ViewChange:
         """Give a relation that is there its text; what cannot have it so is to be made anew, and stays as it is until then."""
@@ -210,7 +269,8 @@ class _Replacer:
 
     def _change_view(self, relation: Relation, text: str) -> ViewChange:
         """Give a view its text, and see whether it gets other columns by it."""
-        change = alter_view(self.session, text, new_columns=relation.name not in self._at_once)
+        is_beside = relation.name not in self._at_once
+        change = alter_view(self.session, text, new_columns=is_beside, following=self._reach)
         if change.work == "difference" and gets_new_columns(self.session.catalog, relation.name):
             self._has_new_columns = True
         return change

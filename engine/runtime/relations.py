@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.errors import SqlError
 from engine.meta.catalog.stored_catalog import StoredCatalog
-from engine.meta.catalog.successions import find_succeeded_view
+from engine.meta.catalog.successions import find_succeeded_view, name_successor
 from engine.meta.status.sinks import is_delta_copy
 from engine.sql.catalog import COMPANIONS, Relation, RelationKind
 from engine.sql.parsing.statement_errors import locate_character, mask_literals
@@ -35,9 +35,11 @@ def list_readers(stored: StoredCatalog, name: str) -> tuple[str, ...]:
     """Return everything that users made and that is computed from `name`, nearer ones first; indexes and checks are not.
 
     Neither are the view that a sink AS SELECT has for itself, since the sink is, and the sink that a view's own statement made.
-    The hidden view that is to take a view's place is one.
+    The hidden view that is to take a view's place is one, and so is what reads that of `name` itself.
     """
-    found = (stored.catalog.get(other) for other in stored.catalog.list_dependents(name))
+    next_ones = stored.catalog.list_dependents(name_successor(name))
+    names = dict.fromkeys((*stored.catalog.list_dependents(name), *next_ones))
+    found = (stored.catalog.get(other) for other in names)
     return tuple(
         other.name
         for other in found

@@ -20,7 +20,11 @@ from engine.runtime.statements.create.fit_columns import fit_columns
 from engine.runtime.statements.create.replace_view import keep_rows, leave_out
 from engine.runtime.statements.create.view_change import find_rebuild_reasons
 from engine.runtime.statements.drop import drop_relation
-from engine.runtime.statements.succession.begin import commit_successor, give_up_succession
+from engine.runtime.statements.succession.begin import (
+    commit_successor,
+    give_up_succession,
+    rename_to_successor,
+)
 from engine.sql.catalog import Catalog
 from engine.sql.statements import reader as st
 from tests.contexts import build_context
@@ -93,9 +97,8 @@ class ModelVerbs(ViewVerbs):
         self.trace[-1] += f" {name} {text}{f': refused, {reasons}' if reasons else ''}"
         if not reasons:
             self._next_texts[name] = text
-            commit_successor(
-                self.store, version, relation, {**relations, name: relation}, {**plans, name: plan}
-            )
+            hidden = rename_to_successor(name, {**relations, name: relation}, {**plans, name: plan})
+            commit_successor(self.store, version, relation, *hidden)
 
     def check(self) -> None:
         """Check the invariants; a view whose successor has taken over has its query from then on."""

@@ -130,8 +130,7 @@ def _run_alter(statement: Alter, context: StatementContext) -> str:
             approve_change(store, relation.name, statement.sql)
             return ""
         case DiscardQuery():
-            discard_change(store, relation.name, statement.sql)
-            return ""
+            return discard_change(store, relation.name, statement.sql)
         case Steer(mutation):
             request_mutation(store, relation.name, mutation, None, store.clock())
             return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from engine.meta.catalog.stored_catalog import StoredCatalog
@@ -13,20 +14,25 @@ from engine.sql.plan import Scan, list_children
 from engine.sql.statements.ddl.sink_statements import find_view_sink
 
 
-def list_column_users(stored: StoredCatalog, relation: Relation, column: RelationColumn) -> list[str]:
-    """Return what needs a column: views by plans or texts, indexes by keys, generated columns, sinks from it or into it."""
+def list_column_users(
+    stored: StoredCatalog, relation: Relation, column: RelationColumn, leaving: Collection[str] = ()
+) -> list[str]:
+    """Return what needs a column: views by plans or texts, indexes by keys, generated columns, sinks from it or into it.
+
+    The plans, and texts, of views that are `leaving` it do not.
+    """
     found = [
         f"the generated column {c.name}"
         for c in relation.columns
         if quote(column.name) in (c.generated or "")
     ]
-    found += list_plan_users(stored, relation, column)
+    found += list_plan_users(stored, relation, column, leaving)
     for name, other in stored.catalog.relations.items():
         named = other.kind == "index" and other.sql and other.options.get("on") == relation.name
         if named and column.name in (c.name for c in other.columns):
             found.append(name)
         pattern = rf"\*|\b{re.escape(column.name)}\b"
-        reads = other.kind == "view" and relation.name in other.depends_on
+        reads = other.kind == "view" and name not in leaving and relation.name in other.depends_on
         if reads and re.search(pattern, other.sql, re.IGNORECASE):
             found.append(name)
         if other.kind == "sink" and relation.name in other.depends_on:
@@ -37,12 +43,15 @@ def list_column_users(stored: StoredCatalog, relation: Relation, column: Relatio
     return list(dict.fromkeys(found))
 
 
-def list_plan_users(stored: StoredCatalog, relation: Relation, column: RelationColumn) -> list[str]:
-    """Return the views that read a column by their plans."""
+def list_plan_users(
+    stored: StoredCatalog, relation: Relation, column: RelationColumn, leaving: Collection[str] = ()
+) -> list[str]:
+    """Return the views that read a column by their plans, without those that are `leaving` it."""
     return [
         _name_reader(name)
         for name, plan in stored.plans.items()
-        if stored.catalog.relations[name].kind != "index"
+        if name not in leaving
+        and stored.catalog.relations[name].kind != "index"
         and any(_reads(fragment.plan, relation.name, column.storage_name) for fragment in plan.fragments)
     ]
 

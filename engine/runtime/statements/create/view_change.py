@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -101,17 +101,18 @@ def find_rebuild_reasons(
     plan: IncrementalPlan,
     *,
     new_columns: bool = False,
+    leaving: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return why the rows of a view cannot go on as those of another query, whose difference is committed; empty if they can.
 
-    With `new_columns` other columns are no reason, as long as nobody reads those that go.
+    With `new_columns` other columns are no reason, as long as nobody reads those that go but views that are `leaving` them.
     """
     reasons = [*_list_reasons(version, stored, before, after, plan)]
     if is_partitioned(before.options) or is_partitioned(after.options):
         reasons.append("it has partitions")
     changes_columns = new_columns and has_same_key(before, after)
     if changes_columns:
-        reasons += list_column_reasons(stored, before, after)
+        reasons += list_column_reasons(stored, before, after, leaving)
     elif not changes_columns:
         reasons += _list_shape_reasons(before, after)
     found = tuple(dict.fromkeys(reasons))
@@ -175,10 +176,13 @@ def _list_shape_reasons(before: Relation, after: Relation) -> Iterator[str]:
         yield "what is stored with its rows to compute them is another"
 
 
-def list_column_reasons(stored: StoredCatalog, before: Relation, after: Relation) -> Iterator[str]:
+def list_column_reasons(
+    stored: StoredCatalog, before: Relation, after: Relation, leaving: Collection[str] = ()
+) -> Iterator[str]:
     """Yield why a view cannot get other columns while it stays answered: what stands beside it goes by those that it has.
 
-    What that is, `stored` tells, whatever else it has. There is no reason where the columns are the same.
+    What that is, `stored` tells, whatever else it has. There is no reason where the columns are the same. The present plans of
+    views that are `leaving` count for nothing: they go before the columns do.
     """
     if shows_the_same(before, after):
         return
@@ -191,7 +195,7 @@ def list_column_reasons(stored: StoredCatalog, before: Relation, after: Relation
         if column.storage_name in kept:
             continue
         find_users = list_plan_users if column.hidden else list_column_users  # no text names a hidden one
-        users = [one for one in find_users(stored, before, column) if one not in checks]
+        users = [one for one in find_users(stored, before, column, leaving) if one not in checks]
         if users:
             yield f"{', '.join(users)} would read its column {column.name} no more"
     for other in stored.catalog.relations.values():

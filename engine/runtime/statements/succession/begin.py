@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -27,7 +27,7 @@ from engine.runtime.statements.create.replace_view import (
     leave_out,
     plan_replacement,
 )
-from engine.runtime.statements.create.required_inputs import require_columns_stay
+from engine.runtime.statements.create.required_inputs import GIVE_UP, require_columns_stay
 from engine.runtime.statements.create.restrictions import check_join_sides
 from engine.runtime.statements.create.view_change import (
     ViewChange,
@@ -35,6 +35,15 @@ from engine.runtime.statements.create.view_change import (
     is_in_same_place,
 )
 from engine.runtime.statements.drop import build_removal
+from engine.runtime.statements.succession.look_ahead import (
+    find_column_obstacles,
+    list_given_up,
+    list_views_above,
+    list_waiting,
+    look_ahead,
+    read_successors,
+    rename_relation,
+)
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.same_plan import is_same_plan
@@ -46,14 +55,20 @@ _OWN = (DOMAIN, BACKGROUND)
 
 
 def begin_succession(
-    statement: CreateMaterializedView, context: StatementContext, *, new_columns: bool = True
+    statement: CreateMaterializedView,
+    context: StatementContext,
+    *,
+    new_columns: bool = True,
+    following: Collection[str] = (),
 ) -> ViewChange:
     """Begin to build what a view is to be by another statement; a later run lets it take the view's place.
 
-    Where the statement means the same rows, the view has its text and options at once. An earlier change that has not taken
-    place yet goes on if it is the same, and is given up else. A view that commits together with others is computed anew in their
-    next epoch. Nothing is done where it would have to be made anew; without `new_columns` that is so with other columns, too.
-    Raises SqlError for a statement that cannot be.
+    What it reads it reads as that will be: of a view that has a next query itself, the rows by that. Where the statement means
+    the same rows, the view has its text and options at once. An earlier change that has not taken place yet goes on if it is the
+    same, and is given up else. A view that commits together with others is computed anew in their next epoch. Nothing is done
+    where it would have to be made anew; without `new_columns` that is so with other columns, too. Views that are `following` get
+    their next queries after this one, in the same commit; whoever makes it asks `find_column_obstacles` then. Raises SqlError for
+    a statement that cannot be.
     """
     store, name = context.store, statement.name
     version = store.refresh()
@@ -64,17 +79,26 @@ def begin_succession(
         raise build_name_error(
             f"{name} is taking over its last change", name, statement.sql, "run FLUSH first"
         )
-    relation, relations, plans = plan_replacement(statement, before, stored, context)
+    is_alone = find_domain_name(stored, name) == name
+    ahead, successors = look_ahead(version, stored, name) if is_alone else (stored, {})
+    relation, relations, plans = plan_replacement(statement, before, ahead, context)
     is_same_query = is_same_plan(plans[name], stored.plans[name]) and is_in_same_place(before, relation)
-    in_place = is_same_query or find_domain_name(stored, name) != name
+    in_place = is_same_query or not is_alone
     if in_place and not is_same_query and GATE in relation.options:
         hint = "give the view a domain of its own, or leave the gate out"
         message = f"{name} commits together with others, and the gate of its change cannot be asked"
         raise build_name_error(message, GATE, statement.sql, hint)
     if in_place:
+        relation, relations, plans = plan_replacement(statement, before, stored, context)
         check_domains(leave_out(stored, name), relations, plans)
     elif reasons := find_rebuild_reasons(
-        version, stored, before, relation, plans[name], new_columns=new_columns
+        version,
+        stored,
+        before,
+        relation,
+        plans[name],
+        new_columns=new_columns,
+        leaving={*following, *list_waiting(version)},
     ):
         if GATE in relation.options:
             hint = "leave the gate out to have it made anew"
@@ -85,20 +109,43 @@ def begin_succession(
         return ViewChange("rebuild", reasons)
     if not in_place:
         _check_gate_columns(before, relation, statement.sql)
+    hidden = read_successors(*rename_to_successor(name, relations, plans), successors)
     staged = StagedStore(store)
     if pending is not None:
-        if _is_begun(stored, *rename_to_successor(name, relations, plans)):
+        if not in_place and _is_begun(stored, *hidden):
             return ViewChange("difference")
-        version = staged.commit(build_removal(version, stored, {pending.successor}))
-        stored = load_catalog(version)
-        relation, relations, plans = plan_replacement(statement, before, stored, context)
+        gone = _list_replaced(stored, name, pending, statement.sql, following)
+        version = staged.commit(build_removal(version, stored, gone))
     change = ViewChange("difference")
     if in_place:
         change = keep_rows(staged, relation, relations, plans)
     else:
-        commit_successor(staged, version, relation, relations, plans)
+        commit_successor(staged, version, relation, *hidden)
+    if not following:
+        _check_columns_stay(staged.version, name, statement.sql)
     staged.land()  # the change before goes in the manifest that brings this one
     return change
+
+
+def _list_replaced(
+    stored: StoredCatalog, view: str, pending: Succession, sql: str, following: Collection[str]
+) -> set[str]:
+    """Return the successors that go with that of a view, as they are computed from it; raises SqlError if they cannot."""
+    above = list_views_above(stored, pending.successor)
+    if left := [one for one in above if one not in following]:
+        message = (
+            f"the next query of {', '.join(left)} is computed from that of {view}, which would be another"
+        )
+        hint = f"run FLUSH first, or give both up: ALTER MATERIALIZED VIEW {view} DISCARD"
+        raise build_name_error(message, view, sql, hint)
+    return {pending.successor, *map(name_successor, above)}
+
+
+def _check_columns_stay(version: Version, view: str, sql: str) -> None:
+    """Raise SqlError if a view reads what another has no more once the next query of that takes over."""
+    for other, reasons in find_column_obstacles(version).items():
+        message = f"the next query of {other} is being built, and once it takes over {reasons[0]}"
+        raise build_name_error(message, view, sql, GIVE_UP.format(other))
 
 
 def _check_gate_columns(before: Relation, after: Relation, sql: str) -> None:
@@ -116,13 +163,12 @@ def commit_successor(
     store: Hummock,
     version: Version,
     relation: Relation,
-    relations: Mapping[str, Relation],
-    plans: Mapping[str, IncrementalPlan],
+    hidden: Mapping[str, Relation],
+    hidden_plans: Mapping[str, IncrementalPlan],
 ) -> None:
-    """Let later runs build a view as it is to be: `relation`, with these relations and plans for itself and beside it."""
+    """Let later runs build a view as it is to be: `relation`, with these relations and plans of its successor and beside it."""
     name, stored = relation.name, load_catalog(version)
-    hidden, hidden_plans = rename_to_successor(name, relations, plans)
-    check_join_sides(check_domains(stored, hidden, hidden_plans), name, relation.sql)
+    check_join_sides(check_domains(stored, hidden, hidden_plans), name_successor(name), relation.sql)
     succession = Succession(name_successor(name), dict(relation.options))
     store.commit(
         Commit(
@@ -145,21 +191,33 @@ def _is_begun(
     )
 
 
-def give_up_succession(view: str, store: Hummock) -> bool:
-    """Drop what is built beside a view, which goes on by its query; False where the view has taken it over already."""
+def give_up_succession(view: str, store: Hummock) -> tuple[str, ...]:
+    """Drop what is built beside a view, which goes on by its query, and what cannot be without that; return the views.
+
+    There is none where the view, or one of these, has begun to take over.
+    """
     version = store.refresh()
-    pending = list_successions(version).get(view)
-    if pending is None or pending.copied:
-        return False
-    store.commit(build_removal(version, load_catalog(version), {pending.successor}))
-    return True
+    pending = list_successions(version)
+    if view not in pending or pending[view].copied:
+        return ()
+    gone = list_given_up(version, view)
+    store.commit(build_removal(version, load_catalog(version), {pending[one].successor for one in gone}))
+    return tuple(gone)
 
 
-def discard_change(store: Hummock, view: str, sql: str) -> None:
-    """Drop what is built beside a view; raises SqlError where there is nothing, or it has taken over already."""
-    if not give_up_succession(view, store):
+def discard_change(store: Hummock, view: str, sql: str) -> str:
+    """Drop what is built beside a view, and return what to say of others whose next queries go with it.
+
+    Raises SqlError where there is nothing, or it has taken over already.
+    """
+    gone = give_up_succession(view, store)
+    if not gone:
         hint = "ALTER MATERIALIZED VIEW … AS gives it another one"
         raise build_name_error(f"{view} has no next query that waits to take over", view, sql, hint)
+    others = ", ".join(gone[1:])
+    return (
+        f"the next query of {others} is given up, too: it cannot be without that of {view}" if others else ""
+    )
 
 
 def check_not_succeeded(version: Version, name: str, sql: str) -> None:
@@ -192,13 +250,3 @@ def rename_to_successor(
 def _detach(relation: Relation, successor: str) -> dict[str, str]:
     others = {key: value for key, value in relation.options.items() if key not in _OWN}
     return others | ({BACKGROUND: "true"} if relation.name == successor else {DOMAIN: successor})
-
-
-def rename_relation(relation: Relation, names: Mapping[str, str]) -> Relation:
-    """Return a relation with other names of itself, of what it reads and of its checks' views; texts stay as they are."""
-    return msgspec.structs.replace(
-        relation,
-        name=names.get(relation.name, relation.name),
-        depends_on=tuple(names.get(one, one) for one in relation.depends_on),
-        checks=tuple(one.rename_views(names) for one in relation.checks),
-    )

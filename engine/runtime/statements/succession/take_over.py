@@ -31,6 +31,7 @@ from engine.meta.catalog.successions import (
     Succession,
     find_succeeded_view,
     list_successions,
+    name_successor,
 )
 from engine.meta.domains.creation import BACKFILLS, find_computed_table, list_creations
 from engine.meta.domains.domain import OPTION as DOMAIN
@@ -46,8 +47,8 @@ from engine.runtime.statements.alter.rename import map_names, rename_tables
 from engine.runtime.statements.create.assumption_checks import check_taken_over
 from engine.runtime.statements.create.replace_view import begin_query, build_plan_change
 from engine.runtime.statements.drop import build_removal, drop_unused
-from engine.runtime.statements.succession.begin import rename_relation
 from engine.runtime.statements.succession.gate import find_gate_reason, record_held
+from engine.runtime.statements.succession.look_ahead import rename_relation
 from engine.runtime.statements.succession.resync import derive_fingerprint
 from engine.sql.catalog import Catalog, Relation, carry_comments
 from engine.sql.checks import list_companions
@@ -110,7 +111,11 @@ def _copy(store: Hummock) -> tuple[str, ...]:
 def _group(stored: StoredCatalog, views: Collection[str]) -> list[tuple[str, ...]]:
     """Return the views, those together of which one reads another, over others or not."""
     readers = {
-        view: {find_succeeded_view(name) or name for name in stored.catalog.list_dependents(view)}
+        view: {
+            find_succeeded_view(name) or name
+            for read in (view, name_successor(view))
+            for name in stored.catalog.list_dependents(read)
+        }
         for view in views
     }
     found: list[set[str]] = []
@@ -174,25 +179,94 @@ def _copy_view(store: Hummock, view: str, succession: Succession) -> None:
     entries = encode_entries({view: relation}, {view: IncrementalPlan(view, (fragment,))})
     entries |= SUCCESSIONS.record(view, msgspec.structs.replace(succession, copied=True))
     change = build_plan_change(version, stored, view, entries)
+    own = version.tables[view].committed_epoch
+    held = dict.fromkeys(list_next_readers(stored, view, succession.successor), own)
+    change = dataclasses.replace(change, acks={**change.acks, view: {**change.acks.get(view, {}), **held}})
     store.commit(dataclasses.replace(change, alter={view: table}) if added else change)
 
 
+def list_next_readers(stored: StoredCatalog, view: str, successor: str) -> tuple[str, ...]:
+    """Return the tables that are computed from a view's successor, or from an index of it, and will be from the view."""
+    read = {successor, *_list_indexes(stored, successor)}
+    return tuple(
+        table for table, inputs in stored.inputs.items() if table != view and not read.isdisjoint(inputs)
+    )
+
+
+def _list_indexes(stored: StoredCatalog, view: str) -> list[str]:
+    relations = stored.catalog.relations.items()
+    return [name for name, one in relations if one.kind == "index" and one.depends_on == (view,)]
+
+
 def _finish(store: Hummock) -> None:
-    """Let the views that have the rows of their successors go on with the plans of these."""
+    """Let the views that have the rows of their successors go on with the plans of these, inputs first."""
     version = store.refresh()
     finished = False
-    for view, succession in list_successions(version).items():
-        version = store.version
+    pending = list_successions(version)
+    order = load_catalog(version).catalog.sort_by_dependency()
+    for view in sorted(pending, key=lambda one: order.index(pending[one].successor)):
+        succession, version = pending[view], store.version
         stored = load_catalog(version)
-        if succession.copied and _has_its_rows(version, view, succession.successor):
-            if should_verify():
-                check_taken_over(store, version, view, succession.successor)
-            if succession.resync:
-                version = _keep_fingerprint(store, version, view, succession)
-            store.commit(_build_takeover(version, stored, view, succession))
-            finished = True
+        if not succession.copied or not _has_its_rows(version, view, succession.successor):
+            continue
+        if _reads_successors(stored, view, succession.successor):
+            continue
+        moved = _bring_readers_on(store, version, stored, view, succession)
+        if moved is None:
+            continue
+        version = moved
+        if should_verify():
+            check_taken_over(store, version, view, succession.successor)
+        if succession.resync:
+            version = _keep_fingerprint(store, version, view, succession)
+        store.commit(_build_takeover(version, stored, view, succession))
+        finished = True
     if finished:
         drop_unused(store)
+
+
+def _find_twins(stored: StoredCatalog, view: str, successor: str) -> dict[str, str]:
+    """Return the indexes of a successor by columns by which the view has one, too, and these."""
+    names = map_names(stored, stored.catalog.get(successor), view)
+    indexes = _list_indexes(stored, successor)
+    return {one: names[one] for one in indexes if names[one] in stored.catalog.relations}
+
+
+def _find_reach(version: Version, stored: StoredCatalog, view: str, successor: str) -> int:
+    """Return the epoch from which on a view, and its indexes, have the rows of its successor and of the indexes of that."""
+    used = (view, successor, *_find_twins(stored, view, successor).values())
+    return max(version.tables[name].committed_epoch for name in used)
+
+
+def _reads_successors(stored: StoredCatalog, view: str, successor: str) -> bool:
+    """Tell whether a successor, or a check of it, reads the successor of another view."""
+    names = map_names(stored, stored.catalog.get(successor), view)
+    read = {one for name in names if name in stored.inputs for one in stored.inputs[name]}
+    return any(find_succeeded_view(stored.owners.get(one, one)) for one in read - names.keys())
+
+
+def _bring_readers_on(
+    store: Hummock, version: Version, stored: StoredCatalog, view: str, succession: Succession
+) -> Version | None:
+    """Label what reads a view's successor so that it can read the view instead, and return the version then.
+
+    From its own label on it reads the log of the view: that holds the difference between the two queries below, and what the
+    successor's holds above. It is None where one of them lacks changes yet: the next run does it then.
+    """
+    twins = list(_find_twins(stored, view, succession.successor).values())
+    if any(find_computed_table(version, name) is None for name in twins):
+        return None
+    reach = _find_reach(version, stored, view, succession.successor)
+    readers = [n for n in list_next_readers(stored, view, succession.successor) if n in version.tables]
+    content = Content(version, stored.inputs)
+    newest = [content.find_newest(name, version.epoch) for name in (*readers, *twins)]
+    if any(epoch is None or epoch < reach for epoch in newest):
+        return None
+    late = [name for name in readers if version.tables[name].committed_epoch < reach]
+    if not late:
+        return version
+    same = require_all(require_same_catalog(version), _require_same_rows(version, view, succession, *twins))
+    return store.commit(Commit(epochs=dict.fromkeys(late, reach), precondition=same))
 
 
 def _keep_fingerprint(store: Hummock, version: Version, view: str, succession: Succession) -> Version:
@@ -223,10 +297,10 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
     for old, new in names.items():
         if old in stored.catalog.relations:
             relations[old], relation = None, rename_relation(stored.catalog.get(old), names)
+            if old not in twins and DOMAIN in relation.options:
+                relation = msgspec.structs.replace(relation, options={**relation.options, DOMAIN: domain})
             if old not in twins:
-                relations[new] = msgspec.structs.replace(
-                    relation, options={**relation.options, DOMAIN: domain}
-                )
+                relations[new] = relation
         if old in stored.plans:
             plans[old] = None
             if old not in twins:
@@ -240,6 +314,12 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
         query_since=before.query_since,
     )
     relations[view], plans[view] = found, plan
+    for name, relation in stored.catalog.relations.items():  # what has read the successor reads the view
+        if name not in relations and not names.keys().isdisjoint(relation.depends_on):
+            relations[name] = rename_relation(relation, names)
+    for name, other_plan in stored.plans.items():
+        if name not in plans and (renamed := rename_tables(other_plan, names)) is not other_plan:
+            plans[name] = renamed
     moved = {old: new for old, new in names.items() if old not in {successor, *twins}} | {view: view}
     after, control = StoredCatalog(Catalog({view: found}), {}), read_control(version, domain)
     own = {view, *(fragment.table for fragment in plan.fragments)}
@@ -259,16 +339,18 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
         if old in tables
     }
     own_table, other = version.tables[view], version.tables[successor]
-    hidden = find_domain_name(stored, successor)
-    notes = SUCCESSIONS.remove(view) | BACKFILLS.remove_existing(version, [hidden])
-    notes |= CONTROLS.remove_existing(version, [hidden]) | forget_failure(version, hidden)
-    notes |= close_barrier(version, hidden) | close_barrier(version, domain)
+    hidden = {find_domain_name(stored, name) for name in names if name in stored.plans}
+    notes = SUCCESSIONS.remove(view) | BACKFILLS.remove_existing(version, hidden)
+    notes |= CONTROLS.remove_existing(version, hidden) | close_barrier(version, domain)
+    for name in hidden:
+        notes |= forget_failure(version, name) | close_barrier(version, name)
     notes |= rename_boundaries(version, names) | rename_check_results(version, {successor: view})
     return Commit(
         drop=(successor, *sorted(twins & version.tables.keys())),
         epochs={view: other.committed_epoch} if own_table.committed_epoch < other.committed_epoch else {},
         alter=altered,
-        acks=_move_acks(version, names, {successor, *twins}, successor, view),
+        acks=_move_acks(version, names, {successor, *twins}, successor, view)
+        | _hold_indexes(version, stored, view, succession),
         catalog=encode_entries(relations, plans) | notes,
         precondition=require_all(
             require_same_catalog(version), _require_same_rows(version, view, succession)
@@ -287,13 +369,25 @@ def _move_acks(
     }
 
 
-def _require_same_rows(seen: Version, view: str, succession: Succession) -> Precondition:
-    """Return the precondition that neither a view nor its successor has been brought on."""
-    at = [seen.tables[name].committed_epoch for name in (view, succession.successor)]
+def _hold_indexes(
+    version: Version, stored: StoredCatalog, view: str, succession: Succession
+) -> dict[str, dict[str, int | None]]:
+    """Return what those who have looked rows up in indexes of a successor hold of the view's own in their place."""
+    reach = _find_reach(version, stored, view, succession.successor)
+    return {
+        twin: {table: reach for table, inputs in stored.inputs.items() if index in inputs}
+        for index, twin in _find_twins(stored, view, succession.successor).items()
+    }
+
+
+def _require_same_rows(seen: Version, view: str, succession: Succession, *others: str) -> Precondition:
+    """Return the precondition that neither a view nor its successor has been brought on, nor `others` have."""
+    names = (view, succession.successor, *others)
+    at = [seen.tables[name].committed_epoch for name in names]
     message = f"{view} was brought on at the same time"
 
     def is_same(version: Version) -> bool:
-        tables = [version.tables.get(name) for name in (view, succession.successor)]
+        tables = [version.tables.get(name) for name in names]
         return [None if table is None else table.committed_epoch for table in tables] == at
 
     return require(is_same, message)
