@@ -10,7 +10,9 @@ from engine.hummock import Version
 from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.replaced_queries import list_replaced_tables
 from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
-from engine.sql.catalog import carry_comments
+from engine.meta.status.copy_columns import change_copy_columns
+from engine.meta.status.sinks import list_copies
+from engine.sql.catalog import Relation, carry_comments
 
 _SUCCESSOR = "_next_"
 
@@ -55,12 +57,17 @@ def end_successions(version: Version, gone: Collection[str]) -> dict[str, str | 
 
 
 def show_columns(version: Version, tables: Collection[str]) -> dict[str, str | None]:
-    """Return the catalog entries by which views that are brought on as copies of their successors show the columns of these."""
-    catalog = load_catalog(version).catalog
-    found = {}
+    """Return the catalog entries by which views that are brought on as copies of their successors show the columns of these.
+
+    Their Delta tables are to have them, too.
+    """
+    stored = load_catalog(version)
+    catalog, found = stored.catalog, dict[str, Relation]()
     for view, succession in list_successions(version).items():
         if view in tables and succession.copied and view in list_replaced_tables(version):
             before, after = catalog.get(view), catalog.get(succession.successor)
             if before.columns != after.columns:
-                found[view] = msgspec.structs.replace(before, columns=carry_comments(after, before))
+                shown = msgspec.structs.replace(before, columns=carry_comments(after, before))
+                copies = list_copies(stored, view)
+                found |= {view: shown} | {copy.name: change_copy_columns(copy, shown) for copy in copies}
     return encode_entries(found, {})

@@ -127,7 +127,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "read_no_more": (
         f"{MV} g1 AS SELECT id, a, b FROM t; {MV} g2 AS SELECT id, a, b FROM g1",
         f"{MV} g1 AS SELECT id, a FROM t; {MV} g2 AS SELECT id, a FROM g1",
-        "g1: incompatible, rebuild; g2: incompatible, rebuild",
+        "g1: content, difference; g2: content, difference",
     ),
     "at_once": (
         f"{MV} demanded AS SELECT id, a FROM t",
@@ -137,7 +137,27 @@ CASES: dict[str, tuple[str, str, str]] = {
     "readers_too": (
         f"{MV} e1 AS SELECT id, a FROM t; {MV} e2 AS SELECT id, a FROM e1; {MV} e3 AS SELECT id, a FROM e1",
         f"{MV} e1 AS SELECT id, a, b FROM t; {MV} e2 AS SELECT id, a, b FROM e1; {MV} e3 AS SELECT id, a FROM e1 WHERE a > 1",
-        "e1: incompatible, rebuild; e2: incompatible, rebuild; e3: content, rebuild",
+        "e1: content, difference; e2: content, difference; e3: content, difference",
+    ),
+    "through": (
+        f"{MV} h1 AS SELECT id, a FROM t; {MV} h2 AS SELECT id, a FROM h1; {MV} h3 AS SELECT a, count(*) AS n FROM h2 GROUP BY a",
+        f"{MV} h1 AS SELECT id, a, b FROM t; {MV} h2 AS SELECT id, a, b FROM h1; {MV} h3 AS SELECT a, count(*) AS n, sum(b) AS s FROM h2 GROUP BY a",
+        "h1: content, difference; h2: content, difference; h3: content, difference",
+    ),
+    "through_name": (
+        f"{MV} i1 AS SELECT id, a FROM t; {MV} i2 AS SELECT id, a FROM i1; {MV} i3 AS SELECT id, a FROM i2",
+        f"{MV} i1 AS SELECT id, a AS x FROM t; {MV} i2 AS SELECT id, x FROM i1; {MV} i3 AS SELECT id, x AS a FROM i2",
+        "i1: content, difference; i2: content, difference; i3: content, nothing",
+    ),
+    "through_type": (
+        f"{MV} j1 AS SELECT id, a FROM t; {MV} j2 AS SELECT id, a FROM j1",
+        f"{MV} j1 AS SELECT id, CAST(a AS BIGINT) AS a FROM t; {MV} j2 AS SELECT id, a FROM j1",
+        "j1: content, difference; j2: unchanged, difference",
+    ),
+    "through_wrong": (
+        f"{MV} q1 AS SELECT id, a, b FROM t; {MV} q2 AS SELECT id, a FROM q1; {MV} q3 AS SELECT id, b FROM q1",
+        f"{MV} q1 AS SELECT id, a FROM t; {MV} q2 AS SELECT id, a + 1 AS a FROM q1; {MV} q3 AS SELECT id, b FROM q1",
+        "q1: refused; q2: refused; q3: unchanged, nothing",
     ),
     "appended": (
         f"{MV} appended AS SELECT id, a FROM added WHERE a > 1",
@@ -247,7 +267,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         "m: unchanged, nothing; out: incompatible, rebuild",
     ),
 }
-FEW = ("space", "alias", "pace", "wider", "wrong", "under", "renamed_content")
+FEW = ("space", "alias", "pace", "wider", "wrong", "under", "renamed_content", "through")
 """The cases that each run of the tests looks at."""
 
 
@@ -374,6 +394,9 @@ def test_a_plan_says_why_and_which_columns_and_what_comes_along(outcome: Outcome
     assert plan["d2"].reasons[0] == "d1, which it reads, is made anew"
     assert plan["over"].reasons == ("p, which it reads, is another",)
     assert plan["wider"].readers == ("fresh",)
+    assert (plan["h2"].columns.added, plan["h2"].made_anew) == (("b int",), ())
+    assert plan["j2"].reasons == ("j1, which it reads, is another",)
+    assert "q3 could not follow it" in plan["q1"].error and "no column b" in plan["q2"].error
     assert (plan["o2"].renamed_from, plan["n2"].renamed_from) == ("o1", "n1")
 
 
@@ -392,6 +415,7 @@ def test_builds_are_estimated_by_what_the_store_has(outcome: Outcome) -> None:
     assert (plan["wider"].build.rows, plan["wider"].build.seconds) == (3, None)
     assert plan["wider"].build.bytes == outcome.before.tables["wider"].size_bytes
     assert plan["o2"].build.rows == 2
+    assert [plan[name].build.rows for name in ("h1", "h2", "h3")] == [3, 3, 2]
     assert plan["same"].build.rows is None and plan["fresh"].build.rows is None
 
 

@@ -13,7 +13,6 @@ from engine.connectors.delta.sink.tables import (
     SETTINGS,
     check_shared,
     find_owner,
-    find_unsupported_type,
     has_been_clustered,
     read_column_types,
     read_layout,
@@ -27,6 +26,7 @@ from engine.spark_internals import activate
 from engine.sql.catalog import Relation
 from engine.sql.parsing.statement_errors import locate_character
 from engine.sql.statements.ddl.sink_statements import CreateSink
+from engine.sql.typing.delta_columns import find_unsupported_type
 from engine.sql.typing.types import to_arrow
 
 MOST_CLUSTERED, MEASURED = 4, 32

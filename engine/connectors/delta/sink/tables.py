@@ -8,10 +8,8 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from engine.errors import Conflict, SinkError, TidelineError
@@ -34,7 +32,6 @@ COMMENT = "spark.databricks.delta.commitInfo.userMetadata"
 LOCK_SECONDS = 600.0
 PAUSE_SECONDS = 0.05
 _JAVA_CLASS = re.compile(r"^:?\s*(?:[\w$]+\.)+\w*(?:Exception|Error): ")
-_NOT_IN_PARQUET = re.compile(r"[ ,;{}()\n\t=]")
 _CONCURRENT_CHANGE = re.compile(r"\[DELTA_(CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
 _NO_FILE_SYSTEM = re.compile(r'Class \S*S3AFileSystem not found|No FileSystem for scheme "?\w+')
 
@@ -52,35 +49,6 @@ def render_table_name(url: str) -> str:
 def render_name_list(names: Iterable[str]) -> str:
     """Return names as a list in Spark SQL."""
     return ", ".join(quote(name) for name in names)
-
-
-def needs_mapping(kind: pa.DataType, name: str = "") -> bool:
-    """Tell whether a column, or a field in it, has a name that Parquet does not take, so that Delta has to map it to another."""
-    if _NOT_IN_PARQUET.search(name):
-        return True
-    return any(needs_mapping(field.type, field.name) for field in list_fields(kind))
-
-
-def find_unsupported_type(kind: pa.DataType) -> str | None:
-    """Return the first type, of a column or of what is in it, that Delta has none for."""
-    if pa.types.is_time(kind):
-        return "TIME"
-    if pa.types.is_duration(kind):
-        return "INTERVAL"
-    if pa.types.is_null(kind):
-        return "VOID"
-    return next((found for field in list_fields(kind) if (found := find_unsupported_type(field.type))), None)
-
-
-def list_fields(kind: pa.DataType) -> list[pa.Field[Any]]:
-    """Return the fields of a nested type; elements of lists and maps have no names that anybody has given."""
-    if pa.types.is_struct(kind):
-        return list(kind)
-    if pa.types.is_list(kind):
-        return [kind.value_field.with_name("")]
-    if pa.types.is_map(kind):
-        return [kind.key_field.with_name(""), kind.item_field.with_name("")]
-    return []
 
 
 def read_column_types(session: SparkSession, url: str) -> dict[str, str]:

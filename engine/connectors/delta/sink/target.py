@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,6 @@ from engine.connectors.delta.sink.tables import (
     count_committed_rows,
     find_owner,
     hold_table_lock,
-    needs_mapping,
     read_column_types,
     read_user_properties,
     render_name_list,
@@ -43,10 +43,13 @@ from engine.errors import SinkError, UnsupportedSql
 from engine.hummock import Hummock
 from engine.hummock.epoch import format_epoch
 from engine.log_store.changes import DELETE
+from engine.log_store.sink import LogRange
+from engine.meta.status.copy_columns import read_evolution
 from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import activate
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote, quote_text
+from engine.sql.typing.delta_columns import needs_mapping
 from engine.sql.typing.types import quote_type, to_arrow
 
 APP = "app"
@@ -59,6 +62,20 @@ NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST_FOLDER = 255
 _ESCAPED = r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
 """How long the name of a folder may be, and the characters of which Delta writes three there."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which columns of a view, with their numbers, a range brings; the table has `lacking` ones after it, and `gone` are null."""
+
+    columns: tuple[tuple[int, RelationColumn], ...]
+    lacking: frozenset[str] = frozenset()
+    gone: tuple[str, ...] = ()
+
+    @property
+    def evolves(self) -> bool:
+        """Whether the table is changed even if no row is."""
+        return bool(self.lacking or self.gone)
 
 
 class DeltaSink:
@@ -80,6 +97,7 @@ class DeltaSink:
         self._app = relation.options[APP]
         self._url, self._name = self.options.url, render_table_name(self.options.url)
         self._columns = list_log_columns(relation)
+        self._evolution = read_evolution(relation)
         self._separate: EngineSpark | None = None
         self._shared = False
 
@@ -120,14 +138,30 @@ class DeltaSink:
         elif begins:
             self._adopt_table(session, owner)
         changes, count = build_change_frame(session, self._store, portion, self._columns)
-        if count == 0:
+        layout = self._plan_layout(session, portion.log_range)
+        if count == 0 and not layout.evolves:
             return DeliveryResult(0)
         with self._begin_transaction(session, portion) as comment:
             with self._explain_missing_columns(session):
                 if self.options.upsert:
-                    return DeliveryResult(self._merge(session, changes))
-                self._append(changes)
+                    return DeliveryResult(self._merge(session, changes, layout))
+                self._append(changes, layout)
             return DeliveryResult(count_committed_rows(session, self._url, comment))
+
+    def _plan_layout(self, session: SparkSession, part: LogRange) -> _Layout:
+        """Return which columns of the view a range brings, and by which it changes the table; the range of the change does.
+
+        One that ends before the view had its columns, and was promised then, brings those that the table has.
+        """
+        columns, evolution = tuple(enumerate(self._relation.columns)), self._evolution
+        if evolution is None or part.after >= evolution.since:
+            return _Layout(columns)
+        there = {name.lower() for name in read_column_types(session, self._url)}
+        lacking = {name for name in evolution.added if name.lower() not in there}
+        if part.upto < evolution.since:
+            return _Layout(tuple((n, column) for n, column in columns if column.name not in lacking))
+        gone = tuple(name for name in evolution.gone if name.lower() in there)
+        return _Layout(columns, frozenset(lacking), gone)
 
     @contextmanager
     def _explain_missing_columns(self, session: SparkSession) -> Iterator[None]:
@@ -182,30 +216,41 @@ class DeltaSink:
             definitions = ", ".join(f"{quote(column.name)} {quote_type(column.type)}" for column in lacking)
             session.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({definitions})")
 
-    def _merge(self, session: SparkSession, changes: DataFrame) -> int:
-        names = [column.name for column in self._relation.columns]
-        keys = {
-            n: column
-            for n, column in enumerate(self._relation.columns)
-            if column.name in self._relation.primary_key
+    def _merge(self, session: SparkSession, changes: DataFrame, layout: _Layout) -> int:
+        names = {
+            n: column.name if column.name in layout.lacking else name_column(n)
+            for n, column in layout.columns
         }
+        keys = {n: column for n, column in layout.columns if column.name in self._relation.primary_key}
         meet = " AND ".join(
             f"t.{quote(key.name)} {'<=>' if key.nullable else '='} s.{name_column(n)}"
             for n, key in keys.items()
         )
-        new = ", ".join(f"t.{quote(name)} = s.{name_column(n)}" for n, name in enumerate(names))
-        values = ", ".join(f"s.{name_column(n)}" for n in range(len(names)))
-        changes.selectExpr(CODE, *self._render_values()).createOrReplaceTempView(_VIEW)
-        done = session.sql(
-            f"MERGE INTO {self._name} AS t USING {_VIEW} AS s ON {meet or 'TRUE'} "
-            f"WHEN MATCHED AND s.{CODE} = {DELETE} THEN DELETE WHEN MATCHED THEN UPDATE SET {new} "
-            f"WHEN NOT MATCHED AND s.{CODE} <> {DELETE} THEN INSERT ({render_name_list(names)}) VALUES ({values})"
+        new = [f"t.{quote(column.name)} = s.{quote(names[n])}" for n, column in layout.columns]
+        nothing = [f"t.{quote(name)} = NULL" for name in layout.gone]
+        values = ", ".join(f"s.{quote(names[n])}" for n, _ in layout.columns)
+        rows = changes.selectExpr(CODE, *self._render_values())
+        for n, column in layout.columns:
+            if column.name in layout.lacking:  # the table gets a column from one of its name
+                rows = rows.withColumnRenamed(name_column(n), column.name)
+        rows.createOrReplaceTempView(_VIEW)
+        left = " OR ".join(f"t.{quote(name)} IS NOT NULL" for name in layout.gone)
+        text = (
+            f"MERGE {'WITH SCHEMA EVOLUTION ' if layout.lacking else ''}INTO {self._name} AS t USING {_VIEW} AS s "
+            f"ON {meet or 'TRUE'} WHEN MATCHED AND s.{CODE} = {DELETE} THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join([*new, *nothing])} WHEN NOT MATCHED AND s.{CODE} <> {DELETE} "
+            f"THEN INSERT ({render_name_list(column.name for _, column in layout.columns)}) VALUES ({values})"
         )
-        return sum(row["num_affected_rows"] for row in done.toArrow().to_pylist())
+        if left:
+            text += f" WHEN NOT MATCHED BY SOURCE AND ({left}) THEN UPDATE SET {', '.join(nothing)}"
+        return sum(row["num_affected_rows"] for row in session.sql(text).toArrow().to_pylist())
 
-    def _append(self, changes: DataFrame) -> None:
+    def _append(self, changes: DataFrame, layout: _Layout) -> None:
+        numbers = [n for n, _ in layout.columns]
         rows = self._select_rows(changes.where(f"{CODE} <> {DELETE}"))
-        rows.write.format("delta").mode("append").save(to_spark_path(self._url))
+        rows = rows.select(*(F.col(quote(self._relation.columns[n].name)) for n in numbers))
+        writing = rows.write.format("delta").mode("append")
+        writing.option("mergeSchema", str(bool(layout.lacking)).lower()).save(to_spark_path(self._url))
 
     def _select_rows(self, changes: DataFrame) -> DataFrame:
         """Return changes as rows of the view; what is a deletion must not be among them."""

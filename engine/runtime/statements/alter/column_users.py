@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.meta.catalog.stored_catalog import StoredCatalog
 from engine.meta.catalog.successions import find_succeeded_view
+from engine.meta.status.sinks import is_delta_copy
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Scan, list_children
@@ -19,7 +20,7 @@ def list_column_users(
 ) -> list[str]:
     """Return what needs a column: views by plans or texts, indexes by keys, generated columns, sinks from it or into it.
 
-    The plans, and texts, of views that are `leaving` it do not.
+    A view's own Delta table follows it. The plans, and texts, of views that are `leaving` it do not.
     """
     found = [
         f"the generated column {c.name}"
@@ -35,7 +36,7 @@ def list_column_users(
         reads = other.kind == "view" and name not in leaving and relation.name in other.depends_on
         if reads and re.search(pattern, other.sql, re.IGNORECASE):
             found.append(name)
-        if other.kind == "sink" and relation.name in other.depends_on:
+        if other.kind == "sink" and relation.name in other.depends_on and not is_delta_copy(other):
             read = relation.name == other.depends_on[0]
             needed = (c.storage_name if read else c.name for c in other.columns)
             if (column.storage_name if read else column.name) in needed:

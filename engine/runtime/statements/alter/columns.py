@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +12,6 @@ import pyarrow as pa
 from engine.arrow import as_values, repeat_value
 from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, TableVersion, Version
-from engine.hummock.manifests.alter import apply_alter
 from engine.hummock.manifests.preconditions import require_all, require_unchanged
 from engine.hummock.rows.column_defaults import with_default
 from engine.meta.catalog.stored_catalog import (
@@ -28,10 +26,9 @@ from engine.runtime.statement_context import StatementContext
 from engine.runtime.statements.alter.column_users import list_column_users
 from engine.runtime.statements.alter.delta_copy import rename_copy_column
 from engine.runtime.statements.alter.fed_columns import refuse_unfed
-from engine.sql.catalog import Catalog, Relation, RelationColumn
+from engine.runtime.statements.alter.index_columns import alter_with_indexes
+from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote
-from engine.sql.incremental.access_paths import index_name
-from engine.sql.incremental.fragments import IncrementalPlan, build_index_fragment
 from engine.sql.statements.ddl.create_text import render_create_table
 from engine.sql.statements.ddl.defaults import compute_local_default
 from engine.sql.statements.dml.literal_rows import NotLiteral, find_misfit
@@ -43,7 +40,6 @@ from engine.sql.typing.text_lengths import fit_texts, validate_length
 from engine.sql.typing.types import to_arrow
 
 Relations = dict[str, Relation | None]
-Plans = dict[str, IncrementalPlan | None]
 
 
 def rename_column(
@@ -141,7 +137,7 @@ def add_column(
     visible = relation.visible_columns
     hidden = [c for c in relation.columns if c.hidden]
     changed = msgspec.structs.replace(relation, columns=(*visible, column, *hidden))
-    return _alter_with_indexes(store.version, stored, _rewrite_statement(changed), add=[field])
+    return alter_with_indexes(store.version, stored, _rewrite_statement(changed), add=[field])
 
 
 def _has_rows(store: Hummock, table: TableVersion) -> bool:
@@ -251,49 +247,9 @@ def drop_column(
         )
     remaining = tuple(c for c in relation.columns if c.name != name)
     changed = msgspec.structs.replace(relation, columns=remaining)
-    return _alter_with_indexes(
+    return alter_with_indexes(
         context.store.version, stored, _rewrite_statement(changed), drop=[column.storage_name]
     )
-
-
-def _alter_with_indexes(
-    version: Version,
-    stored: StoredCatalog,
-    relation: Relation,
-    *,
-    add: Sequence[pa.Field[Any]] = (),
-    drop: Sequence[str] = (),
-) -> Commit:
-    """Return the commit that gives a table and its indexes other columns."""
-    tables = version.tables
-    changed = {relation.name: apply_alter(tables[relation.name].table, add, drop)}
-    relations: Relations = {relation.name: relation}
-    plans: Plans = {}
-    catalog = Catalog({**stored.catalog.relations, relation.name: relation})
-    for name, other in stored.catalog.relations.items():
-        if other.kind != "index" or other.sql or other.depends_on != (relation.name,):
-            continue
-        by = next(
-            columns
-            for columns in _list_index_columns(stored, relation.name)
-            if index_name(relation.name, columns) == name
-        )
-        fragment = build_index_fragment(relation.name, by, catalog)
-        plans[name] = IncrementalPlan(name, (fragment,))
-        relations[name] = msgspec.structs.replace(other, columns=relation.columns)
-        if name in tables:
-            changed[name] = apply_alter(tables[name].table, add, drop)
-    return Commit(alter=changed, catalog=encode_entries(relations, plans))
-
-
-def _list_index_columns(stored: StoredCatalog, table: str) -> list[tuple[str, ...]]:
-    """Return the columns by which a table is indexed."""
-    found = []
-    for name, plan in stored.plans.items():
-        relation = stored.catalog.relations[name]
-        if relation.kind == "index" and relation.depends_on == (table,):
-            found.append(plan.fragments[-1].distribution_key)
-    return found
 
 
 def list_column_names(relation: Relation) -> set[str]:

@@ -12,6 +12,7 @@ from engine.hummock import Version
 from engine.meta.catalog.stored_catalog import StoredCatalog, build_table
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
 from engine.meta.domains.domain import find_domain_name
+from engine.meta.status.copy_columns import list_copy_reasons
 from engine.meta.status.sinks import list_copies
 from engine.runtime.statements.alter.column_users import list_column_users, list_plan_users
 from engine.runtime.statements.create.fit_columns import has_same_key, shows_the_same
@@ -186,11 +187,7 @@ def list_column_reasons(
     """
     if shows_the_same(before, after):
         return
-    name, kept, checks = (
-        before.name,
-        {one.storage_name for one in after.columns},
-        list_companions(before.checks),
-    )
+    kept, checks = {one.storage_name for one in after.columns}, list_companions(before.checks)
     for column in before.columns:
         if column.storage_name in kept:
             continue
@@ -198,11 +195,8 @@ def list_column_reasons(
         users = [one for one in find_users(stored, before, column, leaving) if one not in checks]
         if users:
             yield f"{', '.join(users)} would read its column {column.name} no more"
-    for other in stored.catalog.relations.values():
-        if other.kind == "index" and name in (*other.depends_on, other.options.get("on")):
-            yield "its columns are others, and it is read through an index"
-    if list_copies(stored, name):
-        yield "its columns are others than those of its Delta table"
+    for copy in list_copies(stored, before.name):
+        yield from list_copy_reasons(copy, after)
 
 
 def _with_text_of(after: Relation, before: Relation) -> Relation:

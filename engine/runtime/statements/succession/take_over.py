@@ -16,6 +16,7 @@ import pyarrow as pa
 from engine.errors import GroundLost
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.alter import apply_alter
+from engine.hummock.manifests.commit_merge import merge_commits
 from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.hummock.staged_store import StagedStore
 from engine.hummock.transact import commit_once
@@ -43,6 +44,7 @@ from engine.meta.epochs.barrier import close_barrier
 from engine.meta.epochs.content import Content
 from engine.meta.epochs.time_boundary import rename_boundaries
 from engine.meta.status.check_results import rename_check_results
+from engine.runtime.statements.alter.index_columns import alter_indexes, list_indexes
 from engine.runtime.statements.alter.rename import map_names, rename_tables
 from engine.runtime.statements.create.assumption_checks import check_taken_over
 from engine.runtime.statements.create.replace_view import begin_query, build_plan_change
@@ -165,9 +167,8 @@ def _copy_view(store: Hummock, view: str, succession: Succession) -> None:
     columns = dict(last.columns)
     scan = Scan(last.table, tuple((name, name) for name in columns), last.key, last.distribution_key)
     added = [name for name in columns if name not in version.tables[view].table.schema.names]
-    table = apply_alter(
-        version.tables[view].table, [pa.field(name, to_arrow(columns[name])) for name in added]
-    )
+    fields = [pa.field(name, to_arrow(columns[name])) for name in added]
+    table = apply_alter(version.tables[view].table, fields)
     gone = {name: kind for name, kind in stored.plans[view].fragments[-1].columns if name not in columns}
     nulls = tuple((name, Cast(NULL, kind)) for name, kind in gone.items())
     rows = Project(scan, (*((name, Column(name)) for name in columns), *nulls)) if gone else scan
@@ -182,20 +183,21 @@ def _copy_view(store: Hummock, view: str, succession: Succession) -> None:
     own = version.tables[view].committed_epoch
     held = dict.fromkeys(list_next_readers(stored, view, succession.successor), own)
     change = dataclasses.replace(change, acks={**change.acks, view: {**change.acks.get(view, {}), **held}})
-    store.commit(dataclasses.replace(change, alter={view: table}) if added else change)
+    if not added:
+        store.commit(change)
+        return
+    next_columns = stored.catalog.get(succession.successor).columns
+    both = (*before.columns, *(one for one in next_columns if one.storage_name in added))
+    indexes = alter_indexes(version, stored, msgspec.structs.replace(before, columns=both), add=fields)
+    store.commit(merge_commits(dataclasses.replace(change, alter={view: table}), indexes))
 
 
 def list_next_readers(stored: StoredCatalog, view: str, successor: str) -> tuple[str, ...]:
     """Return the tables that are computed from a view's successor, or from an index of it, and will be from the view."""
-    read = {successor, *_list_indexes(stored, successor)}
+    read = {successor, *list_indexes(stored, successor)}
     return tuple(
         table for table, inputs in stored.inputs.items() if table != view and not read.isdisjoint(inputs)
     )
-
-
-def _list_indexes(stored: StoredCatalog, view: str) -> list[str]:
-    relations = stored.catalog.relations.items()
-    return [name for name, one in relations if one.kind == "index" and one.depends_on == (view,)]
 
 
 def _finish(store: Hummock) -> None:
@@ -228,7 +230,7 @@ def _finish(store: Hummock) -> None:
 def _find_twins(stored: StoredCatalog, view: str, successor: str) -> dict[str, str]:
     """Return the indexes of a successor by columns by which the view has one, too, and these."""
     names = map_names(stored, stored.catalog.get(successor), view)
-    indexes = _list_indexes(stored, successor)
+    indexes = list_indexes(stored, successor)
     return {one: names[one] for one in indexes if names[one] in stored.catalog.relations}
 
 
@@ -338,6 +340,7 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
         for old, new in moved.items()
         if old in tables
     }
+    indexes = alter_indexes(version, stored, found, drop=gone) if gone else Commit()
     own_table, other = version.tables[view], version.tables[successor]
     hidden = {find_domain_name(stored, name) for name in names if name in stored.plans}
     notes = SUCCESSIONS.remove(view) | BACKFILLS.remove_existing(version, hidden)
@@ -348,10 +351,10 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
     return Commit(
         drop=(successor, *sorted(twins & version.tables.keys())),
         epochs={view: other.committed_epoch} if own_table.committed_epoch < other.committed_epoch else {},
-        alter=altered,
+        alter=altered | dict(indexes.alter),
         acks=_move_acks(version, names, {successor, *twins}, successor, view)
         | _hold_indexes(version, stored, view, succession),
-        catalog=encode_entries(relations, plans) | notes,
+        catalog=encode_entries(relations, plans) | dict(indexes.catalog) | notes,
         precondition=require_all(
             require_same_catalog(version), _require_same_rows(version, view, succession)
         ),
