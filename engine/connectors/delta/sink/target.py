@@ -226,8 +226,8 @@ class DeltaSink:
             f"t.{quote(key.name)} {'<=>' if key.nullable else '='} s.{name_column(n)}"
             for n, key in keys.items()
         )
-        new = [f"t.{quote(column.name)} = s.{quote(names[n])}" for n, column in layout.columns]
-        nothing = [f"t.{quote(name)} = NULL" for name in layout.gone]
+        new = [f"{quote(column.name)} = s.{quote(names[n])}" for n, column in layout.columns]
+        nothing = [f"{quote(name)} = NULL" for name in layout.gone]
         values = ", ".join(f"s.{quote(names[n])}" for n, _ in layout.columns)
         rows = changes.selectExpr(CODE, *self._render_values())
         for n, column in layout.columns:
