@@ -81,6 +81,7 @@ EXPECTED = {
     "sql/statements/dml/literal_rows.py": VALUES,
     "sql/statements/ddl/watermark_clause.py": VALUES,
     "sql/typing/json_documents.py": VALUES,
+    "sql/typing/delta_columns.py": VALUES,
     "sql/typing/types.py": VALUES,
     "sql/statements/session/settings.py": VALUES,
     "sql/statements/options/refresh_schedule.py": VALUES,

@@ -243,7 +243,8 @@ class DeltaSink:
         )
         if left:
             text += f" WHEN NOT MATCHED BY SOURCE AND ({left}) THEN UPDATE SET {', '.join(nothing)}"
-        return sum(row["num_affected_rows"] for row in session.sql(text).toArrow().to_pylist())
+        done = session.sql(text)
+        return sum(row["num_affected_rows"] for row in done.toArrow().to_pylist())
 
     def _append(self, changes: DataFrame, layout: _Layout) -> None:
         numbers = [n for n, _ in layout.columns]

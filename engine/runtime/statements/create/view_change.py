@@ -100,21 +100,19 @@ def find_rebuild_reasons(
     before: Relation,
     after: Relation,
     plan: IncrementalPlan,
-    *,
-    new_columns: bool = False,
-    leaving: Collection[str] = (),
+    leaving: Collection[str] | None = None,
 ) -> tuple[str, ...]:
     """Return why the rows of a view cannot go on as those of another query, whose difference is committed; empty if they can.
 
-    With `new_columns` other columns are no reason, as long as nobody reads those that go but views that are `leaving` them.
+    Other columns are no reason, as long as nobody reads those that go but views that are `leaving` them; without that they are.
     """
     reasons = [*_list_reasons(version, stored, before, after, plan)]
     if is_partitioned(before.options) or is_partitioned(after.options):
         reasons.append("it has partitions")
-    changes_columns = new_columns and has_same_key(before, after)
-    if changes_columns:
+    changes_columns = leaving is not None and has_same_key(before, after)
+    if leaving is not None and changes_columns:
         reasons += list_column_reasons(stored, before, after, leaving)
-    elif not changes_columns:
+    else:
         reasons += _list_shape_reasons(before, after)
     found = tuple(dict.fromkeys(reasons))
     if found or changes_columns or not _has_other_form(version, before, after, plan):

@@ -97,8 +97,7 @@ def begin_succession(
         before,
         relation,
         plans[name],
-        new_columns=new_columns,
-        leaving={*following, *list_waiting(version)},
+        {*following, *list_waiting(version)} if new_columns else None,
     ):
         if GATE in relation.options:
             hint = "leave the gate out to have it made anew"

@@ -59,6 +59,7 @@ def test_the_table_is_as_the_view_after_each_change(session: Session, tmp_path: 
     for query in queries:
         before = len(operations(tmp_path / "v"))
         session.sql(f"ALTER MATERIALIZED VIEW v AS {query}")
+        session.sinks.wait(120)
         brought(session)
         done = operations(tmp_path / "v")[before:]
         assert done in ([], ["MERGE"]) and (done or query == now), (query, done)
@@ -72,6 +73,7 @@ def test_the_table_is_as_the_view_after_each_change(session: Session, tmp_path: 
     assert {"g", "total", "c", "top", "least"} >= {*columns(tmp_path / "v")} - {"nothing"}
     check_nothing_is_left(session)
     session.sql("ALTER SINK v_delta RESET")
+    session.sinks.wait(120)
     brought(session)
     assert rows(tmp_path / "v") == content(session, "v")
 
