@@ -202,6 +202,10 @@ def list_next_readers(stored: StoredCatalog, view: str, successor: str) -> tuple
 
 def _finish(store: Hummock) -> None:
     """Let the views that have the rows of their successors go on with the plans of these, inputs first."""
+    if any(one.copied for one in list_successions(store.refresh()).values()):
+        drop_unused(
+            store
+        )  # no index stays by a column that goes: what has looked rows up by it is planned otherwise
     version = store.refresh()
     finished = False
     pending = list_successions(version)
