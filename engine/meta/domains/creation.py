@@ -105,6 +105,24 @@ def require_same_computed(seen: Version, name: str, message: str) -> Preconditio
     return require(lambda version: _find_computed_id(version, name) == before, message)
 
 
+def require_same_builds(seen: Version, domains: Collection[str]) -> Precondition:
+    """Return the precondition that no backfill of some domains has begun since `seen`, at first or anew."""
+    before = {domain: _find_start(seen, domain) for domain in domains}
+
+    def has_begun(version: Version) -> bool:
+        now = {domain: _find_start(version, domain) for domain in domains}
+        return any(start is not None and start != before[domain] for domain, start in now.items())
+
+    return require(
+        lambda version: not has_begun(version), "a view began to be built at the same time; try again"
+    )
+
+
+def _find_start(version: Version, domain: str) -> tuple[int, float] | None:
+    creation = list_creations(version).get(domain)
+    return None if creation is None else (creation.epoch, creation.started)
+
+
 def _find_computed_id(version: Version, name: str) -> int | None:
     table = find_computed_table(version, name)
     return None if table is None else table.table_id

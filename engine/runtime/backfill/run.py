@@ -135,6 +135,8 @@ class BackfillRun:
         pace = self.get_pace(domain.name, awaited=not background)
         most_rows = min(limit_step_rows(creation.total) if background else pace.largest, self.largest_step)
         build = _Build(domain, generation, unchanged, slots, pace, most_rows)
+        if creation.state == CONSUMING_SNAPSHOT and not set(creation.tables) <= set(domain.tables):
+            creation = self._restart(build, stored, self.store.version, reach)  # it is of an earlier plan
         while creation.state == CONSUMING_SNAPSHOT and not stop():
             version = self.store.refresh()
             if not has_same_plans(version, stored, domain.members):
@@ -275,10 +277,11 @@ class BackfillRun:
     def _restart(self, build: _Build, stored: StoredCatalog, version: Version, reach: int) -> Creation:
         """Let go of what a backfill has built, and begin at `reach`."""
         domain = build.domain
-        changed, tables = drop_creations(version, domain.tables[:1])
+        built = list_creations(version)[domain.name].tables
+        changed, _ = drop_creations(version, built)
         for view in domain.members:
             changed |= forget_quarantine(version, view)
-        gone = (domain.tables[0], *tables)
+        gone = tuple(name for name in built if name in version.tables)
         self.store.commit(
             replace(build.commit, drop=gone, catalog=changed | close_barrier(version, domain.name))
         )

@@ -17,7 +17,7 @@ from engine.meta.catalog.stored_catalog import (
     require_same_catalog,
 )
 from engine.meta.catalog.successions import end_successions, find_succeeded_view, list_successions
-from engine.meta.domains.creation import drop_creations
+from engine.meta.domains.creation import drop_creations, require_same_builds
 from engine.meta.domains.domain import find_domain_name, format_holder
 from engine.meta.domains.failures import forget_failure
 from engine.meta.domains.mutation import CONTROLS, drop_members
@@ -159,7 +159,7 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
         pins={upstream: consumers for upstream, consumers in pins.items() if upstream not in dropped},
         catalog=encode_entries(dict.fromkeys(gone) | _remove_copies(stored, left), dict.fromkeys(planned))
         | changed,
-        precondition=_require_unchanged(version),
+        precondition=require_all(_require_unchanged(version), require_same_builds(version, touched)),
     )
 
 
