@@ -44,7 +44,8 @@ class TargetServer(PostgresConnection):
     error = SinkError
     session = (
         "SELECT pg_catalog.set_config('synchronous_commit', 'on', false) WHERE "
-        f"pg_catalog.current_setting('synchronous_commit') = 'off'; SET lock_timeout TO '{LOCK_SECONDS}s'"
+        f"pg_catalog.current_setting('synchronous_commit') = 'off'; SET lock_timeout TO '{LOCK_SECONDS}s'; "
+        "SET array_nulls TO on; SET standard_conforming_strings TO on"
     )
 
     def __init__(self, address: PostgresAddress, sink: str) -> None:

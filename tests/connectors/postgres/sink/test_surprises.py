@@ -1,0 +1,40 @@
+"""Tables, roles and constraints that are made in a way that a sink does not expect: rows are right, or an error says what to run."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine.hummock import Commit, Hummock
+from engine.session import Session
+from tests.connectors.postgres.server import Database
+from tests.connectors.postgres.sink.targets import deliver, find_error, place, write
+
+pytestmark = pytest.mark.postgres
+ROWS = "SELECT id, v FROM t ORDER BY id"
+
+
+@pytest.fixture
+def source(lake: Session) -> Session:
+    """A session with a table t of three rows."""
+    lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+    lake.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    return lake
+
+
+def make(session: Session, database: Database, **options: str) -> None:
+    """Make the sink s, and deliver its first rows."""
+    session.sql(write(**place(database, **options)), build=False)
+    deliver(session)
+
+
+def test_settings_of_a_database_change_no_value(lake: Session, database: Database) -> None:
+    for name in ("array_nulls", "standard_conforming_strings"):
+        database.run(f"ALTER DATABASE {database.name} SET {name} TO off")
+    lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v ARRAY<STRING>)")
+    lake.sql("INSERT INTO t VALUES (1, array('a', NULL, 'NULL', '\\\\'))")
+    make(lake, database)
+    assert database.ask("SELECT v FROM t") == [(["a", None, "NULL", "\\"],)]
