@@ -206,17 +206,19 @@ def _encode_json(values: Values, target: TargetColumn) -> Values:
 
 def _check_texts(values: Values, target: TargetColumn, *, of_list: bool = False) -> None:
     _check_zeros(values, target)
-    if of_list:
-        return
     its = target.type
     if its.length is not None:
-        remedy = f"ALTER TABLE there to a longer VARCHAR, or write left({target.column.name}, {its.length}) in the view"
+        remedy = "ALTER TABLE there to a longer VARCHAR"
+        if not of_list:
+            remedy += f", or write left({target.column.name}, {its.length}) in the view"
         _refuse_first(
             _compute.greater(_compute.utf8_length(values), its.length),
             target,
-            f"has more than {its.length} characters",
+            f"has {'items of ' if of_list else ''}more than {its.length} characters",
             remedy,
         )
+    if of_list:
+        return
     if its.name == "uuid" and target.in_key:
         strange = _compute.invert(_compute.match_substring_regex(values, _UUID))
         _refuse_first(strange, target, "is no UUID in small letters", "write it so in the view")

@@ -38,3 +38,12 @@ def test_settings_of_a_database_change_no_value(lake: Session, database: Databas
     lake.sql("INSERT INTO t VALUES (1, array('a', NULL, 'NULL', '\\\\'))")
     make(lake, database)
     assert database.ask("SELECT v FROM t") == [(["a", None, "NULL", "\\"],)]
+
+
+def test_items_of_an_array_are_not_cut(lake: Session, database: Database) -> None:
+    database.run("CREATE TABLE t (id bigint PRIMARY KEY, v varchar(2)[])")
+    lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v ARRAY<STRING>)")
+    lake.sql("INSERT INTO t VALUES (1, array('ok')), (2, array('ab  ', NULL))")
+    lake.sql(write(**place(database)), build=False)
+    said = find_error(lake)
+    assert "column v of the row (id = 2) has items of more than 2 characters" in said
