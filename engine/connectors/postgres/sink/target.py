@@ -125,7 +125,8 @@ class PostgresSink:
                 f"sink {name}: {where} says that the sink began anew; if the store was put back, ALTER SINK {name} RESET"
             )
         if line.start < self.start:
-            if part.snapshot or not self.options.snapshot:
+            is_first = part.after <= self.start and not self.options.snapshot
+            if part.snapshot or is_first:
                 return part
             raise SinkError(
                 f"sink {name}: {where} has no line of what was delivered before: was the database put back, or the line "

@@ -47,3 +47,19 @@ def test_items_of_an_array_are_not_cut(lake: Session, database: Database) -> Non
     lake.sql(write(**place(database)), build=False)
     said = find_error(lake)
     assert "column v of the row (id = 2) has items of more than 2 characters" in said
+
+
+def test_a_line_that_is_lost_is_told_of_a_sink_without_first_rows(
+    source: Session, database: Database
+) -> None:
+    make(source, database, snapshot="false")
+    source.sql("INSERT INTO t VALUES (7, 'seven')")
+    deliver(source)
+    assert database.ask(ROWS) == [(7, "seven")]
+    database.run("DELETE FROM tideline_sinks", "TRUNCATE t")
+    source.sql("INSERT INTO t VALUES (8, 'eight')")
+    assert "has no line of what was delivered before" in find_error(source)
+    source.sql("ALTER SINK s RESET")
+    source.sql("INSERT INTO t VALUES (9, 'nine')")
+    deliver(source)
+    assert database.ask(ROWS) == [(9, "nine")]
