@@ -188,6 +188,7 @@ class _Transaction:
     ) -> None:
         self.server, self.shape, self._read, self._snapshot = server, shape, read, snapshot
         self._sql_name = server.address.sql_name
+        self._rows_there = f"ONLY {self._sql_name}"  # of tables that inherit from it the rows are not ours
         self._columns: tuple[TargetColumn, ...] = ()
         self._nulls = _KeyNulls(shape.key)
 
@@ -196,6 +197,8 @@ class _Transaction:
         table = self._prepare(begins)
         server, shape = self.server, self.shape
         made = table is None
+        if table is not None and table.kind == "p":
+            self._rows_there = self._sql_name
         if made:
             server.execute(render_creation(server, shape))
             server.execute(render_mark(server, shape))
@@ -246,7 +249,7 @@ class _Transaction:
         return read_target(server, shape.rights) if missing else table
 
     def _is_empty(self) -> bool:
-        return not self.server.query(f"SELECT EXISTS (SELECT FROM {self._sql_name})")[0][0]
+        return not self.server.query(f"SELECT EXISTS (SELECT FROM {self._rows_there})")[0][0]
 
     def _copy_directly(self) -> int | None:
         """Bring the first rows by one COPY; None, with nothing brought, if PostgreSQL refuses one: staging tells which."""
@@ -280,9 +283,9 @@ class _Transaction:
         patterns = self._nulls.patterns
         statements: list[str] = []
         if replaces or (shape.upsert and not shape.key):
-            statements += render_replacement(self._sql_name, self._columns)
+            statements += render_replacement(self._rows_there, self._columns)
         elif shape.upsert:
-            statements += [render_deletion(self._sql_name, self._columns, pattern) for pattern in patterns]
+            statements += [render_deletion(self._rows_there, self._columns, pattern) for pattern in patterns]
         server.execute("SAVEPOINT merged")
         for statement in statements:
             server.execute(statement)

@@ -40,6 +40,29 @@ def test_settings_of_a_database_change_no_value(lake: Session, database: Databas
     assert database.ask("SELECT v FROM t") == [(["a", None, "NULL", "\\"],)]
 
 
+def test_rows_of_tables_that_inherit_stay(source: Session, database: Database) -> None:
+    make(source, database)
+    database.run("CREATE TABLE heir () INHERITS (t)", "INSERT INTO heir VALUES (1, 'theirs'), (7, 'theirs')")
+    source.sql("DELETE FROM t WHERE id = 1")
+    deliver(source)
+    source.sql("ALTER SINK s RESET")
+    deliver(source)
+    assert database.ask("SELECT id FROM heir ORDER BY id") == [(1,), (7,)]
+    assert database.ask("SELECT id FROM ONLY t ORDER BY id") == [(2,), (3,)]
+
+
+def test_a_partitioned_table_follows(source: Session, database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (id bigint PRIMARY KEY, v text) PARTITION BY HASH (id)",
+        *(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES WITH (MODULUS 2, REMAINDER {n})" for n in range(2)),
+    )
+    make(source, database)
+    source.sql("DELETE FROM t WHERE id = 1")
+    source.sql("UPDATE t SET v = 'x' WHERE id = 2")
+    deliver(source)
+    assert database.ask(ROWS) == [(2, "x"), (3, "c")]
+
+
 def test_items_of_an_array_are_not_cut(lake: Session, database: Database) -> None:
     database.run("CREATE TABLE t (id bigint PRIMARY KEY, v varchar(2)[])")
     lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v ARRAY<STRING>)")
