@@ -61,6 +61,7 @@ class TargetTable(NamedTuple):
     made_by: str
     lacks: tuple[str, ...]
     is_filtered: bool
+    rules: tuple[str, ...]
     columns: tuple[ColumnThere, ...]
     indexes: tuple[UniqueIndex, ...]
 
@@ -160,7 +161,8 @@ def read_target(server: TargetServer, rights: Sequence[str]) -> TargetTable | No
     found = server.query(
         "SELECT c.oid::bigint, c.relkind::text, coalesce(pg_catalog.obj_description(c.oid, 'pg_class'), ''), "
         "ARRAY(SELECT r FROM unnest(%s::text[]) AS r WHERE NOT pg_catalog.has_table_privilege(c.oid, r)), "
-        "pg_catalog.row_security_active(c.oid) FROM pg_catalog.pg_class AS c JOIN "
+        "pg_catalog.row_security_active(c.oid), ARRAY(SELECT w.rulename::text FROM pg_catalog.pg_rewrite AS w "
+        "WHERE w.ev_class = c.oid AND w.ev_enabled <> 'D' ORDER BY 1) FROM pg_catalog.pg_class AS c JOIN "
         "pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s",
         list(rights),
         address.schema,
@@ -168,10 +170,10 @@ def read_target(server: TargetServer, rights: Sequence[str]) -> TargetTable | No
     )
     if not found:
         return None
-    oid, kind, comment, lacks, is_filtered = found[0]
+    oid, kind, comment, lacks, is_filtered, rules = found[0]
     made_by = comment[len(_MARK) :] if comment.startswith(_MARK) else ""
     columns, indexes = _read_columns(server, oid), _read_indexes(server, oid)
-    return TargetTable(oid, kind, made_by, tuple(lacks), is_filtered, columns, indexes)
+    return TargetTable(oid, kind, made_by, tuple(lacks), is_filtered, tuple(rules), columns, indexes)
 
 
 def _read_columns(server: TargetServer, oid: int) -> tuple[ColumnThere, ...]:
@@ -263,6 +265,11 @@ def check_target(server: TargetServer, table: TargetTable, shape: SinkShape) -> 
     if table.is_filtered:
         message = f"row level security hides rows of {path} from the role {address.username}"
         yield Problem(message, f"ALTER ROLE {quote_name(address.username)} BYPASSRLS", "username")
+    for rule in table.rules:
+        message = (
+            f"the rule {rule} of {path} changes what is written there, so rows would not be as they are here"
+        )
+        yield Problem(message, f"DROP RULE {quote_name(rule)} ON {sql_name}")
     own = table.made_by == shape.app
     there = {column.name: column for column in table.columns}
     for column in shape.columns:

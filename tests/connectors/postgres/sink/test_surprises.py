@@ -40,6 +40,18 @@ def test_settings_of_a_database_change_no_value(lake: Session, database: Databas
     assert database.ask("SELECT v FROM t") == [(["a", None, "NULL", "\\"],)]
 
 
+def test_a_rule_is_told_and_not_obeyed(source: Session, database: Database) -> None:
+    make(source, database)
+    database.run("CREATE RULE kept AS ON DELETE TO t DO INSTEAD NOTHING")
+    source.sql("DELETE FROM t WHERE id = 1")
+    said = find_error(source)
+    assert "the rule kept of public.t" in said
+    assert said.endswith('DROP RULE "kept" ON "public"."t"')
+    database.run('DROP RULE "kept" ON "public"."t"')
+    deliver(source)
+    assert database.ask(ROWS) == [(2, "b"), (3, "c")]
+
+
 def test_rows_of_tables_that_inherit_stay(source: Session, database: Database) -> None:
     make(source, database)
     database.run("CREATE TABLE heir () INHERITS (t)", "INSERT INTO heir VALUES (1, 'theirs'), (7, 'theirs')")
