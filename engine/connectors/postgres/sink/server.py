@@ -32,6 +32,7 @@ class CommitUnknown(SinkError):
 _REFUSALS = {
     "22": RowRefused,  # data exception
     "23": RowRefused,  # integrity constraint
+    "54": RowRefused,  # a limit, as that of a row of an index
     "44": RowRefused,  # a view's check option
     "P0": RowRefused,  # an error that a trigger raises
 }

@@ -209,13 +209,11 @@ class _Transaction:
         self._columns = match_columns(table, shape, may_have_nulls)
         rows: int | None = None
         if self._snapshot and begins and (made or self._is_empty()):
-            rows = self._copy_directly()
+            rows = self._copy_directly(made)
         if rows is None:
             if made and shape.key:  # only where the rows were refused: what follows finds the one
                 server.execute(render_key(server, shape, may_have_nulls))
             return self._merge(self._snapshot and begins and table is not None and table.made_by == shape.app)
-        if made and shape.key:
-            server.execute(render_key(server, shape, self._nulls.are_there))
         return rows
 
     def _prepare(self, begins: bool) -> TargetTable | None:
@@ -251,8 +249,8 @@ class _Transaction:
     def _is_empty(self) -> bool:
         return not self.server.query(f"SELECT EXISTS (SELECT FROM {self._rows_there})")[0][0]
 
-    def _copy_directly(self) -> int | None:
-        """Bring the first rows by one COPY; None, with nothing brought, if PostgreSQL refuses one: staging tells which."""
+    def _copy_directly(self, made: bool) -> int | None:
+        """Bring first rows by one COPY, the key if `made`; None, with nothing brought, if PostgreSQL refuses one: staging tells which."""
         names = ", ".join(quote_name(column.name) for column in self.shape.columns)
         count = 0
 
@@ -266,6 +264,8 @@ class _Transaction:
         self.server.execute("SAVEPOINT direct")
         try:
             self.server.copy_in(f"{self._sql_name} ({names})", encode())
+            if made and self.shape.key:
+                self.server.execute(render_key(self.server, self.shape, self._nulls.are_there))
         except RowRefused:
             self.server.execute("ROLLBACK TO SAVEPOINT direct")
             return None

@@ -75,6 +75,26 @@ def test_a_partitioned_table_follows(source: Session, database: Database) -> Non
     assert database.ask(ROWS) == [(2, "x"), (3, "c")]
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_a_key_that_no_index_takes_is_told(first: bool, lake: Session, database: Database) -> None:
+    chance = random.Random(1)
+    long = "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(9_000))
+    lake.sql("CREATE TABLE t (id STRING PRIMARY KEY, v STRING)")
+    lake.sql("INSERT INTO t VALUES ('a', 'x')")
+    if not first:
+        make(lake, database)
+    lake.write("t", pa.table({"id": ["b", long], "v": ["y", "z"]}))
+    if first:
+        lake.sql(write(**place(database)), build=False)
+    said = find_error(lake)
+    assert "index row" in said and f"public.t refuses the row (id = '{long[:9]}" in said
+    lake.write("t", pa.table({"id": [long]}), mode="delete")
+    if first:
+        lake.sql("ALTER SINK s RESET")
+    deliver(lake)
+    assert database.ask(ROWS) == [("a", "x"), ("b", "y")]
+
+
 def test_items_of_an_array_are_not_cut(lake: Session, database: Database) -> None:
     database.run("CREATE TABLE t (id bigint PRIMARY KEY, v varchar(2)[])")
     lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v ARRAY<STRING>)")
