@@ -37,6 +37,12 @@ _REFUSALS = {
     "P0": RowRefused,  # an error that a trigger raises
 }
 _AGAIN = ("40001", "40P01")
+_UNKNOWN = ("42P01", "42883", "42704")
+"""A table, a function or a type that is not found."""
+_PATH_REMEDY = (
+    "; a function there names something without its schema, and nothing is looked for in public while a sink writes: "
+    "ALTER FUNCTION … SET search_path TO public"
+)
 
 
 class TargetServer(PostgresConnection):
@@ -61,6 +67,8 @@ class TargetServer(PostgresConnection):
         except self._psycopg.Error as error:
             code = getattr(error, "sqlstate", None) or ""
             words = " ".join(str(error).split()) or type(error).__name__
+            if code in _UNKNOWN and "CONTEXT:" in words:
+                words += _PATH_REMEDY
             kind = TriedAgain if code in _AGAIN else _REFUSALS.get(code[:2], SinkError)
             raise kind(f"sink {self.sink}: {self.address.address}: {words}") from error
 

@@ -75,6 +75,23 @@ def test_a_partitioned_table_follows(source: Session, database: Database) -> Non
     assert database.ask(ROWS) == [(2, "x"), (3, "c")]
 
 
+def test_a_function_that_finds_nothing_is_told_with_its_mend(source: Session, database: Database) -> None:
+    database.run(
+        "CREATE TABLE audit (id bigint)",
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO audit VALUES (NEW.id); "
+        "RETURN NEW; END $$",
+        "CREATE TABLE t (id bigint PRIMARY KEY, v text)",
+        "CREATE TRIGGER noted AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION note()",
+    )
+    source.sql(write(**place(database)), build=False)
+    said = find_error(source)
+    assert "function public.note()" in said and "ALTER FUNCTION" in said
+    database.run("ALTER FUNCTION note() SET search_path TO public")
+    source.sql("ALTER SINK s RESET")
+    deliver(source)
+    assert database.ask("SELECT id FROM audit ORDER BY id") == [(1,), (2,), (3,)]
+
+
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 def test_a_key_that_no_index_takes_is_told(first: bool, lake: Session, database: Database) -> None:
     chance = random.Random(1)
