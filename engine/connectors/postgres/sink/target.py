@@ -65,6 +65,7 @@ APP = "app"
 TRIES = 5
 PAUSE_SECONDS = 0.2
 """How often a transaction is tried that a deadlock has ended, and for how long it rests before, at the most."""
+_TAKEN_ALREADY = "23505"
 ANALYZED = 1_000
 """From so many rows on PostgreSQL is told how many were staged, so that it plans for them."""
 
@@ -298,7 +299,7 @@ class _Transaction:
             key = self._find_refused(count)
             raise SinkError(
                 f"{refused}; {server.address.path} refuses the row {key}: change what it refuses it by, or the row in the "
-                f"view; {self._describe_next()}"
+                f"view; {_explain_order(refused)}{self._describe_next()}"
             ) from refused
         return count
 
@@ -376,6 +377,13 @@ class _Transaction:
         texts = ", ".join(f"c{places[name]}::text" for name in self._names_row)
         ((*values,),) = server.query(f"SELECT {texts} FROM {STAGING} WHERE n = %s", first)
         return _format_key(dict(zip(self._names_row, values, strict=True)))
+
+
+def _explain_order(refused: RowRefused) -> str:
+    """Return what lets rows exchange values of a unique constraint, "" for another refusal."""
+    if getattr(refused.__cause__, "sqlstate", "") != _TAKEN_ALREADY:
+        return ""
+    return "rows that exchange their values need the constraint to be UNIQUE (…) DEFERRABLE, which is checked after all of them; "
 
 
 def _format_key(values: Mapping[str, object]) -> str:

@@ -135,3 +135,13 @@ def test_a_line_that_is_lost_is_told_of_a_sink_without_first_rows(
     source.sql("INSERT INTO t VALUES (9, 'nine')")
     deliver(source)
     assert database.ask(ROWS) == [(9, "nine")]
+
+
+def test_rows_exchange_unique_values_where_the_constraint_waits(source: Session, database: Database) -> None:
+    database.run("CREATE TABLE t (id bigint PRIMARY KEY, v text CONSTRAINT one UNIQUE)")
+    make(source, database)
+    source.sql("UPDATE t SET v = CASE id WHEN 1 THEN 'b' WHEN 2 THEN 'a' ELSE v END")
+    assert "UNIQUE (…) DEFERRABLE" in find_error(source)
+    database.run("ALTER TABLE t DROP CONSTRAINT one, ADD CONSTRAINT one UNIQUE (v) DEFERRABLE")
+    deliver(source)
+    assert database.ask(ROWS) == [(1, "b"), (2, "a"), (3, "c")]
