@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.connectors.postgres.sink.server import RowRefused, TargetServer, TargetTaken
+from engine.connectors.postgres.sink.server import RowRefused, TargetServer, TargetTaken, TriedAgain
 from engine.connectors.postgres.sink.tables import LEDGER, find_ledger, render_ledger
 from engine.errors import SinkError
 
@@ -31,7 +31,7 @@ def ensure_ledger(server: TargetServer) -> None:
 
 
 def lock_line(server: TargetServer, app: str) -> LedgerLine:
-    """Return the line of a sink, which no other process moves until the transaction ends; raises TargetTaken."""
+    """Return the line of a sink, which no other process moves until the end; raises TargetTaken, TriedAgain."""
     ledger = _escape(server)
     try:
         server.execute(
@@ -41,8 +41,12 @@ def lock_line(server: TargetServer, app: str) -> LedgerLine:
         )
     except RowRefused as error:
         raise TargetTaken(f"sink {server.sink}: another sink writes {server.address.path}") from error
-    ((start, epoch),) = server.query(f"SELECT start, epoch FROM {ledger} WHERE sink = %s FOR UPDATE", app)
-    return LedgerLine(start, epoch)
+    lines = server.query(f"SELECT start, epoch FROM {ledger} WHERE sink = %s FOR UPDATE", app)
+    if not lines:  # whoever had it has taken it away since the statement before
+        raise TriedAgain(
+            f"sink {server.sink}: its line in {server.address.schema}.{LEDGER} was removed meanwhile"
+        )
+    return LedgerLine(*lines[0])
 
 
 def move_line(server: TargetServer, app: str, line: LedgerLine) -> None:

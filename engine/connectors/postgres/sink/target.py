@@ -251,7 +251,7 @@ class _Transaction:
         return not self.server.query(f"SELECT EXISTS (SELECT FROM {self._rows_there})")[0][0]
 
     def _copy_directly(self, made: bool) -> int | None:
-        """Bring first rows by one COPY, the key if `made`; None, with nothing brought, if PostgreSQL refuses one: staging tells which."""
+        """Bring first rows by one COPY, the key if `made`; None, with nothing brought, where one is refused: staging tells."""
         names = ", ".join(quote_name(column.name) for column in self.shape.columns)
         count = 0
 

@@ -145,3 +145,31 @@ def test_rows_exchange_unique_values_where_the_constraint_waits(source: Session,
     database.run("ALTER TABLE t DROP CONSTRAINT one, ADD CONSTRAINT one UNIQUE (v) DEFERRABLE")
     deliver(source)
     assert database.ask(ROWS) == [(1, "b"), (2, "a"), (3, "c")]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_what_came_while_an_acknowledgement_failed_is_there(
+    first: bool, source: Session, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Hummock.commit
+
+    def fail(store: Hummock, asked: Commit) -> Any:
+        if asked.acks:
+            raise OSError("the store is away")
+        return commit(store, asked)
+
+    if first:
+        source.sql(write(**place(database)), build=False)
+    else:
+        make(source, database)
+        source.sql("UPDATE t SET v = 'new' WHERE id = 1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Hummock, "commit", fail)
+        assert "the store is away" in find_error(source)
+    source.sql("CREATE TABLE other (id BIGINT PRIMARY KEY)")
+    source.sql("INSERT INTO other VALUES (1)")
+    for number in range(5):
+        source.sql(f"INSERT INTO t VALUES ({10 + number}, 'more')")
+    source.sql("DELETE FROM t WHERE id = 2")
+    deliver(source)
+    assert [key for key, _ in database.ask(ROWS)] == [1, 3, *range(10, 15)]
