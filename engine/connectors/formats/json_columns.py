@@ -18,6 +18,9 @@ from engine.connectors.formats.file_format import FileRows, format_raw
 from engine.hummock.rows.ordering import one_chunk
 
 _NUMBERS_OF_TEXTS = (b"NaN", b"Infinity")
+_MOST_OPENED = 100
+"""Of a text with more lists and objects than so many it is not known how deep they are: Arrow's reader has no end to that but
+that of its stack, which ends the process."""
 
 
 def read_flat_objects(
@@ -33,7 +36,7 @@ def read_flat_objects(
     if not all(text[:1] == b"{" and text[-1:] == b"}" for text in texts):
         return None
     data = b"\n".join(texts)
-    if any(word in data for word in _NUMBERS_OF_TEXTS) or not _is_utf8(data):
+    if any(word in data for word in _NUMBERS_OF_TEXTS) or not _is_utf8(data) or _may_be_deep(data, texts):
         return None
     table = _read_table(data, pa.schema(list(read.items())))
     if table is None or table.num_rows != len(texts):
@@ -66,6 +69,13 @@ def _choose_kind(kind: pa.DataType) -> pa.DataType | None:
         return kind
     is_time = pa.types.is_temporal(kind) and not pa.types.is_duration(kind)
     return pa.string() if is_time else None
+
+
+def _may_be_deep(data: bytes, texts: Sequence[bytes]) -> bool:
+    """Tell whether lists and objects of a text may be nested deeper than is read here."""
+    if data.count(b"[") + data.count(b"{") - len(texts) < _MOST_OPENED:
+        return False
+    return any(text.count(b"[") + text.count(b"{") > _MOST_OPENED for text in texts)
 
 
 def _is_utf8(data: bytes) -> bool:

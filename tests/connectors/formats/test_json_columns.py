@@ -125,6 +125,15 @@ def test_bytes_that_are_no_utf8_are_left_to_the_exact_road() -> None:
     assert read_flat_objects([b'{"v": "\xff"}'], [0], KINDS) is None
 
 
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a": ', "}")])
+def test_deep_values_are_left_to_the_exact_road_which_tells_them(start: str, end: str) -> None:
+    for depth in (90, 200_000):  # which Arrow's reader would end the process over
+        text = '{"id": 1, "more": ' + start * depth + "0" + end * depth + "}"
+        texts = [b'{"id": 2}', text.encode()]
+        assert (read_flat_objects(texts, [0, 1], KINDS) is None) == (depth > 100)
+        assert convert(texts, quick=True) == convert(texts, quick=False)
+
+
 def test_plain_objects_take_the_quick_road() -> None:
     texts = [
         json.dumps({"id": n, "v": str(n), "price": n / 4, "at": "2026-01-02 00:00:00"}).encode()
