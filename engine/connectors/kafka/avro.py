@@ -110,14 +110,19 @@ class AvroSchema:
         return value
 
 
-def parse_schema(text: str, named: Mapping[str, Any] | None = None) -> AvroSchema:
-    """Return the schema that a text in JSON says; raises NotAvro if it says none."""
+def _add_names(text: str, names: dict[str, Any]) -> Any:
+    """Return a schema as the library has it, and add the types that it names; raises NotAvro for a text that says none."""
     fastavro = load_fastavro()
     try:
-        told, names = _drop_logical_types(json.loads(text)), dict(named or {})
-        parsed = fastavro.parse_schema(told, named_schemas=names)
+        return fastavro.parse_schema(_drop_logical_types(json.loads(text)), named_schemas=names)
     except Exception as error:  # as above
         raise NotAvro(f"no schema of Avro: {' '.join(str(error).split())[:200]}") from None
+
+
+def parse_schema(text: str, named: Mapping[str, Any] | None = None) -> AvroSchema:
+    """Return the schema that a text in JSON says; raises NotAvro if it says none."""
+    names = dict(named or {})
+    parsed = _add_names(text, names)
     is_record = isinstance(parsed, dict) and parsed.get("type") in ("record", "error")
     if is_record:
         columns = {one["name"]: _find_column(one["type"], names) for one in parsed["fields"]}
@@ -139,6 +144,16 @@ def read_schema_file(path: str) -> AvroSchema:
 _KNOWN: dict[tuple[str, int], AvroSchema | str] = {}
 """Schemas by registry and number, which never change; a text says why a number has none that is read."""
 _LOCK = threading.Lock()
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection: the password would go along to wherever an answer points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 @dataclass(frozen=True)
@@ -171,7 +186,7 @@ class SchemaRegistry:
             pair = base64.b64encode(f"{self.settings.registry_username}:{secret}".encode()).decode()
             request.add_header("Authorization", f"Basic {pair}")
         try:
-            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
+            with _OPENER.open(request, timeout=ANSWER_SECONDS) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code == 404:
@@ -183,16 +198,25 @@ class SchemaRegistry:
             why = getattr(error, "reason", error)
             raise SourceError(f"the registry {self.settings.registry} does not answer: {why}") from error
 
+    def _ask_for_schema(self, path: str) -> Any:
+        """Return the registry's answer about a schema, None if it has none; raises SourceError for what is no such answer."""
+        answer = self.ask(path)
+        if answer is None or (isinstance(answer, dict) and isinstance(answer.get("schema"), str)):
+            return answer
+        raise SourceError(
+            f"the registry {self.settings.registry} answers {path} without a schema: correct schema_registry"
+        )
+
     def _fetch_schema(self, number: int) -> AvroSchema | str:
-        answer = self.ask(f"/schemas/ids/{number}")
+        answer = self._ask_for_schema(f"/schemas/ids/{number}")
         if answer is None:
             return f"the registry has no schema {number}"
         kind = answer.get("schemaType", "AVRO")
         if kind != "AVRO":
             return f"schema {number} of the registry is of {kind}, and no Avro"
         named: dict[str, Any] = {}
-        self._collect_names(answer.get("references", ()), named)
         try:
+            self._collect_names(answer.get("references", ()), named)
             return parse_schema(answer["schema"], named)
         except NotAvro as error:
             return f"schema {number} of the registry is {error}"
@@ -201,12 +225,10 @@ class SchemaRegistry:
         """Add the schemas that others name, those below first."""
         for one in references:
             subject = urllib.parse.quote(str(one["subject"]), safe="")
-            answer = self.ask(f"/subjects/{subject}/versions/{one['version']}")
+            answer = self._ask_for_schema(f"/subjects/{subject}/versions/{one['version']}")
             if answer is not None and one["name"] not in named:
                 self._collect_names(answer.get("references", ()), named)
-                load_fastavro().parse_schema(
-                    _drop_logical_types(json.loads(answer["schema"])), named_schemas=named
-                )
+                _add_names(answer["schema"], named)
 
 
 @dataclass

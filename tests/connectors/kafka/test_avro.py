@@ -92,6 +92,11 @@ class Registry(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         found = self.schemas.get(self.path)
+        if isinstance(found, str):
+            self.send_response(302)
+            self.send_header("Location", found)
+            self.end_headers()
+            return
         self.send_response(200 if found is not None else 404)
         self.end_headers()
         self.wfile.write(json.dumps(found).encode())
@@ -119,6 +124,13 @@ def registry() -> Iterator[str]:
         "/subjects/b/versions/1": {"schema": json.dumps(base)},
         "/schemas/ids/3": {"schema": '"long"'},
         "/schemas/ids/4": {"schema": "message x {}", "schemaType": "PROTOBUF"},
+        "/schemas/ids/6": "/schemas/ids/1",
+        "/schemas/ids/7": {"title": "a web page"},
+        "/schemas/ids/8": {
+            "schema": '"bad"',
+            "references": [{"name": "bad", "subject": "bad", "version": 1}],
+        },
+        "/subjects/bad/versions/1": {"schema": '{"type": "recor"}'},
     }
     server = http.server.HTTPServer(("127.0.0.1", 0), Registry)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -165,3 +177,14 @@ def test_each_message_names_its_schema(registry: str) -> None:
 def test_a_registry_that_does_not_answer_is_told_and_says_nothing_of_messages() -> None:
     with pytest.raises(SourceError, match="does not answer"):
         SchemaRegistry(AvroSettings(registry="http://127.0.0.1:1")).find_schema(1)
+
+
+def test_a_registry_is_followed_nowhere_else_and_what_is_no_schema_is_told(registry: str) -> None:
+    """A redirection would take the password along."""
+    asked = SchemaRegistry(AvroSettings(registry=registry))
+    with pytest.raises(SourceError, match="answers 302"):
+        asked.find_schema(6)
+    with pytest.raises(SourceError, match="without a schema"):
+        asked.find_schema(7)
+    with pytest.raises(NotAvro, match="schema 8 of the registry is no schema of Avro"):
+        asked.find_schema(8)
