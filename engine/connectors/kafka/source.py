@@ -162,7 +162,10 @@ class KafkaSource(OffsetSource[KafkaStep]):
         """Yield what comes next of a partition, up to where it ended when the poll began."""
         poll = self._require_poll()
         if split == TOPIC:
-            yield from self._plan_topic(poll.topic, decode_topic(after))
+            before = decode_topic(after)
+            if before is not None and before.topic_id != poll.topic.topic_id:
+                self._look_again(poll)
+            yield from self._plan_topic(poll.topic, before)
             return
         partition = int(split)
         topic = decode_topic(self.find_offset(TOPIC))
@@ -171,13 +174,18 @@ class KafkaSource(OffsetSource[KafkaStep]):
         span = poll.topic.partitions[partition]
         position = decode_partition(after)
         at = self._find_start(partition, topic, position, span)
+        if at > span.end:
+            self._look_again(poll)
+            if topic.topic_id != poll.topic.topic_id or partition not in poll.topic.partitions:
+                return  # the next poll tells it
+            span = poll.topic.partitions[partition]
         loss = self._find_loss(at, span, position)
         if loss is not None:
             at = loss.goes_on
             yield self._go_on(partition, loss)
         elif position is None and at >= span.end:
             yield KafkaStep(PartitionPosition(at, topic.topic_id))
-        while at < span.end and poll.left[partition] > 0:
+        while at < span.end and poll.left.get(partition, 0) > 0:
             batch = self._read(poll, partition, at, span.end)
             at = batch.next
             poll.left[partition] -= len(batch.messages)
@@ -275,6 +283,13 @@ class KafkaSource(OffsetSource[KafkaStep]):
         topic = self.client.look_at_topic()
         share = -(-self.settings.poll_messages // max(len(topic.partitions), 1))
         return _Poll(topic, left=dict.fromkeys(topic.partitions, share))
+
+    def _look_again(self, poll: _Poll) -> None:
+        """Look at the topic behind a position that an older look does not know: another process may have seen more of it."""
+        try:
+            poll.topic = self.client.look_at_topic()
+        except SourceError as error:
+            raise SourceError(f"table {self.relation.name}: {error}") from error
 
     def _end_poll(self) -> None:
         poll, self._poll = self._poll, None

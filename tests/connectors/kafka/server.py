@@ -30,7 +30,7 @@ _JAAS = (
     f'username="admin" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
 )
 Message = tuple[Any, ...]
-"""What is written: key, value, and where told the partition and the headers."""
+"""What is written: key, value, and where told the partition, the headers, and the time in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,10 @@ def put(producer: Any, topic: str, message: Message, partition: int) -> None:
     key, value, *more = message
     where = more[0] if more else partition
     headers = more[1] if len(more) > 1 else None
+    time_ms = more[2] if len(more) > 2 else 0
     while True:
         try:
-            producer.produce(topic, value, key, where, headers=headers)
+            producer.produce(topic, value, key, where, headers=headers, timestamp=time_ms)
         except BufferError:
             producer.poll(0.1)
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,58 @@ def test_a_table_may_go_on_with_a_topic_that_was_made_again(lake: Session, topic
     topic.write_json({"id": 3, "n": 3})
     assert any("made again" in warning for warning in take(lake).warnings)
     assert held(lake) == [(1, 1), (2, 2), (3, 3)]
+
+
+class _Behind:
+    """Looks at a topic for one poll as it was before another process has seen more of it, and has taken that."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+        self._look, self._change, self._patch = client.KafkaClient.look_at_topic, change, monkeypatch
+        monkeypatch.setattr(client.KafkaClient, "look_at_topic", lambda one: self.look(one))
+
+    def look(self, one: client.KafkaClient) -> client.TopicState:
+        found = self._look(one)
+        self._patch.setattr(client.KafkaClient, "look_at_topic", self._look)
+        self._change()
+        return found
+
+
+@pytest.mark.parametrize("on_lost", ["fail", "earliest"])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_another_process_took_meanwhile_is_no_loss(
+    lake: Session, topic: Topic, monkeypatch: pytest.MonkeyPatch, on_lost: str, again: bool
+) -> None:
+    create(lake, topic, BAG, on_lost=on_lost)
+    topic.write_json({"id": 1, "n": 1})
+    take(lake)
+    rows = [(1, 1), (2, 2), (3, 3)]
+
+    def go_on() -> None:
+        if again and on_lost == "earliest":
+            topic.remove()
+            topic.make()
+        topic.write_json(*({"id": n, "n": n} for n, _ in rows[1:]))
+        with Session(lake.url) as other:
+            take(other)
+
+    _Behind(monkeypatch, go_on)
+    assert take(lake).rows == 0
+    take(lake)
+    assert held(lake) == rows
+    assert len(letters(lake)) == (1 if again and on_lost == "earliest" else 0)
+
+
+def test_a_time_that_messages_reach_during_the_first_poll_begins_with_them(
+    lake: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(**{"retention.ms": "-1"})
+    old = ('{"id": 1, "n": 1}', 0, None, 1)
+    topic.write((None, *old))
+    create(lake, topic, BAG, startup_mode="timestamp", startup_timestamp="2001-01-01 00:00:00+00:00")
+    _Behind(monkeypatch, lambda: topic.write((None, *old), (None, '{"id": 3, "n": 0}')))
+    take(lake)
+    take(lake)
+    assert held(lake) == [(3, 0)]
 
 
 def test_resync_of_a_bag_takes_the_rows_of_the_topic(lake: Session, topic: Topic) -> None:
