@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -279,9 +280,18 @@ def _read_timestamp(message: Any) -> int | None:
 
 def _wrap_json(text: bytes, alone: str | None) -> bytes:
     """Return a key as an object: a value that is none is that of the one column of the key."""
-    if alone is None or text.lstrip()[:1] == b"{":
+    if alone is None or text.lstrip()[:1] == b"{" or not _is_one_value(text):
         return text
     return b"{" + json.dumps(alone).encode() + b": " + text + b"}"
+
+
+def _is_one_value(text: bytes) -> bool:
+    """Tell whether a text is one value of JSON, and nothing that reads on within an object."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _wrap_text(text: bytes, alone: str | None) -> bytes:

@@ -105,6 +105,13 @@ def test_keys_find_rows_and_tombstones_delete() -> None:
     assert rows.locate_row(1) == (20, '{"id": 2}')
 
 
+def test_a_key_that_is_more_than_one_value_is_none() -> None:
+    keys: list[bytes | None] = [b'1, "v": "x"', b'1, "id": 2', b"1 2", b"1}", b"", b" 7\n", b"[1]", b"NaN"]
+    rows = decode([b'{"v": "a"}'] * len(keys), keys, {"envelope": "upsert"})
+    assert columns(rows)["id"] == ["7", "[1]"]
+    assert [line for line, _ in bad(rows)] == [10, 20, 30, 40, 50, 80]
+
+
 def test_keys_may_be_texts() -> None:
     rows = decode(
         [b'{"v": "a"}', b"{}", None], [b'x "y"', b"\xff", b"7"], {"envelope": "upsert", "key_format": "text"}
