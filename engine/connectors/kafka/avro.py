@@ -96,18 +96,27 @@ class AvroSchema:
     parsed: Any
     columns: Mapping[str, AvroColumn]
     is_record: bool
+    is_endless: bool = False
+    """Whether a type holds itself, so that a message says how deep it is: the quick reader's stack would end the process."""
 
     def read_value(self, data: bytes) -> Any:
         """Return what bytes hold; raises NotAvro if that is no value of the schema alone."""
         file = io.BytesIO(data)
         try:
-            value = load_fastavro().schemaless_reader(file, self.parsed, None)
+            value = self._choose_reader()(file, self.parsed, None)
         except Exception as error:  # the library raises what its reading of foreign bytes runs into
             why = " ".join(str(error).split()) or type(error).__name__
             raise NotAvro(f"not a value of its Avro schema: {why[:200]}") from None
         if file.tell() < len(data):
             raise NotAvro(f"not a value of its Avro schema: {len(data) - file.tell()} bytes follow it")
         return value
+
+    def _choose_reader(self) -> Any:
+        """Return what reads values; that of Python stops where a value is too deep."""
+        fastavro = load_fastavro()
+        return importlib.import_module(
+            "fastavro._read_py" if self.is_endless else fastavro.__name__
+        ).schemaless_reader
 
 
 def _add_names(text: str, names: dict[str, Any]) -> Any:
@@ -128,7 +137,7 @@ def parse_schema(text: str, named: Mapping[str, Any] | None = None) -> AvroSchem
         columns = {one["name"]: _find_column(one["type"], names) for one in parsed["fields"]}
     else:
         columns = {"": _find_column(parsed, names)}
-    return AvroSchema(parsed, columns, is_record)
+    return AvroSchema(parsed, columns, is_record, _holds_itself(parsed, names, ()))
 
 
 def read_schema_file(path: str) -> AvroSchema:
@@ -313,6 +322,20 @@ def build_avro_rows(
         lines=np.array([at for at, _ in places], dtype=np.int64),
         by_row=True,
     )
+
+
+def _holds_itself(kind: Any, names: Mapping[str, Any], within: tuple[str, ...]) -> bool:
+    """Tell whether a type is, or holds, one that holds itself; `within` are the named types around it."""
+    if isinstance(kind, str):
+        return kind in within or (kind in names and _holds_itself(names[kind], names, within))
+    if isinstance(kind, list):
+        return any(_holds_itself(one, names, within) for one in kind)
+    if not isinstance(kind, dict):
+        return False
+    inner = (*within, kind["name"]) if "name" in kind else within
+    parts = [kind[name] for name in ("type", "items", "values") if name in kind]
+    parts += [one["type"] for one in kind.get("fields", ())]
+    return any(_holds_itself(part, names, inner) for part in parts)
 
 
 _NESTED = AvroColumn(pa.string(), is_nested=True)

@@ -188,3 +188,21 @@ def test_a_registry_is_followed_nowhere_else_and_what_is_no_schema_is_told(regis
         asked.find_schema(7)
     with pytest.raises(NotAvro, match="schema 8 of the registry is no schema of Avro"):
         asked.find_schema(8)
+
+
+@pytest.mark.parametrize(
+    "within", ["{}", '{{"type": "array", "items": {}}}', '{{"type": "map", "values": {}}}']
+)
+def test_a_type_that_holds_itself_is_read_as_deep_as_can_be(within: str) -> None:
+    """What is deeper is set aside: it ends no process."""
+    inner = within.format('["null", "x.r"]')
+    text = f'{{"type": "record", "name": "r", "namespace": "x", "fields": [{{"name": "next", "type": {inner}}}]}}'
+    schema = parse_schema(text)
+    assert schema.is_endless and not parse_schema(json.dumps(PLAIN)).is_endless
+    if within != "{}":
+        return
+    value = schema.read_value(b"\2" * 50 + b"\0")
+    (told,) = schema.columns["next"].build([value["next"]]).to_pylist()
+    assert told == '{"next": ' * 50 + "null" + "}" * 50
+    with pytest.raises(NotAvro, match="recursion"):
+        schema.read_value(b"\2" * 100_000 + b"\0")
