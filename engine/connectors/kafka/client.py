@@ -98,7 +98,8 @@ class KafkaClient:
     def find_offsets_at(self, partitions: Sequence[int], milliseconds: int) -> dict[int, int]:
         """Return the first offsets from a time on; partitions without such a message are left out."""
         module = importlib.import_module("confluent_kafka.admin")
-        found = self._list_offsets(partitions, module.OffsetSpec.for_timestamp(milliseconds))
+        at = max(milliseconds, 0)  # brokers take -1 for the end, and -2 for the beginning
+        found = self._list_offsets(partitions, module.OffsetSpec.for_timestamp(at))
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def open_reader(self) -> KafkaReader:

@@ -172,6 +172,10 @@ def test_a_commit_takes_bounded_bytes(lake: Session, topic: Topic, monkeypatch: 
         ({"startup_mode": "offsets", "startup_offsets": "0:2"}, [2, 3, 10]),
         ({"startup_mode": "timestamp", "startup_timestamp": "2020-01-01 00:00:00+00:00"}, [0, 1, 2, 3, 10]),
         ({"startup_mode": "timestamp", "startup_timestamp": "2100-01-01 00:00:00+00:00"}, [10]),
+        (
+            {"startup_mode": "timestamp", "startup_timestamp": "1969-12-31 23:59:59.999+00:00"},
+            [0, 1, 2, 3, 10],
+        ),
     ],
 )
 def test_a_table_begins_where_it_is_told_to(
