@@ -129,7 +129,7 @@ def build_removal(version: Version, stored: StoredCatalog, named: set[str]) -> C
     gone = _collect_dropped(stored, named | successors)
     planned = gone & set(stored.plans)
     fragments = {f.table for name in planned for f in stored.plans[name].fragments}
-    acks, pins = _release_holds(stored, gone, fragments)
+    acks, pins = _release_holds(version, stored, gone, fragments)
     touched = {find_domain_name(stored, name) for name in planned}  # what fails in them fails again
     changed, unfinished = drop_creations(version, gone | fragments)
     changed |= (
@@ -197,13 +197,23 @@ def _is_controlled(stored: StoredCatalog, owner: str) -> bool:
     return relation is not None and relation.kind == "materialized view"
 
 
-def _release_holds(stored: StoredCatalog, gone: set[str], fragments: set[str]) -> tuple[Holds, Holds]:
-    """Return the acknowledgements and pins that are taken from the tables that stay."""
+def _release_holds(
+    version: Version, stored: StoredCatalog, gone: set[str], fragments: set[str]
+) -> tuple[Holds, Holds]:
+    """Return the acknowledgements and pins that are taken from the tables that stay.
+
+    What goes may also hold the log of a view that takes over, whose successor it reads until then.
+    """
     inputs = {upstream for table in fragments for upstream in stored.inputs[table]} - gone - fragments
+    holders = {name: fragments & table.acks.keys() for name, table in version.tables.items()}
     acks: dict[str, dict[str, int | None]] = {
-        upstream: {table: None for table in fragments if upstream in stored.inputs[table]}
-        for upstream in inputs
+        name: dict.fromkeys(found)
+        for name, found in holders.items()
+        if found and name not in gone | fragments
     }
+    for upstream in inputs:
+        read = (table for table in fragments if upstream in stored.inputs[table])
+        acks.setdefault(upstream, {}).update(dict.fromkeys(read))
     pins = _find_source_pins(stored, gone, inputs)
     releases = {SINK: release_holds, SUBSCRIPTION: release_subscription}
     for reader in (stored.catalog.get(name) for name in gone):

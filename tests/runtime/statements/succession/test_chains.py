@@ -358,3 +358,31 @@ def test_a_process_that_is_killed_leaves_what_the_next_one_ends(
         change(other, random.Random(after + 1))
         other.flush().raise_for_errors()
         assert show_views(other) == compute_views(other, CHANGES[kind] if after else FIRST)
+
+
+def stop_as_they_take_over(shop: Session) -> None:
+    """Flush up to the commit that makes views copies of their successors, as a process does that is killed then."""
+    commit = Hummock.commit
+
+    def look(store: Hummock, made: Commit) -> Version:
+        version = commit(store, made)
+        if any(one.copied for one in list_successions(version).values()):
+            raise Killed
+        return version
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hummock, "commit", look)
+        with pytest.raises(Killed):
+            for _ in range(4):
+                shop.flush()
+
+
+def test_who_goes_as_all_take_over_holds_no_log(shop: Session) -> None:
+    alter(shop, CHANGES["added"])
+    stop_as_they_take_over(shop)
+    shop.sql("DROP MATERIALIZED VIEW b CASCADE")
+    for _ in range(2):
+        change(shop, random.Random(3))
+        shop.flush().raise_for_errors()
+    check_nothing_is_left(shop)
+    assert show(shop, "SELECT * FROM a") == show_batch(shop, CHANGES["added"], "a")
