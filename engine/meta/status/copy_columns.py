@@ -52,6 +52,20 @@ def change_copy_columns(copy: Relation, view: Relation) -> Relation:
     return msgspec.structs.replace(copy, columns=columns, primary_key=key, options=options)
 
 
+def rename_evolved_column(copy: Relation, old: str, new: str) -> Relation:
+    """Return the sink of a Delta table that is made anew as a column gets another name, maybe that of one that went."""
+    before = read_evolution(copy)
+    if before is None:
+        return copy
+    evolution = Evolution(
+        before.since,
+        tuple(new if name == old else name for name in before.added),
+        {name: kind for name, kind in before.gone.items() if name.lower() != new.lower()},
+    )
+    options = {**copy.options, _OPTION: msgspec.json.encode(evolution).decode()}
+    return msgspec.structs.replace(copy, options=options)
+
+
 def list_copy_reasons(copy: Relation, view: Relation) -> Iterator[str]:
     """Yield why a Delta table cannot follow a view that shows other columns."""
     evolution = read_evolution(copy)

@@ -7,6 +7,7 @@ import msgspec
 from engine.hummock import Commit, Version
 from engine.hummock.manifests.preconditions import Precondition, require, require_all
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries, require_same_catalog
+from engine.meta.status.copy_columns import rename_evolved_column
 from engine.meta.status.sinks import SinkState, encode_sink_state, list_copies, read_sink_state, release_holds
 from engine.runtime.relations import build_name_error
 from engine.sql.catalog import Relation, RelationColumn
@@ -33,7 +34,8 @@ def rename_copy_column(
             for c in copy.columns
         )
         key = tuple(new.name if name == old.name else name for name in copy.primary_key)
-        changed = msgspec.structs.replace(copy, columns=columns, primary_key=key)
+        changed = rename_evolved_column(copy, old.name, new.name)
+        changed = msgspec.structs.replace(changed, columns=columns, primary_key=key)
         acks, pins = release_holds(copy)
         state = SinkState(paused=read_sink_state(version, copy.name).paused)
         part = Commit(

@@ -83,6 +83,24 @@ def test_the_table_is_as_the_view_after_each_change(session: Session, tmp_path: 
 
 
 @pytest.mark.long
+def test_a_column_gets_the_name_of_one_that_went(session: Session, tmp_path: Path) -> None:
+    fill(session, tmp_path)
+    texts = "SELECT g, sum(n) AS total, CAST(max(n) AS STRING) AS top FROM t GROUP BY g"
+    for query in (texts, GONE):
+        session.sql(f"ALTER MATERIALIZED VIEW v AS {query}")
+        brought(session)
+    session.sql("ALTER MATERIALIZED VIEW v RENAME COLUMN total TO top")
+    session.sinks.wait(120)
+    brought(session)
+    session.sql("ALTER MATERIALIZED VIEW v AS SELECT g, sum(n) AS top, min(n) AS least FROM t GROUP BY g")
+    session.sinks.wait(120)
+    brought(session)
+    change(session, random.Random(1))
+    brought(session)
+    assert rows(tmp_path / "v") == content(session, "v")
+
+
+@pytest.mark.long
 def test_a_range_that_was_promised_before_comes_before(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
