@@ -76,9 +76,8 @@ def begin_succession(
     before = resolve_relation(stored, "materialized view", name, statement.sql)
     pending = list_successions(version).get(name)
     if pending is not None and pending.copied:
-        raise build_name_error(
-            f"{name} is taking over its last change", name, statement.sql, "run FLUSH first"
-        )
+        hint = "run FLUSH first; if a view fails meanwhile, correct the rows that it fails on, or drop it"
+        raise build_name_error(f"{name} is taking over its last change", name, statement.sql, hint)
     is_alone = find_domain_name(stored, name) == name
     ahead, successors = look_ahead(version, stored, name) if is_alone else (stored, {})
     relation, relations, plans = plan_replacement(statement, before, ahead, context)
