@@ -91,6 +91,30 @@ def test_a_view_gets_another_query_and_only_the_difference_goes_on(session: Sess
     ).change
 
 
+def test_where_its_key_is_another_all_that_reads_it_comes_back_in_the_same_commit(
+    session: Session, tmp_path: Path
+) -> None:
+    made(session, tmp_path)
+    session.sql("COMMENT ON MATERIALIZED VIEW mine IS 'counts'")
+    session.sql("CREATE INDEX by_a ON m (a)")
+    session.sql("ALTER SINK out PAUSE")
+    before = session.store.version.number
+    found = sync(session, view("SELECT b, a, min(id) AS id FROM t GROUP BY b, a"))
+    assert (found.errors, found.changed) == ({}, ("m",))
+    assert set(found.dropped) == {"m", "mine", "out", "by_a"}
+    assert session.store.version.number == before + 1
+    assert (
+        session.catalog.get("mine").comment == "counts"
+        and read_sink_state(session.store.version, "out").paused
+    )
+    session.flush().raise_for_errors()
+    assert rows(session, "SELECT a, c FROM mine") == [(10, 2), (30, 1)]
+    session.sql("ALTER SINK out RESUME")
+    session.flush().raise_for_errors()
+    assert [one.get("b") for one in delivered(tmp_path)[:3]] == [None] * 3
+    assert sorted(one["b"] for one in delivered(tmp_path)[3:]) == [100, 200, 300]  # type: ignore[type-var]
+
+
 def test_where_columns_are_others_an_index_and_all_that_reads_it_stay(
     session: Session, tmp_path: Path
 ) -> None:

@@ -35,15 +35,15 @@ def look_ahead(version: Version, stored: StoredCatalog, view: str) -> tuple[Stor
         for name in {*own, *own.values(), *names}:
             relations.pop(name, None)
             plans.pop(name, None)
-        for now, then in names.items():
-            if now in stored.catalog.relations:
-                relations[then] = rename_relation(stored.catalog.get(now), names)
-            if now in stored.plans:
-                plans[then] = rename_tables(stored.plans[now], names)
+        for present, later in names.items():
+            if present in stored.catalog.relations:
+                relations[later] = rename_relation(stored.catalog.get(present), names)
+            if present in stored.plans:
+                plans[later] = rename_tables(stored.plans[present], names)
         successors[other] = succession.successor
-    later = {now: view for view, now in successors.items()}
-    ahead = {name: rename_relation(one, later) for name, one in relations.items()}
-    return StoredCatalog(Catalog(ahead), {n: rename_tables(p, later) for n, p in plans.items()}), successors
+    shown = {successor: view for view, successor in successors.items()}
+    ahead = {name: rename_relation(one, shown) for name, one in relations.items()}
+    return StoredCatalog(Catalog(ahead), {n: rename_tables(p, shown) for n, p in plans.items()}), successors
 
 
 def read_successors(
