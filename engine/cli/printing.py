@@ -229,4 +229,9 @@ def format_cell(value: object) -> str:
             text = str(_flatten(value))
         case _:
             text = str(value)
+    return escape_controls(text)
+
+
+def escape_controls(text: str) -> str:
+    """Return a text in which characters that would command the terminal are written as they are escaped."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

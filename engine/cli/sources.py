@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -11,22 +11,25 @@ import typer
 from engine.cli.connections import open_session
 from engine.cli.layout import TextColumn
 from engine.cli.options import Output, Spark, Store
-from engine.cli.printing import Format, PrintingCommand, print_listing
+from engine.cli.printing import Format, PrintingCommand, escape_controls, format_json, print_listing
 from engine.errors import SqlError
 
 if TYPE_CHECKING:
     from engine.cli.listings.status import Listing
+    from engine.connectors.contract.discovery import FoundTable
     from engine.connectors.script_sources import RejectedStatement
     from engine.connectors.source_trial import Finding
     from engine.session import Session
     from engine.sql.catalog import Relation
 
-sources = typer.Typer(no_args_is_help=True, help="Say of what feeds tables whether it can be reached.")
+sources = typer.Typer(
+    no_args_is_help=True, help="Look at what feeds tables, or could, before anything is made."
+)
 
 
 @sources.callback()
 def _sources() -> None:
-    """Say of what feeds tables whether it can be reached."""
+    """Look at what feeds tables, or could, before anything is made."""
 
 
 @sources.command("test", cls=PrintingCommand)
@@ -60,6 +63,75 @@ def test(
     print_listing(_build_listing(lines), output)
     if not all(line.finding.works for line in lines):
         raise typer.Exit(1)
+
+
+@sources.command("discover")
+def discover(
+    place: Annotated[
+        str,
+        typer.Argument(
+            help="A folder, s3://bucket/prefix, postgresql://role@host/database?schema=…, or kafka://host:9092."
+        ),
+    ],
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="An option that the address leaves open, as slot=shop; several times."),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--key", help="The key of a table, as orders=id or lines=order,line; several times."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Print the statements that would follow the tables at a place, with types and keys; nothing is written, here or there."""
+    from engine.connectors.discovery import discover_tables
+
+    named = {name: columns.split(",") for name, columns in _parse_options("--key", keys or []).items()}
+    tables = discover_tables(place, _parse_options("--with", given or []), named)
+    if as_json:
+        typer.echo(format_json([_build_record(table) for table in tables]))
+        return
+    for line in _format_script(tables):
+        typer.echo(escape_controls(line))
+    waiting = sum(bool(table.list_needs()) for table in tables)
+    about = f"{len(tables) or 'nothing'} found{f', of which {waiting} cannot be made yet' if waiting else ''}"
+    hint = "; write them to a file, and try it: tideline sources test --file FILE" if tables else ""
+    typer.echo(about + hint, err=True)
+
+
+def _parse_options(option: str, given: Sequence[str]) -> dict[str, str]:
+    found = dict[str, str]()
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise SqlError(f"{option} {text} names nothing", hint=f"write {option} name=value")
+        found[name.strip().lower()] = value
+    return found
+
+
+def _build_record(table: FoundTable) -> dict[str, object]:
+    columns = [column._asdict() for column in table.columns]
+    known = {"name": table.name, "path": table.path, "columns": columns, "key": list(table.key)}
+    said = {"needs": table.list_needs(), "notes": table.list_notes()}
+    return {**known, "options": dict(table.options), **said, "statement": table.format_statement()}
+
+
+def _format_script(tables: Sequence[FoundTable]) -> Iterator[str]:
+    """Yield the statements of tables, what is to be known of each above it; what all of them need comes first."""
+    shared = [need for need in tables[0].needs if all(need in one.needs for one in tables)] if tables else []
+    shared = shared if len(tables) > 1 else []
+    for need in shared:
+        yield f"-- first: {need}"
+    for table in tables:
+        yield ""
+        yield f"-- {table.path}"
+        for note in table.list_notes():
+            yield f"-- {note}"
+        needs = [need for need in table.list_needs() if need not in shared]
+        for need in needs:
+            yield f"-- first: {need}"
+        text = table.format_statement()
+        yield from (f"-- {line}" for line in text.splitlines()) if needs else text.splitlines()
 
 
 class _SourceLine(NamedTuple):

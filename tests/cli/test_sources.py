@@ -225,3 +225,37 @@ def test_a_table_that_is_not_there_yet_is_told_no_way_to_bring_it_on(
     report = tried(capsys, "--file", str(tmp_path / "new.sql"))[1]["fresh", "read"]
     assert not report["works"] and report["words"].startswith("table fresh: earlier versions")
     assert "RESYNC" not in report["words"]
+
+
+def discover(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["sources", "discover", *arguments])
+    assert ended.value.code == 0
+
+
+def test_what_a_folder_holds_is_printed_as_statements_that_can_be_tried(
+    project: Path, session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = session.store.refresh().number
+    (project / "lake" / "marked").mkdir(parents=True)
+    (project / "lake" / "marked" / "a.csv").write_text("id,_op\n1,insert\n")
+    (project / "lake" / "plain").mkdir()
+    (project / "lake" / "plain" / "a.csv").write_text("id,name\n1,a\x1b[31m\n")
+    discover("lake")
+    said = capsys.readouterr()
+    assert "2 found, of which 1 cannot be made yet" in said.err and "\x1b" not in said.out
+    script = project / "sources.sql"
+    script.write_text(said.out)
+    status, found = tried(capsys, "--file", str(script))
+    assert status == 0 and set(found) == {("plain", asked) for asked in ("connect", "read", "resume")}
+    discover("lake", "--json", "--with", "null=NA", "--key", "marked=id")
+    marked, plain = json.loads(capsys.readouterr().out)
+    assert marked["key"] == ["id"] and not marked["needs"] and "PRIMARY KEY (id)" in marked["statement"]
+    assert plain["options"] == {"connector": "landing", "path": "lake/plain", "null": "NA"}
+    assert session.store.refresh().number == before
+
+
+def test_options_of_a_place_have_a_value(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["sources", "discover", "lake", "--with", "null"])
+    assert "write --with name=value" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.connectors.contract.discovery import FoundTable
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
 from engine.hummock.version import Run
@@ -119,6 +120,7 @@ class Connector(ABC):
     `discovers_columns`
     a table may list nothing but its key, with `resyncs` ALTER TABLE … RESYNC is offered. CREATE SOURCE is where it `passes` rows
     on without keeping them: "rows" that only come, or "changes" of which each tells the old row as well.
+    `schemes` are those of addresses at which tables are discovered, "file" for what has none.
     """
 
     name: str
@@ -128,6 +130,14 @@ class Connector(ABC):
     discovers_columns: bool = False
     can_resync: bool = False
     pass_through: Literal["", "rows", "changes"] = ""
+    schemes: tuple[str, ...] = ()
+
+    def discover_tables(self, place: str, options: Mapping[str, str]) -> Iterable[FoundTable]:
+        """Return what tables could follow at an address of one of the `schemes`; raises SourceError, writes nothing.
+
+        `options` are those of WITH that the address leaves open, by names in lower case.
+        """
+        return ()
 
     def validate(self, statement: CreateTable) -> StatementProblem | None:
         """Return what is wrong with a statement whose options are known ones, None if nothing is."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from engine.connectors.contract.connector import Connector, Elsewhere, Spark, StatementProblem, source_options
+from engine.connectors.contract.discovery import FoundTable
 from engine.connectors.delta.columns import check_reading, resolve_columns, validate_table
+from engine.connectors.delta.discovery import discover_tables
 from engine.connectors.delta.frames import (
     check_visible,
     match_delta_columns,
@@ -34,6 +36,7 @@ class DeltaConnector(Connector):
     options = OPTIONS
     statement = "CREATE TABLE t (…, PRIMARY KEY (…)) WITH (connector = 'delta', path = 'folder')"
     page = "delta.md"
+    schemes = ("file", "s3", "s3a")
     discovers_columns = True
     can_resync = True
     pass_through = "changes"
@@ -64,6 +67,10 @@ class DeltaConnector(Connector):
         """Say that a Delta table has no change data feed."""
         log = DeltaLog(_parse_place(statement))
         return "" if log.read_metadata(log.find_newest_version()).has_feed else f"{statement.name}: {NO_FEED}"
+
+    def discover_tables(self, place: str, options: Mapping[str, str]) -> Iterator[FoundTable]:
+        """Return the Delta tables at a place, or in the folders of one."""
+        return discover_tables(place, options)
 
     def open_source(self, store: Hummock, relation: Relation) -> DeltaSource:
         """Return the source of a table."""

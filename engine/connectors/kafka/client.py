@@ -95,6 +95,17 @@ class KafkaClient:
         }
         return TopicState(str(found.topic_id), spans)
 
+    def list_topics(self) -> list[str]:
+        """Return the topics that this client may describe, but for the brokers' own; raises SourceError without an answer."""
+        try:
+            found = self._open_admin().list_topics(timeout=ANSWER_SECONDS).topics
+        except load_kafka().KafkaException as error:
+            self._open_admin_events()
+            raise self.build_error("list topics", error.args[0]) from error
+        return sorted(
+            name for name, topic in found.items() if topic.error is None and not name.startswith("__")
+        )
+
     def find_offsets_at(self, partitions: Sequence[int], milliseconds: int) -> dict[int, int]:
         """Return the first offsets from a time on; partitions without such a message are left out."""
         module = importlib.import_module("confluent_kafka.admin")

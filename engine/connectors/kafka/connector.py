@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from engine.connectors.contract.connector import Connector, Spark, StatementProblem
+from engine.connectors.contract.discovery import FoundTable
 from engine.connectors.kafka.avro import NotAvro, SchemaRegistry, load_fastavro, read_schema_file
 from engine.connectors.kafka.client import KafkaClient, TopicState, load_kafka
+from engine.connectors.kafka.discovery import discover_tables
 from engine.connectors.kafka.positions import TOPIC, decode_partition, decode_topic
 from engine.connectors.kafka.settings import (
     CONNECTOR,
@@ -31,6 +33,7 @@ class KafkaConnector(Connector):
     options = OPTIONS
     statement = "CREATE TABLE t (…) WITH (connector = 'kafka', topic = '…', …)"
     page = "kafka.md"
+    schemes = ("kafka",)
     can_resync = True
 
     def validate(self, statement: CreateTable) -> StatementProblem | None:
@@ -52,6 +55,10 @@ class KafkaConnector(Connector):
             if span is None or not span.begin <= offset <= span.end:
                 have = "is not there" if span is None else f"holds offsets {span.begin} to {span.end}"
                 raise SourceError(f"startup_offsets begins partition {partition} at {offset}, but it {have}")
+
+    def discover_tables(self, place: str, options: Mapping[str, str]) -> Iterator[FoundTable]:
+        """Return the topics that the brokers have."""
+        return discover_tables(place, options)
 
     def open_source(self, store: Hummock, relation: Relation) -> KafkaSource:
         """Return the source of a table."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
 from engine.connectors.contract.connector import Connector, Spark, StatementProblem, source_options
+from engine.connectors.contract.discovery import FoundTable
 from engine.connectors.formats.file_format import FileOptions
 from engine.connectors.landing.bucket import LandingBucket, build_found_file
+from engine.connectors.landing.discovery import discover_tables
 from engine.connectors.landing.folder import build_unreadable_error, look_at
 from engine.connectors.landing.options import (
     CONNECTOR,
@@ -38,6 +40,7 @@ class LandingConnector(Connector):
     options = OPTIONS
     statement = "CREATE TABLE t (…) WITH (connector = 'landing', path = 'folder')"
     page = "landing.md"
+    schemes = ("file", "s3", "s3a")
 
     def validate(self, statement: CreateTable) -> StatementProblem | None:
         """Return the first option that can't be used."""
@@ -58,6 +61,10 @@ class LandingConnector(Connector):
     def build_companion(self, relation: Relation) -> Relation | None:
         """Return the table of the sequences that a table has taken."""
         return build_sequence_relation(relation)
+
+    def discover_tables(self, place: str, options: Mapping[str, str]) -> Iterator[FoundTable]:
+        """Return what the files of a folder, or of those in it, could be landed as."""
+        return discover_tables(place, options)
 
     def open_source(self, store: Hummock, relation: Relation) -> LandingSource:
         """Return the source of a table."""

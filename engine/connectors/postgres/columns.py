@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from engine.connectors.contract.connector import StatementProblem
@@ -82,8 +83,7 @@ def find_problem(server: PostgresServer, following: FollowingTable) -> Statement
 
 
 def _list_problems(server: PostgresServer, following: FollowingTable) -> Iterator[StatementProblem]:
-    yield from _check_server(server)
-    yield from _check_slot(server)
+    yield from _list_server_problems(server)
     found = read_table(server)
     if found is None:
         yield _explain_missing_table(server)
@@ -91,6 +91,25 @@ def _list_problems(server: PostgresServer, following: FollowingTable) -> Iterato
     yield from _check_publication(server, found)
     yield from _check_columns(server, found, following)
     yield from _check_key(server, found, following)
+
+
+def find_server_problem(server: PostgresServer) -> StatementProblem | None:
+    """Return the first reason why no table of a database can be followed by the slot of the settings, None if one can."""
+    return next(_list_server_problems(server), None)
+
+
+def find_table_problem(
+    server: PostgresServer, table: PostgresTable, following: FollowingTable, *, looks_up: bool
+) -> StatementProblem | None:
+    """Return the first reason why a table cannot follow one that was read; the publication is looked up, or yet to be made."""
+    published = _check_publication(server, table) if looks_up else iter(())
+    checks = (published, _check_columns(server, table, following), _check_key(server, table, following))
+    return next(chain.from_iterable(checks), None)
+
+
+def _list_server_problems(server: PostgresServer) -> Iterator[StatementProblem]:
+    yield from _check_server(server)
+    yield from _check_slot(server)
 
 
 def _check_server(server: PostgresServer) -> Iterator[StatementProblem]:

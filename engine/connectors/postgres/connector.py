@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from engine.connectors.contract.connector import Connector, Spark, StatementProblem
+from engine.connectors.contract.discovery import FoundTable
 from engine.connectors.postgres.columns import FollowingTable, find_problem, read_table
+from engine.connectors.postgres.discovery import SCHEMES, discover_tables
 from engine.connectors.postgres.positions import decode_offset, format_lsn
 from engine.connectors.postgres.server import PostgresServer
 from engine.connectors.postgres.settings import (
@@ -31,6 +33,7 @@ class PostgresConnector(Connector):
     options = OPTIONS
     statement = "CREATE TABLE t (…) WITH (connector = 'postgres-cdc', table = 's.t', …)"
     page = "postgres.md"
+    schemes = SCHEMES
     can_resync = True
 
     def validate(self, statement: CreateTable) -> StatementProblem | None:
@@ -47,6 +50,10 @@ class PostgresConnector(Connector):
             at = _locate(statement, problem.option)
             raise unsupported_error_at(problem.message, statement.sql, at, problem.hint)
         return statement
+
+    def discover_tables(self, place: str, options: Mapping[str, str]) -> Iterator[FoundTable]:
+        """Return the tables of a database that the role may read."""
+        return discover_tables(place, options)
 
     def find_group(self, relation: Relation) -> str:
         """Return the slot with its database."""

@@ -29,10 +29,11 @@ def quote_name(name: str, dialect: Dialect) -> str:
     >>> quote_name("s.Orders", "postgres"), quote_name("t", "spark")
     ('s."Orders"', 't')
     """
-    return ".".join(_quote_part(part, dialect) for part in name.split("."))
+    return ".".join(quote_part(part, dialect) for part in name.split("."))
 
 
-def _quote_part(name: str, dialect: Dialect) -> str:
+def quote_part(name: str, dialect: Dialect) -> str:
+    """Return one name as a statement has to say it, dots and all."""
     is_plain = name.isidentifier() and all(char.isalnum() or char == "_" for char in name)
     tokens = tokenize(name, dialect) if is_plain else []
     if [token.token_type for token in tokens] == [TokenType.VAR] and name == name.lower():
