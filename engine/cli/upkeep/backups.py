@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.cli.listings.status import Listing
     from engine.hummock.backups.back_up import BackupReport
     from engine.hummock.backups.backup_format import BackupSummary
+    from engine.hummock.backups.backup_place import BackupPlace
     from engine.hummock.backups.copying import CopyProgress
     from engine.hummock.version import Version
 
@@ -79,9 +80,15 @@ def restore_store(
     verify: Annotated[
         bool, typer.Option("--verify", help="Then read all rows, and hold them against their fingerprints.")
     ] = False,
+    table: Annotated[
+        str,
+        typer.Option(
+            "--table", help="Put this table of a store back to the backup, instead of a whole store."
+        ),
+    ] = "",
     store: Store = "",
 ) -> None:
-    """Make the store of a backup, at a place where nothing is; sinks to places outside of it are paused."""
+    """Make the store of a backup, at a place where nothing is, or put back one table; sinks to other places are paused."""
     from engine.hummock.backups.backup_place import open_place
     from engine.hummock.backups.restore import open_target, restore_backup
     from engine.hummock.epoch import format_epoch_time
@@ -95,6 +102,9 @@ def restore_store(
         return encode_paused_sinks(version, paused)
 
     place = open_place(source, create=False)
+    if table:
+        _restore_table(place, table, backup or None, store, verify=verify)
+        return
     make_state_folder(store)
     progress = _ProgressReporter("restored")
     report = restore_backup(
@@ -114,6 +124,22 @@ def restore_store(
             f"sinks that are paused: {', '.join(paused)}; what they have delivered since the backup is still in their targets: "
             "ALTER SINK name RESET and then RESUME delivers all rows again, RESUME alone what came after the backup"
         )
+
+
+def _restore_table(place: BackupPlace, table: str, number: int | None, store: str, *, verify: bool) -> None:
+    """Put a table of a store that is there back to what a backup holds of it, and say what that took."""
+    from engine.hummock.epoch import format_epoch_time
+    from engine.runtime.table_restore import restore_table
+
+    with open_store(store) as found:
+        done = restore_table(found, place, table, number, _ProgressReporter("copied").report)
+        typer.echo(
+            f"table {table.lower()} is as in backup {done.summary.number} at epoch {format_epoch_time(done.summary.epoch)} UTC: "
+            f"{format_count(done.written, 'row')} written, {format_count(done.deleted, 'row')} deleted; views that read it get "
+            "the difference by their next epoch"
+        )
+        if verify:
+            verify_kept(found)
 
 
 def _tell_unreadable(found: Mapping[int, str], place: str) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from engine.connectors.contract.differences import find_other_keys, select_different
 from engine.connectors.formats.file_format import BadLine
 from engine.connectors.kafka.client import MessageBatch, TopicState
 from engine.connectors.kafka.writes import TypedMessages
 from engine.hummock import Delete, Hummock, Put, TableVersion, xxhash64
+from engine.hummock.reads.differences import find_other_keys, select_different
 from engine.hummock.rows.ordering import order_by_key
 from engine.hummock.writes.batch import Operation
 from engine.runtime.rows import assign_row_ids

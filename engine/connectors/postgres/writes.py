@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from engine.arrow import choose_values, to_mask, to_positions
 from engine.connectors.contract.connector import Spark
-from engine.connectors.contract.differences import find_other_keys, select_different
 from engine.connectors.contract.group_source import GroupMember
 from engine.connectors.contract.offset_source import StepResult
 from engine.connectors.contract.row_fitting import RowFitter
@@ -23,6 +22,7 @@ from engine.connectors.postgres.server import PostgresServer
 from engine.hummock import Delete, Hummock, Put, Version
 from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_bytes
+from engine.hummock.reads.differences import find_other_keys, select_different
 from engine.hummock.rows.ordering import one_chunk
 from engine.hummock.writes.batch import Operation, write_stream
 from engine.meta.status.dead_letters import DeadLetter

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -93,14 +93,19 @@ def restore_backup(
     number: int | None = None,
     adapt: Adapt = lambda version: {},
     tell: Tell = lambda progress: None,
+    only: Collection[str] | None = None,
 ) -> RestoreReport:
     """Make a store of a backup, by default the newest, in an empty place; `adapt` is asked for what its catalog has otherwise.
 
+    With `only` it has no tables but these, and their rows alone are read; its catalog still names the others.
     A restore that was interrupted is finished by the same call. Raises StorageError if anything else is there, and CorruptObject
     if the backup is damaged.
     """
     started = target.clock.monotonic()
     backup = place.read_backup(number)
+    if only is not None:
+        tables = {name: table for name, table in backup.version.tables.items() if name in only}
+        backup = dataclasses.replace(backup, version=dataclasses.replace(backup.version, tables=tables))
     marker = _begin(place.url, backup, target)
     objects = target.objects
     objects.put(BOUNDARY_PATH, str(marker.manifest - 1).encode())

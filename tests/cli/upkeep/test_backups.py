@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -58,7 +59,7 @@ def test_what_cannot_be_done_is_told(store: str, tmp_path: Path, command_line: C
     assert f"{store} is not empty" in command_line("restore", to, status=1)
     assert "csv is for --list" in command_line("backup", to, "--format", "csv", status=2)
     assert "No such option: --table" in command_line("backup", to, "--table", "t", status=2)
-    assert "No such option: --table" in command_line("restore", to, "--table", "t", status=2)
+    assert "there is no table or view t" in command_line("restore", to, "--table", "t", status=1)
     assert '"nowhere" is no address of a store' in command_line("backup", "nowhere", status=1)
     command_line("branch", "create", "try")
     assert "is the address of a branch" in command_line(
@@ -175,3 +176,17 @@ def test_a_project_goes_on_from_a_backup(
     assert sorted((row["city"], row["n"], row["cents"]) for row in lake) == sorted(
         (row["city"], row["n"], row["cents"]) for row in found
     )
+
+
+def test_one_table_is_put_back(tmp_path: Path, command_line: CommandLine) -> None:
+    url, to = (tmp_path / "shop").as_uri(), (tmp_path / "shop_backups").as_uri()
+    with Session(url) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+        session.write("t", pa.table({"id": [1, 2]}))
+        command_line("backup", to, "--store", url)
+        session.write("t", pa.table({"id": [3]}))
+    said = command_line("restore", to, "--table", "T", "--verify", "--store", url)
+    assert re.match(
+        r"table t is as in backup 1 at epoch [\d :.+-]+ UTC: 0 rows written, 1 row deleted; views", said
+    )
+    assert "u" in command_line("restore", to, "--table", "u", "--store", url, status=1)

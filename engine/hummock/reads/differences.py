@@ -1,4 +1,4 @@
-"""All rows of a source against those that stand in the table: what is to be put, and which keys are to go."""
+"""All rows that a table is to have against those that stand in it: what is to be put, and which keys are to go."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine.hummock import Hummock, TableVersion
 from engine.hummock.rows.key_numbers import number_keys
 from engine.hummock.rows.ordering import identical_values, one_chunk
+from engine.hummock.store import Hummock
+from engine.hummock.version import TableVersion
 
 
 def select_different(store: Hummock, table: TableVersion, puts: pa.Table) -> pa.Table:

@@ -1,0 +1,166 @@
+"""One table is put back to a backup: by the difference, in one commit, and what reads it follows."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import InvalidRow, StorageError, TidelineError
+from engine.hummock import Hummock
+from engine.hummock.backups.back_up import back_up
+from engine.hummock.backups.backup_place import BackupPlace, open_place
+from engine.runtime import table_restore
+from engine.runtime.table_restore import restore_table
+from engine.session import Session
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> BackupPlace:
+    """Where backups go."""
+    return open_place((tmp_path / "backups").as_uri(), create=True)
+
+
+def show(session: Session, name: str) -> list[str]:
+    """Return the rows as texts, in order: NaN equals itself there, and the sign of a zero counts."""
+    return sorted(repr(tuple(row.values())) for row in session.sql(f"SELECT * FROM {name}").to_pylist())
+
+
+def test_views_get_the_difference_alone(session: Session, place: BackupPlace) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, g STRING, n DOUBLE)")
+    session.sql("CREATE MATERIALIZED VIEW v AS SELECT g, count(*) AS c, sum(n) AS n FROM t GROUP BY g")
+    session.sql("INSERT INTO t VALUES (1, 'a', 1), (2, 'a', -0.0), (3, 'b', double('NaN')), (4, NULL, NULL)")
+    session.flush()
+    rows, view = show(session, "t"), show(session, "v")
+    back_up(session.store, place)
+    session.sql("UPDATE t SET n = 7 WHERE id = 1")
+    session.sql("DELETE FROM t WHERE id >= 3")
+    session.sql("INSERT INTO t VALUES (5, 'c', 5)")
+    session.flush()
+    assert show(session, "v") != view
+    done = restore_table(session.store, place, "T")
+    assert (done.written, done.deleted, done.summary.number) == (3, 1, 1)
+    session.flush()
+    assert show(session, "t") == rows and show(session, "v") == view
+    number = session.store.refresh().number
+    again = restore_table(session.store, place, "t")
+    assert (again.written, again.deleted) == (0, 0) and session.store.refresh().number == number
+    session.sql("UPDATE t SET n = 2 WHERE id = 1")
+    restore_table(session.store, place, "t")
+    session.flush()
+    assert show(session, "v") == view
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (id, s)", ""])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_changes_are_taken_back(session: Session, place: BackupPlace, key: str, seed: int) -> None:
+    rng = random.Random(seed)
+    clause = f", {key}" if key else ""
+    session.sql(f"CREATE TABLE t (id BIGINT, s STRING, x DOUBLE{clause})")
+
+    def change() -> None:
+        ids = rng.sample(range(40), rng.randint(1, 12))
+        values = [rng.choice([None, 0.0, -0.0, float("nan"), 1.5]) for _ in ids]
+        texts = [rng.choice(["", "a", "ä"]) for _ in ids]
+        session.write("t", pa.table({"id": ids, "s": texts, "x": pa.array(values, pa.float64())}))
+        session.sql(f"DELETE FROM t WHERE id % 7 = {rng.randrange(7)}")
+        session.sql(f"UPDATE t SET x = {rng.randrange(3)} WHERE id % 5 = {rng.randrange(5)}")
+
+    change()
+    kept = []
+    for _ in range(3):
+        kept.append(show(session, "t"))
+        back_up(session.store, place)
+        change()
+        session.store.compact("t")
+    for number in rng.sample([1, 2, 3], 3):
+        restore_table(session.store, place, "t", number)
+        assert show(session, "t") == kept[number - 1]
+
+
+def test_a_write_at_the_same_time_is_taken_back_too(
+    session: Session, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    session.sql("INSERT INTO t VALUES (1)")
+    back_up(session.store, place)
+    session.sql("INSERT INTO t VALUES (2)")
+    plain, raced = table_restore._compare, []
+
+    def race(store: Hummock, *rest: object) -> object:
+        found = plain(store, *rest)  # type: ignore[arg-type]
+        if not raced:
+            raced.append(session.sql("INSERT INTO t VALUES (3)"))
+        return found
+
+    monkeypatch.setattr(table_restore, "_compare", race)
+    assert restore_table(session.store, place, "t").deleted == 2
+    assert show(session, "t") == ["(1,)"]
+
+
+@pytest.mark.parametrize(
+    ("made", "then", "why"),
+    [
+        ("TABLE t (id BIGINT PRIMARY KEY)", "ALTER TABLE t ADD COLUMN b BIGINT", "had other columns"),
+        ("TABLE t (id BIGINT) APPEND ONLY", "INSERT INTO t VALUES (9)", "has 1 rows that the backup has not"),
+        ("TABLE t (id BIGINT)", "DROP TABLE t; CREATE TABLE t (id BIGINT)", "was made anew since"),
+        ("TABLE t (id TIMESTAMP, WATERMARK FOR id AS id) APPEND ONLY", "", "has a WATERMARK"),
+        (
+            "TABLE t (id BIGINT) APPEND ONLY WITH (retention_seconds = '60')",
+            "",
+            "rows that expire",
+        ),
+        (
+            "SOURCE t (auction BIGINT) WITH (connector = 'nexmark', type = 'bid', max_events = '10')",
+            "",
+            "cannot restore",
+        ),
+        (
+            "TABLE t (auction BIGINT) WITH (connector = 'nexmark', type = 'bid', max_events = '10')",
+            "",
+            "follows a source",
+        ),
+        ("VIEW t AS SELECT 1 AS id", "", "it is a view"),
+        ("TABLE u (id BIGINT)", "CREATE TABLE t (id BIGINT)", "has no table t: its tables are u"),
+    ],
+)
+def test_what_cannot_be_put_back_alone_is_told_and_left(
+    session: Session, place: BackupPlace, made: str, then: str, why: str
+) -> None:
+    session.sql(f"CREATE {made}")
+    back_up(session.store, place)
+    for statement in filter(None, then.split("; ")):
+        session.sql(statement)
+    number = session.store.refresh().number
+    with pytest.raises(InvalidRow) as told:
+        restore_table(session.store, place, "t")
+    assert why in str(told.value) and session.store.refresh().number == number
+
+
+def test_what_is_not_there_is_told(session: Session, place: BackupPlace, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE t (id BIGINT)")
+    with pytest.raises(StorageError, match="no backup"):
+        restore_table(session.store, place, "t")
+    back_up(session.store, place)
+    with pytest.raises(TidelineError, match="nowhere"):
+        restore_table(session.store, place, "nowhere")
+    with Session((tmp_path / "other").as_uri()) as other:
+        other.sql("CREATE TABLE t (id BIGINT)")
+        with pytest.raises(InvalidRow, match="of another store"):
+            restore_table(other.store, place, "t")
+
+
+def test_a_damaged_copy_writes_nothing(session: Session, place: BackupPlace, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    session.sql("INSERT INTO t VALUES (1)")
+    back_up(session.store, place)
+    session.sql("INSERT INTO t VALUES (2)")
+    for file in (tmp_path / "backups" / "files").iterdir():
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(bytes(data))
+    with pytest.raises(StorageError):
+        restore_table(session.store, place, "t")
+    assert show(session, "t") == ["(1,)", "(2,)"]
