@@ -29,11 +29,14 @@ for namespace in $(ip netns list | grep -o "^$1-[a-z0-9]*"); do
     while pids=$(ip netns pids "$namespace") && [ -n "$pids" ]; do kill -9 $pids 2>/dev/null; sleep 0.05; done
     ip netns del "$namespace"
 done
-for link in $(ip -o link show master "$1" | cut -d: -f2 | cut -d@ -f1); do ip link del "$link"; done
+for link in $(ip -o link show master "$1" | cut -d: -f2 | cut -d@ -f1); do ip link del "$link" 2>/dev/null; done
 ip link del "$1"
 rm -rf "$2"
 """
-"""Takes a network away when its input ends: when it is closed, or with the process that holds the other end."""
+"""Takes a network away when its input ends: when it is closed, or with the process that holds the other end.
+
+A link that goes with its namespace goes a moment later, so it may be listed and be gone when it is deleted.
+"""
 
 
 class Machine:
