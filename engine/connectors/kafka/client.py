@@ -79,12 +79,7 @@ class KafkaClient:
 
     def look_at_topic(self) -> TopicState:
         """Return the topic with its partitions; raises SourceError if the brokers do not answer, or have no such topic."""
-        admin = self._open_admin()
-        kafka = load_kafka()
-        asked = admin.describe_topics(
-            kafka.TopicCollection([self.settings.topic]), request_timeout=ANSWER_SECONDS
-        )
-        found = self._wait_for(asked[self.settings.topic], "describe the topic")
+        found = self.describe_topic()
         numbers = [one.id for one in found.partitions]
         module = importlib.import_module("confluent_kafka.admin")
         begins = self._list_offsets(numbers, module.OffsetSpec.earliest())
@@ -98,13 +93,35 @@ class KafkaClient:
     def list_topics(self) -> list[str]:
         """Return the topics that this client may describe, but for the brokers' own; raises SourceError without an answer."""
         try:
-            found = self._open_admin().list_topics(timeout=ANSWER_SECONDS).topics
+            found = self.open_admin().list_topics(timeout=ANSWER_SECONDS).topics
         except load_kafka().KafkaException as error:
             self._open_admin_events()
             raise self.build_error("list topics", error.args[0]) from error
         return sorted(
             name for name, topic in found.items() if topic.error is None and not name.startswith("__")
         )
+
+    def describe_topic(self, *, rights: bool = False) -> Any:
+        """Return the topic as the library describes it, with what this client may do if `rights`; raises SourceError."""
+        admin = self.open_admin()
+        asked = admin.describe_topics(
+            load_kafka().TopicCollection([self.settings.topic]),
+            include_authorized_operations=rights,
+            request_timeout=ANSWER_SECONDS,
+        )
+        return self.wait_for(asked[self.settings.topic], "describe the topic")
+
+    def list_bounds(self, partitions: Sequence[int]) -> dict[int, OffsetSpan]:
+        """Return where partitions begin and end, with what belongs to transactions that are open; raises SourceError."""
+        module = importlib.import_module("confluent_kafka.admin")
+        begins = self._list_offsets(partitions, module.OffsetSpec.earliest(), committed=False)
+        ends = self._list_offsets(partitions, module.OffsetSpec.latest(), committed=False)
+        return {number: OffsetSpan(begins[number], ends[number]) for number in partitions}
+
+    def list_ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Return where partitions end, with what belongs to transactions that are open; raises SourceError."""
+        module = importlib.import_module("confluent_kafka.admin")
+        return self._list_offsets(partitions, module.OffsetSpec.latest(), committed=False)
 
     def find_offsets_at(self, partitions: Sequence[int], milliseconds: int) -> dict[int, int]:
         """Return the first offsets from a time on; partitions without such a message are left out."""
@@ -166,7 +183,8 @@ class KafkaClient:
         """Forget what connections had to say: what follows is another request."""
         self._words.clear()
 
-    def _open_admin(self) -> Any:
+    def open_admin(self) -> Any:
+        """Return what administers topics and groups; raises SourceError."""
         if self._admin is None:
             load_kafka()
             module = importlib.import_module("confluent_kafka.admin")
@@ -183,17 +201,21 @@ class KafkaClient:
         if words and not is_said and words not in self._words:
             self._words.append(words)
 
-    def _list_offsets(self, partitions: Sequence[int], spec: Any) -> dict[int, int]:
+    def _list_offsets(
+        self, partitions: Sequence[int], spec: Any, *, committed: bool = True
+    ) -> dict[int, int]:
         kafka = load_kafka()
+        level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
         topic = self.settings.topic
-        asked = self._open_admin().list_offsets(
+        asked = self.open_admin().list_offsets(
             {kafka.TopicPartition(topic, number): spec for number in partitions},
-            isolation_level=kafka.IsolationLevel.READ_COMMITTED,
+            isolation_level=level,
             request_timeout=ANSWER_SECONDS,
         )
-        return {at.partition: self._wait_for(one, "list offsets").offset for at, one in asked.items()}
+        return {at.partition: self.wait_for(one, "list offsets").offset for at, one in asked.items()}
 
-    def _wait_for(self, future: Future[Any], doing: str) -> Any:
+    def wait_for(self, future: Future[Any], doing: str) -> Any:
+        """Return the answer to a request; raises SourceError."""
         kafka = load_kafka()
         try:
             return future.result(ANSWER_SECONDS * 2)

@@ -150,17 +150,20 @@ def validate_options(options: Mapping[str, str]) -> StatementProblem | None:
     for name in _NEEDED:
         if not options.get(name, "").strip():
             return StatementProblem("", f"the connector {CONNECTOR} needs {name}", f"write {_LIKE}")
-    for check in (
-        _validate_place,
-        _validate_format,
-        _validate_choices,
-        _validate_startup,
-        _validate_security,
-    ):
+    for check in (_validate_place, _validate_format, _validate_startup):
         problem = check(options)
         if problem is not None:
             return problem
-    return _validate_files(options) or _validate_times(options)
+    return validate_connection(options) or _validate_times(options)
+
+
+def validate_connection(options: Mapping[str, str]) -> StatementProblem | None:
+    """Return the first option of topic, brokers and their security that means nothing, None if all do."""
+    for check in (_validate_place, _validate_choices, _validate_security, _validate_files):
+        problem = check(options)
+        if problem is not None:
+            return problem
+    return None
 
 
 def parse_settings(options: Mapping[str, str]) -> KafkaSettings:
@@ -172,7 +175,7 @@ def parse_settings(options: Mapping[str, str]) -> KafkaSettings:
     keys = options.get("key_format", "avro" if form == "avro" else "json")
     mode = options.get("startup_mode", "earliest")
     return KafkaSettings(
-        servers=",".join(part.strip() for part in options["bootstrap_servers"].split(",")),
+        servers=format_servers(options),
         topic=options["topic"],
         format=form,
         is_upsert="envelope" in options,
@@ -189,18 +192,28 @@ def parse_settings(options: Mapping[str, str]) -> KafkaSettings:
         startup_offsets=tuple(sorted((parse_offsets(options.get("startup_offsets", "")) or {}).items())),
         goes_on=options.get("on_lost") == "earliest",
         poll_messages=int(options.get("poll_messages", POLL_MESSAGES)),
-        security=KafkaSecurity(
-            options.get("security_protocol", "plaintext"),
-            options.get("sasl_mechanism", ""),
-            options.get("username", ""),
-            options.get("password_variable", ""),
-            _find_file(options, "ssl_ca_file"),
-            _find_file(options, "ssl_certificate_file"),
-            _find_file(options, "ssl_key_file"),
-            options.get("ssl_key_password_variable", ""),
-        ),
+        security=parse_security(options),
         metadata=MappingProxyType({name: options[name] for name in METADATA if name in options}),
         formats=Formats(*(options.get(name) for name in FORMAT_OPTIONS)),
+    )
+
+
+def format_servers(options: Mapping[str, str]) -> str:
+    """Return the brokers that are asked first, as librdkafka has them."""
+    return ",".join(part.strip() for part in options["bootstrap_servers"].split(","))
+
+
+def parse_security(options: Mapping[str, str]) -> KafkaSecurity:
+    """Return how the connection is secured, by options that are valid."""
+    return KafkaSecurity(
+        options.get("security_protocol", "plaintext"),
+        options.get("sasl_mechanism", ""),
+        options.get("username", ""),
+        options.get("password_variable", ""),
+        _find_file(options, "ssl_ca_file"),
+        _find_file(options, "ssl_certificate_file"),
+        _find_file(options, "ssl_key_file"),
+        options.get("ssl_key_password_variable", ""),
     )
 
 

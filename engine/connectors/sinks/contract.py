@@ -23,19 +23,23 @@ from engine.sql.statements.ddl.sink_statements import CreateSink
 
 @dataclass(frozen=True)
 class DeliveryResult:
-    """What one range brought; `commit` is to be part of the commit that acknowledges the range."""
+    """What one range brought; `commit` is to be part of the commit that acknowledges the range.
+
+    `note` is what the target wants kept with the acknowledgement, for the ranges that follow.
+    """
 
     rows: int
     files: int = 0
     bytes: int = 0
     commit: Commit = field(default_factory=Commit)
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class SinkBatch:
     """A range of one reader on its way to a target: its `changes`, and the table's version in which they are.
 
-    `promise` is the one that the range fulfils, of targets that ask for promises.
+    `promise` is the one that the range fulfils, of targets that ask for promises; `note` what the target has noted last.
     """
 
     log_range: LogRange
@@ -43,6 +47,7 @@ class SinkBatch:
     table: TableVersion
     changes: Iterator[Changes]
     promise: PromisedRange | None = None
+    note: str = ""
 
 
 class SinkTarget(Protocol):
@@ -76,7 +81,7 @@ class SinkConnector(ABC):
     """One kind of target: its name in `WITH (connector = …)`, its options beside those of all sinks, and the checks of CREATE.
 
     `options` says what each option means, `title` heads them in the reference. `each_epoch` and `promises` are those of its
-    targets. `alone`: no two sinks of a store may have the same address.
+    targets. `alone`: no two sinks of a store may have the same address, of which `place` is the option.
     """
 
     name: str
@@ -84,6 +89,7 @@ class SinkConnector(ABC):
     title: str
     each_epoch: bool = False
     alone: bool = False
+    place: str = "table"
 
     @abstractmethod
     def resolve_options(self, statement: CreateSink) -> dict[str, str]:

@@ -116,12 +116,13 @@ def _create(statement: CreateSink, context: StatementContext) -> None:
 def _check_exclusive(stored: StoredCatalog, statement: CreateSink, relation: Relation) -> None:
     """Raise SqlError for the place of a Delta table that is a view's own, or of another sink that has it alone."""
     url = relation.options.get("url")
-    if find_sink_connector(relation).alone:
+    connector = find_sink_connector(relation)
+    if connector.alone:
         for one in list_sinks(stored):
             if one.options.get("url") == url:
-                message = f"sink {one.name} writes {url}, and no two sinks write one table there"
-                hint = f"name another table, or DROP SINK {one.name} first"
-                raise build_option_error(statement, "table", message, hint)
+                message = f"sink {one.name} writes {url}, and no two sinks write one {connector.place} there"
+                hint = f"name another {connector.place}, or DROP SINK {one.name} first"
+                raise build_option_error(statement, connector.place, message, hint)
     other = next(
         (one for one in list_sinks(stored) if is_delta_copy(one) and one.options.get("url") == url), None
     )

@@ -243,7 +243,7 @@ class Delivery:
     def _deliver_ranges(self, reader: SinkLogStore, base: Version, table: TableVersion) -> bool:
         """Deliver some ranges and acknowledge them in one commit; False if there are none."""
         state = read_sink_state(base, self.relation.name)
-        target = self._get_target(state.start)
+        target, note = self._get_target(state.start), state.note
         some = itertools.islice(reader.list_ranges(table, each_epoch=target.each_epoch), RANGES_PER_COMMIT)
         upto: int | None = None
         done: list[DeliveryResult] = []
@@ -255,8 +255,9 @@ class Delivery:
             channel = self._channels.get(reader.consumer)
             shared = channel is not None and channel.is_next(part)
             changes = channel.read(part) if channel and shared else reader.read(table, part)
-            portion = SinkBatch(part, reader.group, table, _count_traffic(changes), state.promise)
+            portion = SinkBatch(part, reader.group, table, _count_traffic(changes), state.promise, note)
             done.append(target.take(portion))
+            note = done[-1].note
             upto = part.upto
             if self._stopped.is_set() or not target.each_epoch:
                 break
@@ -282,9 +283,14 @@ class Delivery:
         done: Sequence[DeliveryResult],
     ) -> None:
         ack = reader.truncate(table, upto)
-        guard = Commit(
-            precondition=require_all(self._require_unchanged(base, table), reader.require_unmoved(table))
+        state, note = read_sink_state(base, self.relation.name), done[-1].note
+        noted = (
+            {}
+            if note == state.note
+            else encode_sink_state(self.relation.name, msgspec.structs.replace(state, note=note))
         )
+        check = require_all(self._require_unchanged(base, table), reader.require_unmoved(table))
+        guard = Commit(catalog=noted, precondition=check)
         self._store.commit(merge_commits(guard, ack, *(one.commit for one in done)))
 
     def _release_channel(self, reader: SinkLogStore) -> None:

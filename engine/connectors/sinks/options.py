@@ -20,7 +20,7 @@ TYPES = ("upsert", "append-only")
 ROWS_PER_FILE = 500_000
 RETENTION_SECONDS = 7 * 86_400.0
 COMMON_OPTIONS: Mapping[str, str] = {
-    "connector": "'file', 'delta' or 'postgres'; left out where the sink goes INTO a table",
+    "connector": "'file', 'delta', 'postgres' or 'kafka'; left out where the sink goes INTO a table",
     "type": "upsert: changes with what they are; append-only: just rows, the default where rows are only added",
     "force_append_only": "true: of a changed row its new version is a row, deletions are left out; false without it",
     "snapshot": "false: begin with the next change, not with the rows as they are; true without it",

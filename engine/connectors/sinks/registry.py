@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.connectors.delta.sink.connector import DeltaSinkConnector
+from engine.connectors.kafka.sink.connector import KafkaSinkConnector
 from engine.connectors.plugins import PluginRegistry
 from engine.connectors.postgres.sink.connector import PostgresSinkConnector
 from engine.connectors.sinks.contract import SinkConnector
@@ -12,7 +13,7 @@ from engine.connectors.sinks.tables import TableSinkConnector
 from engine.errors import SinkError
 from engine.sql.catalog import Relation
 
-OWN = (FileSinkConnector, DeltaSinkConnector, PostgresSinkConnector)
+OWN = (FileSinkConnector, DeltaSinkConnector, PostgresSinkConnector, KafkaSinkConnector)
 SINKS: PluginRegistry[SinkConnector] = PluginRegistry("tideline.sinks", OWN, SinkError)
 INTO = TableSinkConnector()
 """That of sinks INTO a table, which name none."""

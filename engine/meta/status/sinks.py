@@ -46,7 +46,8 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a sink needs beside its relation: `table_id` is the table that it reads (0: none yet), `since` from which epoch.
 
     `start` is the store's epoch when it began with the rows as they were, so another one after each RESET, and above every epoch
-    that was delivered before; 0 for sinks from before there were any. `lapsed` says why it cannot go on.
+    that was delivered before; 0 for sinks from before there were any. `lapsed` says why it cannot go on. `note` is what its
+    target has noted with what was acknowledged last.
     """
 
     table_id: int = 0
@@ -55,6 +56,7 @@ class SinkState(msgspec.Struct, frozen=True, omit_defaults=True):
     lapsed: str = ""
     start: int = 0
     promise: PromisedRange | None = None
+    note: str = ""
 
 
 SINKS = Record.of_json(Prefix.SINK, SinkState)

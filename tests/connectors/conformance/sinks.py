@@ -15,6 +15,8 @@ from deltalake import DeltaTable
 
 from engine.hummock.object_store import open_object_store
 from engine.session import Session
+from tests.connectors.kafka.server import make_topic
+from tests.connectors.kafka.sink.topics import check_epochs, read_committed
 from tests.connectors.postgres.server import get_server
 from tests.connectors.postgres.sink.targets import AUDIT, place
 from tests.connectors.sinks.conftest import applied
@@ -200,14 +202,36 @@ class Postgres(SinkCase):
         return self.database.ask("SELECT max(number) FROM audit")
 
 
+class Kafka(SinkCase):
+    """A topic of two partitions, read by a consumer that sees committed transactions only."""
+
+    name = "kafka"
+
+    def __init__(self, folder: Path, session: Session) -> None:
+        super().__init__(folder, session)
+        self.topic = make_topic(2)
+
+    def create(self) -> None:
+        options = self.topic.options(envelope="upsert", transaction_rows="2")
+        self.session.sql(f"CREATE SINK s FROM t WITH ({options})", build=False)
+
+    def held(self) -> Held:
+        return check_epochs(read_committed(self.topic))
+
+    def written(self) -> object:
+        return [(one.partition, one.offset) for one in read_committed(self.topic)]
+
+
 CASES: tuple[type[SinkCase], ...] = (
     *(Files, JsonFiles, PackedFiles, FilesOnS3, JsonFilesOnS3),
-    *(Table, Delta, Postgres),
+    *(Table, Delta, Postgres, Kafka),
 )
 
 
 def mark_server(case: type[SinkCase]) -> tuple[pytest.MarkDecorator, ...]:
-    """Return the marker of cases that need a PostgreSQL."""
+    """Return the marker of cases that need a PostgreSQL, or a Kafka."""
+    if case is Kafka:
+        return (pytest.mark.kafka,)
     return (pytest.mark.postgres,) if case is Postgres else ()
 
 

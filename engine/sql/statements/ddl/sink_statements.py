@@ -26,7 +26,7 @@ _ALTER = re.compile(rf"\s*ALTER\s+SINK\s+({NAME})\s+(PAUSE|RESUME|RESET)\s*", re
 _COMMA = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)""")
 CREATE_FORM = (
     "CREATE SINK [IF NOT EXISTS] name [INTO table [(column, …)]] FROM view, or AS SELECT …, "
-    "then [WITH (connector = 'file', 'delta' or 'postgres', …)]"
+    "then [WITH (connector = 'file', 'delta', 'postgres' or 'kafka', …)]"
 )
 
 

@@ -1,0 +1,1 @@
+"""The sink of Kafka topics."""

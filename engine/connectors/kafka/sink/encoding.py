@@ -1,0 +1,222 @@
+"""Changes of rows as messages: keys, values and what follows them, in JSON that Kafka as a source reads back to the same rows.
+
+Method: a column becomes a list of what JSON has for its values, a whole column at once where that is quick; a row is then one
+object of them. The key of a row is the same bytes whenever it is written, since partitions and compaction compare bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from engine.arrow import as_values, has_far_times
+from engine.connectors.sinks.files import to_json_value
+from engine.hummock.epoch import micros_of
+from engine.log_store.changes import DELETE, INSERT, Changes
+from engine.sql.catalog import RelationColumn
+from engine.sql.typing.json_documents import is_document
+
+_compute: Any = pyarrow.compute
+_ENCODER = msgspec.json.Encoder()
+PIECE_ROWS = 20_000
+"""So many rows become messages at once."""
+_NULL = msgspec.Raw(b"null")
+_NESTED = ("array<", "map<", "struct<")
+
+
+class EncodedMessage(NamedTuple):
+    """A message: None as its key is none, None as its value is a tombstone. `row` is the key in words, for errors."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+class NullKey(Exception):
+    """A key that is a text has a null."""
+
+
+class MessageShape(NamedTuple):
+    """What the messages of a sink look like; `upsert`: changes and deletions are told, else rows are only added."""
+
+    sink: str
+    source: str
+    columns: tuple[RelationColumn, ...]
+    key: tuple[str, ...]
+    format: Literal["json", "debezium"]
+    key_format: Literal["json", "text"]
+    upsert: bool
+    tombstones: bool
+
+
+def explain_key_column(column: RelationColumn) -> str | None:
+    """Return why a column cannot be in the key of messages, None if it can."""
+    if is_document(column) or column.type.startswith(_NESTED):
+        return f"column {column.name} is {column.visible_type}, of which one value may be written in several ways"
+    return None
+
+
+class MessageEncoder:
+    """Makes messages of changes."""
+
+    def __init__(self, shape: MessageShape) -> None:
+        self.shape = shape
+        self._names = [column.name for column in shape.columns]
+        self._documents = frozenset(c.name for c in shape.columns if is_document(c))
+
+    def encode(self, changes: Changes, epoch: int, *, snapshot: bool = False) -> Iterator[EncodedMessage]:
+        """Yield the messages of changes in their order; raises NullKey."""
+        for first in range(0, len(changes), PIECE_ROWS):
+            part = slice(first, first + PIECE_ROWS)
+            piece = Changes(
+                changes.operations[part],
+                changes.rows.slice(first, PIECE_ROWS).rename_columns(self._names),
+                changes.old.slice(first, PIECE_ROWS).rename_columns(self._names),
+            )
+            if not self.shape.upsert:
+                piece = piece.filter(piece.operations != DELETE)
+            yield from self._encode_piece(piece, epoch, snapshot)
+
+    def _encode_piece(self, changes: Changes, epoch: int, snapshot: bool) -> Iterator[EncodedMessage]:
+        operations = changes.operations.tolist()
+        keys = self._encode_keys(changes.rows)
+        debezium = self.shape.format == "debezium"
+        rows = self._encode_rows(changes.rows)
+        before: Sequence[bytes] = ()
+        before_keys: Sequence[bytes | None] = keys
+        if self.shape.upsert and (changes.operations != INSERT).any():
+            before_keys = self._encode_keys(changes.old, changes.operations == INSERT)
+            before = self._encode_rows(changes.old) if debezium else ()
+        envelope = _Envelope(self.shape, epoch, snapshot) if debezium else None
+        for n, (operation, key, row) in enumerate(zip(operations, keys, rows, strict=True)):
+            if not self.shape.upsert:
+                yield EncodedMessage(key, envelope.wrap("c", None, row) if envelope else row)
+                continue
+            if operation == DELETE:
+                yield from self._delete(key, row, envelope)
+                continue
+            moved = operation != INSERT and before_keys[n] != key
+            if moved:
+                yield from self._delete(before_keys[n], before[n] if before else b"", envelope)
+            if envelope is None:
+                yield EncodedMessage(key, row)
+            elif operation == INSERT or moved:
+                yield EncodedMessage(key, envelope.wrap("r" if snapshot else "c", None, row))
+            else:
+                yield EncodedMessage(key, envelope.wrap("u", before[n], row))
+
+    def _delete(self, key: bytes | None, row: bytes, envelope: _Envelope | None) -> Iterator[EncodedMessage]:
+        if envelope is not None:
+            yield EncodedMessage(key, envelope.wrap("d", row, None))
+        if self.shape.tombstones and key is not None:
+            yield EncodedMessage(key, None)
+
+    def _encode_rows(self, rows: pa.Table) -> list[bytes]:
+        raw = self._documents if self.shape.format == "json" else frozenset[str]()
+        columns = [to_json_column(rows.column(name), document=name in raw, name=name) for name in self._names]
+        names, encode = self._names, _ENCODER.encode
+        return [encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+
+    def _encode_keys(self, rows: pa.Table, absent: np.ndarray | None = None) -> list[bytes | None]:
+        """Return the key of each row; of rows that are `absent` it is none. Raises NullKey."""
+        names = list(self.shape.key)
+        if not names:
+            return [None] * rows.num_rows
+        columns = [to_json_column(_unify_zeros(rows.column(name)), name=name) for name in names]
+        if self.shape.key_format == "json":
+            return [_ENCODER.encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+        (values,) = columns
+        gone = absent if absent is not None else np.zeros(len(values), bool)
+        found: list[bytes | None] = []
+        for value, is_absent in zip(values, gone.tolist(), strict=True):
+            if value is None and not is_absent:
+                raise NullKey(names[0])
+            found.append(None if value is None else _to_text(value))
+        return found
+
+
+class _Envelope:
+    """What Debezium writes around the rows of a change."""
+
+    def __init__(self, shape: MessageShape, epoch: int, snapshot: bool) -> None:
+        milliseconds = micros_of(epoch) // 1000
+        source: Mapping[str, Any] = {
+            "connector": "tideline",
+            "name": shape.sink,
+            "ts_ms": milliseconds,
+            "snapshot": "true" if snapshot else "false",
+            "table": shape.source,
+            "epoch": epoch,
+        }
+        self._source = _ENCODER.encode(source)
+        self._milliseconds = milliseconds
+
+    def wrap(self, operation: str, before: bytes | None, after: bytes | None) -> bytes:
+        """Return a change."""
+        return b'{"before":%b,"after":%b,"source":%b,"op":"%b","ts_ms":%d}' % (
+            before or b"null",
+            after or b"null",
+            self._source,
+            operation.encode(),
+            self._milliseconds,
+        )
+
+
+def to_json_column(values: pa.ChunkedArray[Any], *, document: bool = False, name: str = "") -> list[Any]:
+    """Return a column as a list of what is written as JSON: numbers and truths as they are, times and decimals as texts.
+
+    Texts of a `document` are JSON already.
+    """
+    kind = values.type
+    if document:
+        return [_to_raw(value) for value in values.to_pylist()]
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_string(kind):
+        return values.to_pylist()
+    if pa.types.is_float64(kind):
+        found = values.to_pylist()
+        if _compute.all(_compute.is_finite(values)).as_py() is False:
+            return [to_json_value(value) for value in found]
+        return found
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
+    if is_time and not has_far_times(values):
+        return _format_times(values)
+    return [to_json_value(value) for value in as_values(values)]
+
+
+def _format_times(values: pa.ChunkedArray[Any]) -> list[str | None]:
+    """Return dates and times of years that ISO 8601 has in four digits."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        return values.cast(pa.string()).to_pylist()
+    texts = _compute.replace_substring(values.cast(pa.timestamp("us")).cast(pa.string()), " ", "T")
+    if kind.tz is not None:
+        texts = _compute.binary_join_element_wise(texts, "Z", "")
+    found: list[str | None] = texts.to_pylist()
+    return found
+
+
+def _to_raw(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_to_raw(one) for one in value]
+    return msgspec.Raw(value.encode())
+
+
+def _unify_zeros(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Return numbers of which zero has one form: keys of both forms are one."""
+    if not pa.types.is_floating(values.type):
+        return values
+    zero = pa.scalar(0.0, values.type)
+    unified: pa.ChunkedArray[Any] = _compute.if_else(_compute.equal(values, zero), zero, values)
+    return unified
+
+
+def _to_text(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    return _ENCODER.encode(value)
