@@ -25,12 +25,11 @@ _compute: Any = pyarrow.compute
 _ENCODER = msgspec.json.Encoder()
 PIECE_ROWS = 20_000
 """So many rows become messages at once."""
-_NULL = msgspec.Raw(b"null")
 _NESTED = ("array<", "map<", "struct<")
 
 
 class EncodedMessage(NamedTuple):
-    """A message: None as its key is none, None as its value is a tombstone. `row` is the key in words, for errors."""
+    """A message: None as its key is none, None as its value is a tombstone."""
 
     key: bytes | None
     value: bytes | None
@@ -66,7 +65,11 @@ class MessageEncoder:
     def __init__(self, shape: MessageShape) -> None:
         self.shape = shape
         self._names = [column.name for column in shape.columns]
-        self._documents = frozenset(c.name for c in shape.columns if is_document(c))
+        self._documents = frozenset(
+            c.name
+            for c in shape.columns
+            if is_document(c) and (shape.format == "json" or c.type.startswith("array<"))
+        )
 
     def encode(self, changes: Changes, epoch: int, *, snapshot: bool = False) -> Iterator[EncodedMessage]:
         """Yield the messages of changes in their order; raises NullKey."""
@@ -116,8 +119,9 @@ class MessageEncoder:
             yield EncodedMessage(key, None)
 
     def _encode_rows(self, rows: pa.Table) -> list[bytes]:
-        raw = self._documents if self.shape.format == "json" else frozenset[str]()
-        columns = [to_json_column(rows.column(name), document=name in raw, name=name) for name in self._names]
+        columns = [
+            to_json_column(rows.column(name), document=name in self._documents) for name in self._names
+        ]
         names, encode = self._names, _ENCODER.encode
         return [encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
@@ -126,7 +130,7 @@ class MessageEncoder:
         names = list(self.shape.key)
         if not names:
             return [None] * rows.num_rows
-        columns = [to_json_column(_unify_zeros(rows.column(name)), name=name) for name in names]
+        columns = [to_json_column(_unify_zeros(rows.column(name))) for name in names]
         if self.shape.key_format == "json":
             return [_ENCODER.encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
         (values,) = columns
@@ -166,7 +170,7 @@ class _Envelope:
         )
 
 
-def to_json_column(values: pa.ChunkedArray[Any], *, document: bool = False, name: str = "") -> list[Any]:
+def to_json_column(values: pa.ChunkedArray[Any], *, document: bool = False) -> list[Any]:
     """Return a column as a list of what is written as JSON: numbers and truths as they are, times and decimals as texts.
 
     Texts of a `document` are JSON already.

@@ -89,7 +89,7 @@ class KafkaSink:
         note = decode_note(portion.note)
         topic = self._look_at_topic(portion.log_range, note)
         producer = self._open_producer(portion.log_range, topic, note)
-        done = self._count_done(portion.log_range, topic)
+        done = self._count_done(portion.log_range)
         rows = 0
         if done is not None:
             self._check_topic(topic)
@@ -150,32 +150,32 @@ class KafkaSink:
         position = self._position
         return position.start == self.start and position.epoch >= part.after
 
-    def _count_done(self, part: LogRange, topic: FoundTopic) -> int | None:
+    def _count_done(self, part: LogRange) -> int | None:
         """Return how many rows of a range are there, None where all are; raises SinkError where both ends do not fit."""
         position, name = self._position, self._relation.name
         if position.start < self.start:
             return 0
-        if position.rows is not None and part.snapshot and position.epoch == part.upto:
-            return position.rows
-        if position.epoch == part.upto:
-            return None
-        if position.epoch < part.after or position.rows is not None or part.snapshot:
+        if part.snapshot and position.epoch == part.upto:
+            return position.rows  # None where all first rows are there
+        before = part.upto if part.snapshot else part.after
+        if position.epoch < before or position.rows is not None:
             raise SinkError(
                 f"sink {name}: its position at {self._settings.connection.servers} is epoch {format_epoch(position.epoch)}, "
-                f"which does not fit to {format_epoch(part.after)}, which was delivered: were the brokers put back? ALTER SINK "
+                f"which does not fit to {format_epoch(before)}, which was delivered: were the brokers put back? ALTER SINK "
                 f"{name} RESET brings all rows again"
             )
-        if position.epoch == part.after:
+        if position.epoch == before:
             return 0
-        self._require_known(position.epoch, part)
+        if position.epoch != part.upto:
+            self._require_known(position.epoch, before)
         return None
 
-    def _require_known(self, epoch: int, part: LogRange) -> None:
+    def _require_known(self, epoch: int, after: int) -> None:
         """Raise SinkError unless the view has had an epoch that the topic has: the store may have been put back."""
         version = self._store.refresh()
         table = find_computed_table(version, find_sink_source(self._relation))
-        known = () if table is None else table.list_changes(part.after, table.committed_epoch)
-        if epoch < part.upto or not any(entry.epoch == epoch for entry in known):
+        known = () if table is None else table.list_changes(after, table.committed_epoch)
+        if not any(entry.epoch == epoch for entry in known):
             name = self._relation.name
             raise SinkError(
                 f"sink {name}: {self._settings.connection.address} has changes up to epoch {format_epoch(epoch)}, which "
