@@ -1,6 +1,8 @@
-"""What following a topic of Kafka costs: a first load beside a consumer that only consumes, in messages a second.
+"""What following a topic of Kafka, and writing to one, costs: beside a consumer and a producer that do nothing else.
 
 python -m benchmarks.kafka --messages 500000
+
+The sink's first rows and the bare producer write the same objects under the same keys, in transactions of the same size, in turns.
 """
 
 from __future__ import annotations
@@ -8,27 +10,31 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import statistics
 import tempfile
 import time
 import uuid
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from engine.connectors.kafka.broker import KafkaBroker
 from engine.connectors.sources import poll_all
 from engine.session import Session
 
 WAIT_SECONDS = 60.0
+ROUNDS = 3
+EPOCHS = 200
+TRANSACTION_ROWS = 100_000
 COLUMNS = "id BIGINT, name STRING, price DOUBLE, at TIMESTAMP"
 
 
 def write_messages(broker: KafkaBroker, topic: str, count: int) -> None:
     """Write objects of about 100 bytes to one partition."""
-    kafka, admin = (
-        importlib.import_module("confluent_kafka"),
-        importlib.import_module("confluent_kafka.admin"),
-    )
-    client = admin.AdminClient({"bootstrap.servers": broker.address})
-    client.create_topics([admin.NewTopic(topic, 1, 1)])[topic].result(WAIT_SECONDS)
+    kafka = importlib.import_module("confluent_kafka")
+    make_topic(broker, topic)
     producer = kafka.Producer(
         {"bootstrap.servers": broker.address, "linger.ms": 20, "compression.type": "lz4"}
     )
@@ -42,6 +48,89 @@ def write_messages(broker: KafkaBroker, topic: str, count: int) -> None:
             except BufferError:
                 producer.poll(0.1)
     assert producer.flush(WAIT_SECONDS) == 0
+
+
+def make_topic(broker: KafkaBroker, topic: str) -> None:
+    """Make a topic of one partition."""
+    admin = importlib.import_module("confluent_kafka.admin")
+    client = admin.AdminClient({"bootstrap.servers": broker.address})
+    client.create_topics([admin.NewTopic(topic, 1, 1)])[topic].result(WAIT_SECONDS)
+
+
+def make_rows(count: int) -> pa.Table:
+    """Return rows that are about 100 bytes as an object."""
+    ids = np.arange(count)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "name": pa.array([f"customer {n * 7919 % 1_000_003}" for n in range(count)]),
+            "price": pa.array(ids % 10_000 / 4),
+            "at": pa.array(ids * 1_000_000, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def produce_messages(broker: KafkaBroker, topic: str, messages: list[tuple[bytes, bytes]]) -> float:
+    """Return the seconds in which a transactional producer writes objects that are ready, under their keys."""
+    kafka = importlib.import_module("confluent_kafka")
+    settings: dict[str, Any] = {
+        "bootstrap.servers": broker.address,
+        "transactional.id": topic,
+        "linger.ms": 5,
+        "compression.type": "lz4",
+        "queue.buffering.max.messages": 200_000,
+    }
+    started = time.perf_counter()
+    producer = kafka.Producer(settings)
+    producer.init_transactions(WAIT_SECONDS)
+    for first in range(0, len(messages), TRANSACTION_ROWS):
+        producer.begin_transaction()
+        for key, value in messages[first : first + TRANSACTION_ROWS]:
+            while True:
+                try:
+                    producer.produce(topic, value, key)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.commit_transaction(WAIT_SECONDS)
+    return time.perf_counter() - started
+
+
+def deliver(session: Session) -> float:
+    """Deliver what waits; return the seconds."""
+    session.store.refresh()
+    started = time.perf_counter()
+    (report,) = session.sinks.run(wait_seconds=3600)
+    assert report.error is None and report.lag_rows == 0, report
+    return time.perf_counter() - started
+
+
+def measure_sink(broker: KafkaBroker, count: int) -> None:
+    """Print what a sink brings beside a bare producer, and how long an epoch takes."""
+    rows = make_rows(count)
+    texts = [json.dumps({**row, "at": row["at"].isoformat()}).encode() for row in rows.to_pylist()]
+    messages = [(b'{"id":%d}' % n, text) for n, text in enumerate(texts)]
+    with tempfile.TemporaryDirectory() as folder, Session(Path(folder).as_uri()) as session:
+        session.sql(f"CREATE TABLE t ({COLUMNS.replace('BIGINT', 'BIGINT PRIMARY KEY', 1)})")
+        session.write("t", rows)
+        took: dict[str, list[float]] = {"sink": [], "producer": []}
+        for number in range(ROUNDS):
+            for topic in (f"s{number}", f"p{number}"):
+                make_topic(broker, topic)
+            options = f"connector = 'kafka', bootstrap_servers = '{broker.address}', topic = 's{number}', envelope = 'upsert'"
+            if number:
+                session.sql(f"DROP SINK s{number - 1}")
+            session.sql(f"CREATE SINK s{number} FROM t WITH ({options})", build=False)
+            took["sink"].append(deliver(session))
+            took["producer"].append(produce_messages(broker, f"p{number}", messages))
+        sink, bare = (statistics.median(took[kind]) for kind in ("sink", "producer"))
+        print(f"a producer alone: {count / bare:,.0f} messages/s")
+        print(f"first rows by a sink: {count / sink:,.0f} rows/s, {bare / sink:.2f} of the producer")
+        for number in range(EPOCHS):
+            session.write(
+                "t", rows.slice(number * 10, 10).set_column(2, "price", pa.array([number + 0.5] * 10))
+            )
+        print(f"an epoch of ten changes: {deliver(session) / EPOCHS * 1000:.1f} ms")
 
 
 def consume_messages(broker: KafkaBroker, topic: str, count: int) -> float:
@@ -87,6 +176,7 @@ def main() -> None:
                 print(
                     f"a table {what}: {count / seconds:,.0f} messages/s, {bare / seconds:.2f} of the consumer"
                 )
+            measure_sink(broker, count)
         finally:
             broker.stop()
 
