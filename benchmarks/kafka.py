@@ -2,7 +2,7 @@
 
 python -m benchmarks.kafka --messages 500000
 
-The sink's first rows and the bare producer write the same objects under the same keys, in transactions of the same size, in turns.
+The first rows of a sink and the bare producer write the same objects, in transactions of the same size, in turns.
 """
 
 from __future__ import annotations

@@ -177,11 +177,11 @@ def to_json_column(values: pa.ChunkedArray[Any], *, document: bool = False) -> l
     """
     kind = values.type
     if document:
-        return [_to_raw(value) for value in values.to_pylist()]
+        return [_to_raw(value) for value in as_values(values)]
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_string(kind):
-        return values.to_pylist()
+        return as_values(values)
     if pa.types.is_float64(kind):
-        found = values.to_pylist()
+        found = as_values(values)
         if _compute.all(_compute.is_finite(values)).as_py() is False:
             return [to_json_value(value) for value in found]
         return found
@@ -195,11 +195,11 @@ def _format_times(values: pa.ChunkedArray[Any]) -> list[str | None]:
     """Return dates and times of years that ISO 8601 has in four digits."""
     kind = values.type
     if pa.types.is_date32(kind):
-        return values.cast(pa.string()).to_pylist()
+        return as_values(values.cast(pa.string()))
     texts = _compute.replace_substring(values.cast(pa.timestamp("us")).cast(pa.string()), " ", "T")
     if kind.tz is not None:
         texts = _compute.binary_join_element_wise(texts, "Z", "")
-    found: list[str | None] = texts.to_pylist()
+    found: list[str | None] = as_values(texts)
     return found
 
 
