@@ -84,7 +84,7 @@ class SinkProducer:
             self.abort()
         self._consumer.close()
         self._producer.purge()
-        self._producer.poll(0)
+        self._serve(0)
 
     def read_position(self) -> DeliveredPosition:
         """Return where the sink is by the brokers, which is the beginning where they have no position; raises SinkError."""
@@ -109,7 +109,7 @@ class SinkProducer:
                 self._producer.produce(topic, value, key, headers=headers)
                 return
             except BufferError:
-                self._producer.poll(0.1)
+                self._serve(0.1)
                 if time.monotonic() - self._began > self.settings.transaction_seconds + COMMIT_SECONDS:
                     raise self._build_error("write messages", "the brokers do not take them") from None
             except self._kafka.KafkaException as error:
@@ -153,6 +153,23 @@ class SinkProducer:
         except self._kafka.KafkaException:
             return
 
+    def _serve(self, seconds: float) -> None:
+        """Let come in what the connections have to say; an error that ends the producer is told by the next request as well."""
+        try:
+            self._producer.poll(seconds)
+        except self._kafka.KafkaException:
+            return
+
+    def _find_cause(self, error: Any) -> Any:
+        """Return why a producer is at its end, where a request tells only that it is."""
+        if getattr(error, "code", lambda: None)() != self._kafka.KafkaError._FATAL:
+            return error
+        try:
+            self._producer.abort_transaction(ANSWER_SECONDS)
+        except self._kafka.KafkaException as cause:
+            return cause.args[0]
+        return error
+
     def _call(self, doing: str, ask: Callable[[], Answer]) -> Answer:
         """Return the answer to a request, which is repeated while that may help; raises SinkError."""
         ends = time.monotonic() + COMMIT_SECONDS
@@ -161,7 +178,7 @@ class SinkProducer:
                 return ask()
             except self._kafka.KafkaException as error:
                 its = error.args[0]
-                self._producer.poll(0)
+                self._serve(0)
                 if not its.retriable() or time.monotonic() > ends:
                     raise self._build_error(doing, its) from error
 
@@ -175,6 +192,7 @@ class SinkProducer:
 
     def _build_error(self, doing: str, error: Any) -> SinkError:
         """Return the error of a request."""
+        error = self._find_cause(error)
         kinds, code = self._kafka.KafkaError, getattr(error, "code", lambda: None)()
         connection, sink = self.settings.connection, self.sink
         who = connection.security.username or "this client"

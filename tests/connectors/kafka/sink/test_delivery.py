@@ -52,9 +52,9 @@ def put(session: Session, rows: dict[int, str | None]) -> None:
         session.write("t", pa.table({"id": pa.array(gone, pa.int64())}), mode="delete")
 
 
-def create(session: Session, topic: Topic, table: str = "t", **options: str) -> None:
+def create(session: Session, into: Topic, table: str = "t", **options: str) -> None:
     """Create the sink s without running it."""
-    session.sql(f"CREATE SINK s FROM {table} WITH ({topic.options(**options)})", build=False)
+    session.sql(f"CREATE SINK s FROM {table} WITH ({into.options(**options)})", build=False)
 
 
 def make(session: Session, topic: Topic, **options: str) -> None:
@@ -66,7 +66,8 @@ def make(session: Session, topic: Topic, **options: str) -> None:
 def held(session: Session, table: str) -> list[tuple[Any, ...]]:
     session.store.refresh()
     rows = (row for batch in session.store.iter(table) for row in batch.to_pylist())
-    return sorted(tuple(v for name, v in row.items() if not name.startswith("_")) for row in rows)
+    told = (tuple(v for name, v in row.items() if not name.startswith("_")) for row in rows)
+    return sorted(told, key=repr)
 
 
 def fail_acknowledgements(patch: pytest.MonkeyPatch) -> None:
@@ -240,6 +241,27 @@ def test_two_processes_in_turns_bring_each_change_once(source: Session, topic: T
             put(source, {1: f"n{number}", 100 + number: "new"})
             deliver(other if number % 2 else source)
     assert check_epochs(read_committed(topic)) == dict(held(source, "t"))
+
+
+def test_a_process_that_was_overtaken_before_it_writes_is_told_as_well(
+    source: Session, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(source, topic)
+    put(source, {1: "x"})
+    send, waits = SinkProducer.send, [True]
+
+    def overtake(producer: SinkProducer, *message: Any) -> None:
+        if waits and waits.pop():
+            with Session(source.url) as other:
+                deliver(other)
+            producer._producer.produce(topic.name, b"late", b"late")
+            producer._producer.flush(SECONDS)
+        send(producer, *message)
+
+    monkeypatch.setattr(SinkProducer, "send", overtake)
+    assert "another process delivers it, and has taken over" in find_error(source)
+    deliver(source)
+    assert check_epochs(read_committed(topic)) == {1: "x", 2: "b", 3: "c"}
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "beside-others"])

@@ -40,7 +40,9 @@ def read_committed(topic: Topic) -> list[Seen]:
     consumer = kafka.Consumer(settings)
     try:
         numbers = consumer.list_topics(topic.name, timeout=SECONDS).topics[topic.name].partitions
-        consumer.assign([kafka.TopicPartition(topic.name, number, 0) for number in numbers])
+        consumer.assign(
+            [kafka.TopicPartition(topic.name, number, kafka.OFFSET_BEGINNING) for number in numbers]
+        )
         found: list[Seen] = []
         ended, ends = set[int](), time.monotonic() + SECONDS
         while len(ended) < len(numbers):
