@@ -137,7 +137,7 @@ browser: setup $(VENV)/.tideline-browser ## Look at Dagster's page in a real Chr
 postgres: setup $(VENV)/.tideline-postgres ## Follow tables of PostgreSQL, and run Dagster with its instance in it (needs the system's package postgresql).
 	$(BIN)/python -m pytest -m postgres tests/dagster tests/connectors/postgres tests/connectors/conformance
 
-kafka: setup jars/kafka/.complete $(VENV)/.tideline-kafka ## Follow topics of Kafka, of a broker of the tests' own.
+kafka: setup jars/kafka/.complete $(VENV)/.tideline-kafka ## Follow and write topics of Kafka, of a broker of the tests' own.
 	$(BIN)/python -m pytest -m kafka tests/connectors/kafka tests/connectors/conformance
 
 prometheus: setup ## Have a real Prometheus scrape, and try the dashboard and the alerts (needs the system's package prometheus).
