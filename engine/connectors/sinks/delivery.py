@@ -289,8 +289,10 @@ class Delivery:
             if note == state.note
             else encode_sink_state(self.relation.name, msgspec.structs.replace(state, note=note))
         )
-        check = require_all(self._require_unchanged(base, table), reader.require_unmoved(table))
-        guard = Commit(catalog=noted, precondition=check)
+        guard = Commit(
+            catalog=noted,
+            precondition=require_all(self._require_unchanged(base, table), reader.require_unmoved(table)),
+        )
         self._store.commit(merge_commits(guard, ack, *(one.commit for one in done)))
 
     def _release_channel(self, reader: SinkLogStore) -> None:
