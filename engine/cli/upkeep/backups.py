@@ -129,7 +129,7 @@ def restore_store(
 def _restore_table(place: BackupPlace, table: str, number: int | None, store: str, *, verify: bool) -> None:
     """Put a table of a store that is there back to what a backup holds of it, and say what that took."""
     from engine.hummock.epoch import format_epoch_time
-    from engine.runtime.table_restore import restore_table
+    from engine.runtime.writes.table_restore import restore_table
 
     with open_store(store) as found:
         done = restore_table(found, place, table, number, _ProgressReporter("copied").report)

@@ -12,8 +12,8 @@ from engine.errors import InvalidRow, StorageError, TidelineError
 from engine.hummock import Hummock
 from engine.hummock.backups.back_up import back_up
 from engine.hummock.backups.backup_place import BackupPlace, open_place
-from engine.runtime import table_restore
-from engine.runtime.table_restore import restore_table
+from engine.runtime.writes import table_restore
+from engine.runtime.writes.table_restore import restore_table
 from engine.session import Session
 
 
