@@ -22,7 +22,7 @@ from engine.hummock.writes.batch import Operation
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.runtime.writes.conflicts import ingest_steps
 from engine.runtime.writes.dml import resolve_writable
-from engine.sql.catalog import ROW_ID, Relation
+from engine.sql.catalog import ROW_ID, Relation, explain_reserved
 
 BESIDE = "restore the whole backup beside the store (--store), and copy what you need"
 
@@ -84,6 +84,10 @@ def _check(relation: Relation, table: TableVersion, before: TableVersion | None,
         known = load_catalog(backup).catalog.relations.values()
         listed = ", ".join(one.name for one in known if one.kind == "table" and not one.name.startswith("_"))
         raise InvalidRow(f"the backup has no table {name}: its tables are {listed or 'none'}")
+    if explain_reserved(name, "table"):
+        raise InvalidRow(
+            f"{name} is the system's own, and goes with what it tells of: restore the whole backup, or another table"
+        )
     if relation.options.get("connector"):
         raise InvalidRow(
             f"table {name} follows a source, whose position a backup does not move: ALTER TABLE {name} RESYNC brings it to "

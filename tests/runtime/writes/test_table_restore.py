@@ -139,6 +139,21 @@ def test_what_cannot_be_put_back_alone_is_told_and_left(
     assert why in str(told.value) and session.store.refresh().number == number
 
 
+@pytest.mark.parametrize("name", ["_landing_files", "_dead_letter", "_source_offsets"])
+def test_tables_of_the_system_are_left_alone(
+    session: Session, place: BackupPlace, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("id\n1\nx\n")
+    session.sql(f"CREATE TABLE t (id BIGINT) WITH (connector = 'landing', path = '{tmp_path / 'landing'}')")
+    session.poll()
+    back_up(session.store, place)
+    number = session.store.refresh().number
+    with pytest.raises(TidelineError, match=f"{name}"):
+        restore_table(session.store, place, name)
+    assert session.store.refresh().number == number
+
+
 def test_what_is_not_there_is_told(session: Session, place: BackupPlace, tmp_path: Path) -> None:
     session.sql("CREATE TABLE t (id BIGINT)")
     with pytest.raises(StorageError, match="no backup"):
