@@ -30,6 +30,11 @@ _LIKE = "kafka://host:9092, and what security needs as --with security_protocol=
 def discover_tables(place: str, given: Mapping[str, str]) -> Iterator[FoundTable]:
     """Yield the topics that brokers have, by an address as `kafka://host:9092,other:9092`; a topic may stand behind a slash."""
     servers, _, only = place.removeprefix(_SCHEME).partition("/")
+    if "@" in servers:
+        raise SourceError(
+            "who connects has no place in an address, where others see it: add --with username=… and --with "
+            "password_variable=NAME"
+        )
     for name in given:
         if name not in OPTIONS or name in ("connector", "topic", "bootstrap_servers"):
             raise SourceError(f"option {name} is unknown: the address names brokers and topic; {_LIKE}")
@@ -45,7 +50,13 @@ def discover_tables(place: str, given: Mapping[str, str]) -> Iterator[FoundTable
         raise SourceError(f"{wrong.message}: {wrong.hint if wrong.option in given else f'write {_LIKE}'}")
     topics = [only] if only else KafkaClient(parse_settings(options)).list_topics()
     for topic in topics:
-        yield _describe(topic, options | {"topic": topic}, given)
+        own = options | {"topic": topic}
+        try:
+            yield _describe(topic, own, given)
+        except SourceError as error:
+            if only:
+                raise
+            yield FoundTable(to_table_name(topic), topic, (), (), own, (str(error),))
 
 
 def _describe(topic: str, options: dict[str, str], given: Mapping[str, str]) -> FoundTable:

@@ -110,7 +110,7 @@ def _parse_address(place: str, given: Mapping[str, str]) -> tuple[dict[str, str]
         port = url.port
     except ValueError as error:
         raise SourceError(
-            f"{place} is no address: {error}: write postgresql://role@host:5432/database"
+            f"that is no address: {error}: write postgresql://role@host:5432/database"
         ) from None
     if url.password is not None:
         raise SourceError(
