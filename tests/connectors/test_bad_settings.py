@@ -212,7 +212,7 @@ SINKS = [
     Bad(sink("file", "path = 'out', retention = 'soon'"), "retention", "no time span", "'7 days'"),
     Bad(sink("file", "path = 'out', type = 'append'"), "type", 'not "append"', "type = 'append-only'"),
     Bad(sink("file", "path = 'out', type = 'append-only'"), "t ", "changes and deletes", "type = 'upsert'"),
-    Bad(sink("kafka", "path = 'out'"), "connector", "of a sink is file or delta", "connector = 'file'"),
+    Bad(sink("pulsar", "path = 'out'"), "connector", "of a sink is file or delta", "connector = 'file'"),
     Bad("CREATE SINK x FROM t WITH (conector = 'file')", "conector", "no option conector", "mean connector?"),
     Bad(
         "CREATE SINK x AS SELECT id, count(*) AS n FROM t GROUP BY id WITH (connector = 'file', path = 'file')",

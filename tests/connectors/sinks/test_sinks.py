@@ -181,7 +181,7 @@ REFUSED = [
     ("CREATE SINK t FROM t WITH (connector='file', path='x')", "t exists already", "DROP TABLE t"),
     ("CREATE SINK s FROM t", "the connector of a sink is file", "connector = 'file'"),
     (
-        "CREATE SINK s FROM t WITH (connector='kafka', topic='x')",
+        "CREATE SINK s FROM t WITH (connector='pulsar', topic='x')",
         "the connector of a sink is file",
         "INTO a table",
     ),
