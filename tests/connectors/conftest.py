@@ -11,6 +11,7 @@ from engine.connectors.landing.source import LandingSource
 from engine.session import Session
 from tests.connectors.kafka.server import stop_broker
 from tests.connectors.postgres.server import stop_server
+from tests.connectors.sinks.deliveries import put
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,6 +36,14 @@ def lake(tmp_path: Path) -> Iterator[Session]:
     """A session over an empty store; no Spark is started."""
     with Session((tmp_path / "store").as_uri()) as opened:
         yield opened
+
+
+@pytest.fixture
+def source(lake: Session) -> Session:
+    """A session with a table t of three rows."""
+    lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+    put(lake, {1: "a", 2: "b", 3: "c"})
+    return lake
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from engine.connectors.kafka.broker import KafkaBroker
@@ -30,27 +29,9 @@ from tests.connectors.kafka.server import (
     start_broker,
 )
 from tests.connectors.kafka.sink.topics import Seen, check_epochs, read_committed
-from tests.connectors.postgres.sink.targets import deliver, find_error
+from tests.connectors.sinks.deliveries import deliver, find_error, put
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def source(lake: Session) -> Session:
-    """A session with a table t of three rows."""
-    lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
-    put(lake, {1: "a", 2: "b", 3: "c"})
-    return lake
-
-
-def put(session: Session, rows: dict[int, str | None]) -> None:
-    """Write rows of t; None takes a key away."""
-    new = {key: value for key, value in rows.items() if value is not None}
-    gone = [key for key, value in rows.items() if value is None]
-    if new:
-        session.write("t", pa.table({"id": pa.array(list(new), pa.int64()), "v": list(new.values())}))
-    if gone:
-        session.write("t", pa.table({"id": pa.array(gone, pa.int64())}), mode="delete")
 
 
 def create(session: Session, into: Topic, table: str = "t", **options: str) -> None:

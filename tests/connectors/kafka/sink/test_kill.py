@@ -13,7 +13,7 @@ from engine.session import Session
 from tests.connectors.conformance.test_kill import process
 from tests.connectors.kafka.server import make_topic
 from tests.connectors.kafka.sink.topics import check_epochs, read_committed
-from tests.connectors.postgres.sink.targets import deliver
+from tests.connectors.sinks.deliveries import deliver
 
 KILLS = 10
 ROWS = 20_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.session import Session
 from tests.connectors.postgres.server import PASSWORD_VARIABLE, Database
 
 GIVEN = {
@@ -39,17 +38,3 @@ def place(database: Database, table: str = "t", **more: str) -> dict[str, str]:
         "table": table,
         **more,
     }
-
-
-def deliver(session: Session) -> None:
-    """Deliver all sinks; fails where one does."""
-    session.store.refresh()
-    reports = session.sinks.run(wait_seconds=120)
-    assert not [report.error for report in reports if report.error], reports
-
-
-def find_error(session: Session) -> str:
-    """Deliver all sinks, one of which fails; return its error."""
-    session.store.refresh()
-    (error,) = [report.error for report in session.sinks.run(wait_seconds=120) if report.error]
-    return error

@@ -6,36 +6,17 @@ import random
 import threading
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from engine.connectors.postgres.sink.server import CommitUnknown, TargetServer
 from engine.hummock import Commit, Hummock
 from engine.session import Session
 from tests.connectors.postgres.server import PASSWORD, Database
-from tests.connectors.postgres.sink.targets import AUDIT, deliver, find_error, place, write
+from tests.connectors.postgres.sink.targets import AUDIT, place, write
+from tests.connectors.sinks.deliveries import deliver, find_error, put
 
 pytestmark = pytest.mark.postgres
 ROWS = "SELECT id, v FROM t ORDER BY id"
-
-
-@pytest.fixture
-def source(lake: Session) -> Session:
-    """A session with a table t of three rows."""
-    lake.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
-    put(lake, {1: "a", 2: "b", 3: "c"})
-    return lake
-
-
-def put(session: Session, rows: dict[int, str | None]) -> None:
-    """Write rows of t; None takes a key away."""
-    new = {key: value for key, value in rows.items() if value is not None}
-    gone = [key for key, value in rows.items() if value is None]
-    if new:
-        ids = pa.array(list(new), pa.int64())
-        session.write("t", pa.table({"id": ids, "v": list(new.values())}))
-    if gone:
-        session.write("t", pa.table({"id": pa.array(gone, pa.int64())}), mode="delete")
 
 
 def make(session: Session, database: Database, **options: str) -> None:

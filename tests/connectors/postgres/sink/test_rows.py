@@ -12,7 +12,8 @@ import pytest
 
 from engine.session import Session
 from tests.connectors.postgres.server import Database
-from tests.connectors.postgres.sink.targets import deliver, find_error, place, write
+from tests.connectors.postgres.sink.targets import place, write
+from tests.connectors.sinks.deliveries import deliver, find_error
 
 pytestmark = pytest.mark.postgres
 FAR = 2**63 - 1

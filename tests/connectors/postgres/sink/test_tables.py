@@ -9,7 +9,8 @@ import pytest
 from engine.errors import SqlError
 from engine.session import Session
 from tests.connectors.postgres.server import PASSWORD, Database
-from tests.connectors.postgres.sink.targets import deliver, place, write
+from tests.connectors.postgres.sink.targets import place, write
+from tests.connectors.sinks.deliveries import deliver
 
 pytestmark = pytest.mark.postgres
 
