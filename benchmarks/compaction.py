@@ -25,7 +25,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.dml import find_workers, read_high_water_mib, reset_mark
+from benchmarks.dml import find_workers
+from benchmarks.process_memory import read_high_water_mib, reset_high_water
 from benchmarks.processors import measure_processors
 from engine.hummock import Commit, Delete, Hummock, Put, SstInfo
 from engine.hummock.compaction import RangeExecutor
@@ -82,7 +83,7 @@ def measure_compaction(given: Path, executor: Callable[[Hummock], RangeExecutor 
     shutil.copytree(given, copy)
     with Hummock.open(copy.as_uri(), auto_compact="off") as store:
         for pid in ("self", *find_workers()):
-            reset_mark(pid)
+            reset_high_water(pid)
         before = store.metrics()
         started, burnt = time.perf_counter(), measure_processors().total
         report = store.compact("t", executor=executor(store))

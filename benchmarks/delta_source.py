@@ -21,7 +21,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.dml import find_workers, read_high_water_mib, reset_mark
+from benchmarks.dml import find_workers
+from benchmarks.process_memory import read_high_water_mib, reset_high_water
 from engine.connectors.delta.source import DeltaSource
 from engine.session import Session
 
@@ -117,7 +118,7 @@ class Round:
 
     def _measure(self, name: str, what: Callable[[], None]) -> None:
         for pid in ("self", *find_workers()):
-            reset_mark(pid)
+            reset_high_water(pid)
         started = time.perf_counter()
         what()
         self.seconds[name] = time.perf_counter() - started

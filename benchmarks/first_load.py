@@ -21,7 +21,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.dml import find_workers, read_high_water_mib, reset_mark
+from benchmarks.dml import find_workers
+from benchmarks.process_memory import read_high_water_mib, reset_high_water
 from engine.connectors.contract.connector import Spark, no_spark
 from engine.connectors.landing.source import LandingSource
 from engine.connectors.landing.tasks import SETTING
@@ -100,7 +101,7 @@ class Files:
 
     def _measure(self, name: str, what: Callable[[], None]) -> None:
         for pid in ("self", *find_workers()):
-            reset_mark(pid)
+            reset_high_water(pid)
         started = time.perf_counter()
         what()
         self.seconds.setdefault(name, []).append(time.perf_counter() - started)

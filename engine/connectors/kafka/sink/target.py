@@ -25,13 +25,13 @@ from engine.connectors.kafka.sink.producer import SinkProducer
 from engine.connectors.kafka.sink.settings import parse_sink_settings
 from engine.connectors.kafka.sink.topics import FoundTopic, NoSuchTopic, create_topic, find_topic
 from engine.connectors.sinks.contract import DeliveryResult, SinkBatch
+from engine.connectors.sinks.known_epochs import require_known_epoch
 from engine.connectors.sinks.options import SinkOptions
 from engine.errors import Conflict, SinkError, SourceError
 from engine.hummock import Hummock
 from engine.hummock.epoch import format_epoch
 from engine.log_store.changes import Changes
 from engine.log_store.sink import LogRange
-from engine.meta.domains.creation import find_computed_table
 from engine.meta.status.sinks import find_sink_source
 from engine.sql.catalog import Relation
 
@@ -167,21 +167,10 @@ class KafkaSink:
         if position.epoch == before:
             return 0
         if position.epoch != part.upto:
-            self._require_known(position.epoch, before)
-        return None
-
-    def _require_known(self, epoch: int, after: int) -> None:
-        """Raise SinkError unless the view has had an epoch that the topic has: the store may have been put back."""
-        version = self._store.refresh()
-        table = find_computed_table(version, find_sink_source(self._relation))
-        known = () if table is None else table.list_changes(after, table.committed_epoch)
-        if not any(entry.epoch == epoch for entry in known):
-            name = self._relation.name
-            raise SinkError(
-                f"sink {name}: {self._settings.connection.address} has changes up to epoch {format_epoch(epoch)}, which "
-                f"{find_sink_source(self._relation)} does not know: was the store put back? ALTER SINK {name} RESET brings the "
-                "rows as they are"
+            require_known_epoch(
+                self._store, self._relation, self._settings.connection.address, position.epoch, before
             )
+        return None
 
     def _check_topic(self, topic: FoundTopic) -> None:
         """Raise SinkError where keys would go to other partitions than before."""

@@ -49,6 +49,7 @@ from engine.connectors.postgres.sink.tables import (
 )
 from engine.connectors.postgres.sink.types import choose_type
 from engine.connectors.sinks.contract import DeliveryResult, SinkBatch
+from engine.connectors.sinks.known_epochs import require_known_epoch
 from engine.connectors.sinks.options import SinkOptions, list_log_columns
 from engine.errors import Conflict, SinkError
 from engine.hummock import Hummock
@@ -56,8 +57,6 @@ from engine.hummock.epoch import format_epoch
 from engine.hummock.monitoring.driver_traffic import track_bytes
 from engine.log_store.changes import DELETE
 from engine.log_store.sink import LogRange, read_changes
-from engine.meta.domains.creation import find_computed_table
-from engine.meta.status.sinks import find_sink_source
 from engine.sql.catalog import Relation
 
 APP = "app"
@@ -142,21 +141,8 @@ class PostgresSink:
             )
         if line.epoch == part.after:
             return part
-        self._require_known(line.epoch, part)
+        require_known_epoch(self._store, self._relation, self._address.path, line.epoch, part.after)
         return None if line.epoch > part.upto else LogRange(line.epoch, part.upto)
-
-    def _require_known(self, epoch: int, part: LogRange) -> None:
-        """Raise SinkError unless the view has had an epoch that the table has: the store may have been put back."""
-        version = self._store.refresh()
-        table = find_computed_table(version, find_sink_source(self._relation))
-        known = () if table is None else table.list_changes(part.after, table.committed_epoch)
-        if not any(entry.epoch == epoch for entry in known):
-            name = self._relation.name
-            raise SinkError(
-                f"sink {name}: {self._address.path} has rows up to epoch {format_epoch(epoch)}, which "
-                f"{find_sink_source(self._relation)} does not know: was the store put back? ALTER SINK {name} RESET brings "
-                "the rows as they are"
-            )
 
     def _read(self, portion: SinkBatch, part: LogRange) -> Iterator[_ChangedRows]:
         hashes = portion.group.hash_range
