@@ -18,8 +18,9 @@ from engine.connectors.delta.frames import (
 from engine.connectors.delta.log import DeltaLog, DeltaPlace, parse_delta_place
 from engine.connectors.delta.offsets import decode_offset
 from engine.connectors.delta.pending import check_pending
-from engine.connectors.delta.source import CONNECTOR, NO_FEED, OPTIONS, DeltaSource
+from engine.connectors.delta.source import CONNECTOR, OPTIONS, DeltaSource
 from engine.connectors.delta.steps import HistoryGone
+from engine.connectors.delta.ways import FEED_WAY, describe_way
 from engine.errors import SourceError
 from engine.hummock import Hummock
 from engine.sql.catalog import Relation
@@ -64,9 +65,10 @@ class DeltaConnector(Connector):
             check_visible(session, statement.name, place)
 
     def give_advice(self, statement: CreateTable) -> str:
-        """Say that a Delta table has no change data feed."""
+        """Say how a Delta table that has no change data feed is followed."""
         log = DeltaLog(_parse_place(statement))
-        return "" if log.read_metadata(log.find_newest_version()).has_feed else f"{statement.name}: {NO_FEED}"
+        way = describe_way(log.read_metadata(log.find_newest_version()))
+        return f"{statement.name}: {way}" if way else ""
 
     def discover_tables(self, place: str, options: Mapping[str, str]) -> Iterator[FoundTable]:
         """Return the Delta tables at a place, or in the folders of one."""
@@ -97,7 +99,7 @@ def _try_source(store: Hummock, relation: Relation, spark: Spark) -> Iterator[st
     with open_read_session(spark, relation.name, place) as session:
         check_visible(session, relation.name, place)
         read_snapshot(session, relation, newest, place, columns).limit(1).toArrow()
-    yield f"version {newest} can be read, {'with its change data feed' if metadata.has_feed else NO_FEED}"
+    yield f"version {newest} can be read, {describe_way(metadata) or FEED_WAY}"
     source = DeltaSource(store, relation)
     offset = decode_offset(source.find_offset()) if relation.name in store.version.tables else None
     if offset is None:

@@ -33,11 +33,14 @@ from engine.sql.typing.types import quote_type
 Spark = Callable[[], SparkSession]
 _AT_END = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
 _AT_VERSION = "spark.databricks.delta.changeDataFeed.allowTimeTravelOptionsForSchema"
+_BY_NUMBER = "spark.sql.parquet.fieldId.read.enabled"
+"""Columns of files are found by their numbers where a schema, which this process gives, has some."""
 _GONE = (
     *(
         "FileNotFoundException",
         "FILE_NOT_FOUND",
         "FILE_NOT_EXIST",
+        "PATH_NOT_FOUND",
         "VERSION_NOT_FOUND",
         "VERSIONS_NOT_CONTIGUOUS",
     ),
@@ -59,6 +62,7 @@ def open_read_session(spark: Spark, relation: str, place: DeltaPlace) -> Iterato
         activate(session)
         shared.configure(_AT_END, "endVersion")
         shared.configure(_AT_VERSION, "true")
+        shared.configure(_BY_NUMBER, "true")
         yield session
     except (PySparkException, Py4JError) as error:  # what fails below Spark is not always told as Spark's
         with suppress(EnvironmentNotReady, StorageError, OSError):  # then the first error tells more
@@ -122,7 +126,7 @@ def read_feed_changes(
     new = "_change_type IN ('insert', 'update_postimage')"
     return read_feed(session, step, place).selectExpr(
         *render_columns(relation, columns),
-        *_render_reasons(relation, columns, new),
+        *render_reasons(relation, columns, new),
         f"CAST(_commit_version * 2 + IF({new}, 1, 0) AS BIGINT) AS {PLACE}",
     )
 
@@ -151,7 +155,7 @@ def read_snapshot(
 ) -> DataFrame:
     """Return a version's rows, which have no place."""
     whole = session.read.format("delta").option("versionAsOf", version).load(place.spark)
-    return whole.selectExpr(*render_columns(relation, columns), *_render_reasons(relation, columns, "TRUE"))
+    return whole.selectExpr(*render_columns(relation, columns), *render_reasons(relation, columns, "TRUE"))
 
 
 def read_table_rows(
@@ -180,14 +184,14 @@ def render_columns(relation: Relation, columns: Mapping[str, MatchedColumn]) -> 
     return found
 
 
-def _render_reasons(relation: Relation, columns: Mapping[str, MatchedColumn], new: str) -> list[str]:
+def render_reasons(relation: Relation, columns: Mapping[str, MatchedColumn], new: str) -> list[str]:
     """Return the column that tells why a row is set aside, where one may be; of a row that goes the key alone counts."""
     if relation.is_pass_through or not any(matched.unfit for matched in columns.values()):
         return []
     key = [column.name for column in relation.columns if column.storage_name in relation.primary_key]
     every, keys = (
         f"nullif(concat_ws('; ', {', '.join(columns[name].reason for name in names)}), '')"
-        for names in (list(columns), key)
+        for names in (list(columns), [name for name in key if name in columns])
     )
     return [f"IF({new}, {every}, {keys}) AS {UNFIT}"]
 

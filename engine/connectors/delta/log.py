@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 
 from engine.arrow import as_values
 from engine.connectors.confinement import check_bucket_allowed, find_project_home, resolve_allowed_path
+from engine.connectors.delta.file_changes import DataFile, FileActions
 from engine.connectors.delta.types import parse_schema
+from engine.connectors.delta.vectors import Vector
 from engine.connectors.landing.folder import resolve_landing_folder
 from engine.errors import SourceError, StorageError, UnknownStore
 from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_store
@@ -25,6 +27,10 @@ from engine.hummock.object_store.local import LocalObjectStore
 
 LOG = "_delta_log/"
 FEED = "delta.enableChangeDataFeed"
+VECTORS = "delta.enableDeletionVectors"
+ROW_TRACKING = "delta.enableRowTracking"
+_ROW_ID = "delta.rowTracking.materializedRowIdColumnName"
+_ROW_VERSION = "delta.rowTracking.materializedRowCommitVersionColumnName"
 _MAPPING = "delta.columnMapping.mode"
 _VERSION = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(parquet|json)")
@@ -48,19 +54,22 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def is_mapped(self) -> bool:
         """Whether files hold its columns under other names than it has them."""
-        return self.configuration.get(_MAPPING, "none").lower() != "none"
+        return self.mapping != "none"
 
+    @property
+    def mapping(self) -> str:
+        """How columns are found in files: `none` by their names, `name` by names of their own, `id` by numbers."""
+        return self.configuration.get(_MAPPING, "none").lower()
 
-class _Vector(msgspec.Struct, rename="camel"):
-    storage_type: str = ""
-    path_or_inline_dv: str = ""
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether each row has an id, and the version that changed it last."""
+        return self.configuration.get(ROW_TRACKING, "").lower() == "true"
 
-
-class _File(msgspec.Struct, rename="camel"):
-    path: str = ""
-    deletion_vector: _Vector | None = None
-    data_change: bool = True
-    size: int | None = 0
+    @property
+    def row_columns(self) -> tuple[str, str]:
+        """The columns of files that hold ids and versions of rows which were written again; "" where there are none."""
+        return (self.configuration.get(_ROW_ID, ""), self.configuration.get(_ROW_VERSION, ""))
 
 
 class _Info(msgspec.Struct):
@@ -68,9 +77,9 @@ class _Info(msgspec.Struct):
 
 
 class _Action(msgspec.Struct, rename="camel"):
-    add: _File | None = None
-    remove: _File | None = None
-    cdc: _File | None = None
+    add: DataFile | None = None
+    remove: DataFile | None = None
+    cdc: DataFile | None = None
     meta_data: Metadata | None = None
     commit_info: _Info | None = None
 
@@ -93,6 +102,7 @@ class DeltaCommit(msgspec.Struct, frozen=True):
     """The files that it names by their full paths."""
     files: tuple[str, ...] = ()
     """The files that tell which rows it changed, as the log names them."""
+    actions: FileActions = FileActions()
 
 
 @dataclass(frozen=True)
@@ -193,6 +203,10 @@ class DeltaLog:
             self._find_metadata(entry_path(version), actions),
             tuple(name for name in names if name.startswith("/") or _SCHEME.match(name)),
             tuple(file.path for file in cdc_files or data_files),
+            FileActions(
+                tuple(a.add for a in actions if a.add is not None),
+                tuple(a.remove for a in actions if a.remove is not None),
+            ),
         )
 
     def has_file(self, name: str) -> bool:
@@ -203,6 +217,26 @@ class DeltaLog:
                 parts.scheme not in ("", "file") or self.place.is_remote or Path(unquote(parts.path)).exists()
             )
         return self._files.head(unquote(name)) is not None
+
+    def read_vector(self, vector: Vector) -> bytes:
+        """Return the bytes of a deletion vector; raises SourceError for one that is gone or damaged."""
+        if vector.is_inline:
+            return vector.decode_inline()
+        offset, length, path = vector.offset or 0, vector.size_in_bytes + 8, vector.path
+        parts = urlsplit(path)
+        try:
+            if parts.scheme == "file" or (not parts.scheme and path.startswith("/")):
+                with Path(unquote(parts.path)).open("rb") as file:
+                    file.seek(offset)
+                    return vector.check_stored(file.read(length))
+            prefix = self.place.spark + "/"
+            normal = re.sub(r"^s3[an]?://", "s3a://", path)
+            name = normal.removeprefix(prefix) if normal.startswith(prefix) else path
+            return vector.check_stored(self._files.get_range(unquote(name), offset, length))
+        except (OSError, StorageError) as error:
+            raise SourceError(
+                f"the deletion vector {path} of the Delta table at {self.place.display_name} can't be read: {error}"
+            ) from error
 
     def compute_digest(self, version: int) -> str | None:
         """Return a digest of a version's entry, None if it is not there."""

@@ -64,6 +64,18 @@ def compare_versions(
     if before is not None:
         old = _mark_version(read_snapshot(session, relation, before, place, columns[0]), before, new=False)
         rows = rows.unionByName(old)
+    return _compare_rows(relation, rows)
+
+
+def compare_files(relation: Relation, rows: DataFrame, version: int) -> DataFrame:
+    """Return what differs between rows that went and rows that came with the files of a version, a row a key."""
+    new = f"({quote(PLACE)} % 2 = 1)"
+    at = f"CAST({version * 2} + {quote(PLACE)} AS BIGINT) AS {_AT}"
+    names = [quote(column.name) for column in relation.visible_columns]
+    return _compare_rows(relation, rows.selectExpr(*names, f"{new} AS {_NEW}", at))
+
+
+def _compare_rows(relation: Relation, rows: DataFrame) -> DataFrame:
     fits = f"{_NET} = CAST({_HAS} AS INT) + CAST({_HAD} AS INT)"
     found = _fold_by_key(relation, rows, "count(*)", fits)
     values = [column for column in _list_value_columns(relation) if "map<" not in column.type]

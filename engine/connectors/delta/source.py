@@ -18,6 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.connectors.contract.connector import PendingSplit, SourceReport, Spark, no_spark, source_options
 from engine.connectors.contract.offset_source import OffsetSource, StepResult, Steps
 from engine.connectors.contract.offsets import SourceOffset
+from engine.connectors.delta.file_rows import (
+    ChangedRows,
+    FilesNotFollowed,
+    FileVersions,
+    read_changed_rows,
+)
 from engine.connectors.delta.files import PackFiles, plan_splits
 from engine.connectors.delta.frames import (
     match_delta_columns,
@@ -28,7 +34,12 @@ from engine.connectors.delta.frames import (
 )
 from engine.connectors.delta.log import DeltaLog, parse_delta_place
 from engine.connectors.delta.offsets import DeltaOffset, decode_offset, encode_offset
-from engine.connectors.delta.pass_through import compare_versions, fold_feed, render_key_condition
+from engine.connectors.delta.pass_through import (
+    compare_files,
+    compare_versions,
+    fold_feed,
+    render_key_condition,
+)
 from engine.connectors.delta.steps import (
     DeltaPosition,
     DeltaStep,
@@ -39,6 +50,7 @@ from engine.connectors.delta.steps import (
 )
 from engine.connectors.delta.types import find_renamed_columns, parse_schema
 from engine.connectors.delta.values import MatchedColumn
+from engine.connectors.delta.ways import describe_way
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
 from engine.hummock.manifests.preconditions import require_unchanged
@@ -67,10 +79,6 @@ ROW_BYTES = 32
 """About what a row of a change takes in a file, at the least: only how many tasks write follows from it."""
 LOOK_SECONDS = 1.0
 """How often a look at a remote log is made, at most: each is a request."""
-NO_FEED = (
-    "the Delta table has no change data feed: each new version is compared with the whole table; "
-    "ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true) makes it cost what changes"
-)
 
 
 @dataclass
@@ -95,6 +103,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
 
     def __init__(self, store: Hummock, relation: Relation) -> None:
         super().__init__(store, relation)
+        self._reached: DeltaPosition | None = None
         path = source_options(relation).get("path")
         if not path:
             raise SourceError(f"table {relation.name}: the delta source needs a path: write path = 'folder'")
@@ -165,7 +174,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
         return StepResult(
             encode_offset(DeltaOffset(step.then, reported)),
             warnings=warnings,
-            note="" if metadata.has_feed else NO_FEED,
+            note=describe_way(metadata),
         )
 
     def read_rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table | DataFrame:
@@ -208,6 +217,14 @@ class DeltaSource(OffsetSource[DeltaStep]):
                     return body.write_rows(few, open_direct_reader(store))
                 ordered = sort_by_key(relation, rows, step.size // ROW_BYTES, session)
                 return body.write_frame(ordered, open_direct_reader(store))
+            if step.kind == "files" and before is not None:
+                found = self._read_files(session, step, before, columns, whole=True)
+                rows = compare_files(relation, found.rows, step.last)
+                few = self._collect_if_few(rows) if self._may_be_few(step, found) else None
+                if few is not None:
+                    return body.write_rows(few, open_direct_reader(store))
+                ordered = sort_by_key(relation, rows, step.size // ROW_BYTES, session)
+                return body.write_frame(ordered, open_direct_reader(store))
             of = {} if before is None else match_delta_columns(relation, before.metadata, place)
             first = None if before is None else before.version
             whole = read_snapshot(session, relation, step.last, place, columns)
@@ -227,27 +244,36 @@ class DeltaSource(OffsetSource[DeltaStep]):
             else plan_next_step(self.log, self.relation.name, offset.at)
         )
         while step is not None:
+            self._reached = None
             yield step
-            step = plan_next_step(self.log, self.relation.name, step.then)
+            step = plan_next_step(self.log, self.relation.name, self._reached or step.then)
 
     def ingest_step(
         self, step: DeltaStep, after: SourceOffset | None, version: Version, spark: Spark
     ) -> StepResult:
         """Write the files of a step, and say what is to be known of it."""
-        offset, metadata = decode_offset(after), step.then.metadata
-        columns = match_delta_columns(self.relation, metadata, self.place)
+        offset = decode_offset(after)
+        columns = match_delta_columns(self.relation, step.then.metadata, self.place)
         step = self._adjust_step(step, offset, columns.values())
-        warnings, reported = self._describe_missing(step, offset, columns.values())
-        note = "" if metadata.has_feed else NO_FEED
+        warnings: list[str] = []
+        try:
+            done = self._write_step(spark, step, offset, version)
+        except (FilesNotFollowed, HistoryGone) as error:
+            if step.kind != "files" or offset is None:
+                raise
+            step = self._plan_comparison(offset)
+            done = self._write_step(spark, step, offset, version)
+            why = error.why if isinstance(error, HistoryGone) else str(error)
+            warnings.append(f"the whole table was compared, as files do not tell what has changed: {why}")
+        metadata = step.then.metadata
+        columns = match_delta_columns(self.relation, metadata, self.place)
+        missing, reported = self._describe_missing(step, offset, columns.values())
+        warnings += missing
+        note = describe_way(metadata)
         if note and (after is None or after.note != note):
             warnings.append(note)
-        if step.kind == "nothing":
-            done = ChangeResult()
-        elif self.relation.is_pass_through:
-            done = self._write_pass_through(spark, step, None if offset is None else offset.at, version)
-        else:
-            done = self._write_rows(spark, step, version, columns)
-        if done.twice and step.kind == "feed":
+        self._reached = step.then
+        if done.twice and step.kind in ("feed", "files"):
             warnings.append(
                 f"versions {step.first} to {step.last} hold {done.twice} rows more than they have keys: one of each was taken"
             )
@@ -267,7 +293,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
         self, step: DeltaStep, offset: DeltaOffset | None, columns: Collection[MatchedColumn]
     ) -> DeltaStep:
         """Return a step as it is to be taken; raises HistoryGone if a name is another column's by now, which no feed tells."""
-        if offset is None or step.kind not in ("feed", "nothing"):
+        if offset is None or step.kind not in ("feed", "files", "nothing"):
             return step
         metadata = step.then.metadata
         types = {column.name: column.type for column in columns}
@@ -275,6 +301,8 @@ class DeltaSource(OffsetSource[DeltaStep]):
         name = next(iter(others), None)
         if name is None:
             return step
+        if step.kind == "files":
+            return self._plan_comparison(offset)
         if step.kind == "nothing" and not metadata.has_feed:
             return replace(step, kind="difference")
         raise HistoryGone(
@@ -283,6 +311,66 @@ class DeltaSource(OffsetSource[DeltaStep]):
             f"columns were renamed, or it "
             "was dropped and added again",
         )
+
+    def _plan_comparison(self, offset: DeltaOffset) -> DeltaStep:
+        """Return the step that compares whole versions, where files do not tell what has changed."""
+        step = plan_next_step(self.log, self.relation.name, offset.at, by_files=False)
+        if step is None:
+            raise SourceError(
+                f"table {self.relation.name}: the Delta table was changed meanwhile: poll again"
+            )
+        return step
+
+    def _write_step(
+        self, spark: Spark, step: DeltaStep, offset: DeltaOffset | None, version: Version
+    ) -> ChangeResult:
+        """Write the files of a step's rows, or of its changes."""
+        at = None if offset is None else offset.at
+        if step.kind == "nothing":
+            return ChangeResult()
+        if self.relation.is_pass_through:
+            return self._write_pass_through(spark, step, at, version)
+        columns = match_delta_columns(self.relation, step.then.metadata, self.place)
+        if step.kind == "files" and at is not None:
+            return self._write_changed_files(spark, step, at, version)
+        return self._write_rows(spark, step, version, columns)
+
+    def _read_files(
+        self,
+        session: SparkSession,
+        step: DeltaStep,
+        before: DeltaPosition,
+        columns: Mapping[str, MatchedColumn],
+        *,
+        whole: bool,
+    ) -> ChangedRows:
+        versions = FileVersions(self.log, self.relation, before, step.then, columns)
+        return read_changed_rows(session, versions, step.files, whole=whole)
+
+    def _may_be_few(self, step: DeltaStep, found: ChangedRows) -> bool:
+        """Tell whether it pays to look whether the rows of a step are few."""
+        return step.size <= SMALL_BYTES or found.tracked
+
+    def _write_changed_files(
+        self, spark: Spark, step: DeltaStep, before: DeltaPosition, version: Version
+    ) -> ChangeResult:
+        """Write the files of a step whose rows came and went with files of the Delta table."""
+        relation, store = self.relation, self.store
+        columns = match_delta_columns(relation, step.then.metadata, self.place)
+        with open_read_session(spark, relation.name, self.place) as session:
+            found = self._read_files(session, step, before, columns, whole=False)
+            body = WriteChanges(
+                store.url,
+                dict(store.options),
+                relation,
+                self.find_table(version).table,
+                compares=found.compares,
+            )
+            few = self._collect_if_few(found.rows) if self._may_be_few(step, found) else None
+            if few is not None:
+                return body.write_rows(few, store.reader)
+            ordered = sort_by_key(relation, found.rows, step.size // ROW_BYTES, session)
+            return body.write_frame(ordered, store.reader)
 
     def _write_rows(
         self, spark: Spark, step: DeltaStep, version: Version, columns: Mapping[str, MatchedColumn]
@@ -384,7 +472,8 @@ def _build_letters(step: DeltaStep, done: ChangeResult) -> list[DeadLetter]:
     lines: dict[str, int] = {}
     found = []
     for letter in done.letters:
-        file = f"version {letter.place // 2}" if step.kind == "feed" else "snapshot"
+        names = {"feed": f"version {letter.place // 2}", "files": f"version {step.last}"}
+        file = names.get(step.kind, "snapshot")
         lines[file] = lines.get(file, 0) + 1
         found.append(DeadLetter(file, lines[file], letter.reason, letter.raw))
     return found

@@ -5,9 +5,10 @@ A step's versions have one schema, so that Spark reads all of them alike; each v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.connectors.delta.file_changes import FileChanges
 from engine.connectors.delta.log import DeltaCommit, DeltaLog, Metadata
 from engine.errors import SourceError
 
@@ -46,14 +47,16 @@ class DeltaPosition:
 class DeltaStep:
     """What one commit takes: versions from `first` to `last`, as changes or as a difference; afterwards it stands at `then`.
 
-    `nothing` changes no row. `size` are bytes of files. Of changes `last` is the last version that has some.
+    `files` are changes, too, told by the files that came and went. `nothing` changes no row. `size` are bytes of files. Of a
+    feed's changes `last` is the last version that has some.
     """
 
-    kind: Literal["snapshot", "feed", "difference", "nothing"]
+    kind: Literal["snapshot", "feed", "files", "difference", "nothing"]
     first: int
     last: int
     size: int
     then: DeltaPosition
+    files: FileChanges = field(default_factory=FileChanges)
 
 
 def plan_snapshot(log: DeltaLog, kind: Literal["snapshot", "difference"]) -> DeltaStep:
@@ -72,24 +75,35 @@ def has_next(log: DeltaLog, at: DeltaPosition) -> bool:
     return log.stat_entry(at.version + 1) is not None or log.stat_entry(at.version) is None
 
 
-def plan_next_step(log: DeltaLog, table: str, at: DeltaPosition, most: int = STEP_BYTES) -> DeltaStep | None:
-    """Return what comes next, None if nothing has; raises HistoryGone where versions do not follow `at`."""
+def plan_next_step(
+    log: DeltaLog, table: str, at: DeltaPosition, most: int = STEP_BYTES, *, by_files: bool = True
+) -> DeltaStep | None:
+    """Return what comes next, None if nothing has; raises HistoryGone where versions do not follow `at`.
+
+    Without `by_files` versions that have no feed are one difference, whatever their files tell.
+    """
     _check_same(log, table, at)
-    kind: Literal["feed", "difference", "nothing"] = "nothing"
+    kind: Literal["feed", "files", "difference", "nothing"] = "nothing"
     first = last = at.version + 1
-    size, then, feeds = 0, at, True
+    size, then, feeds, files = 0, at, True, FileChanges()
+    without: Literal["files", "difference"] = "files" if by_files else "difference"
     while (commit := _read_next_commit(log, then, at)) is not None:
         wrong = _explain_break(commit, then.metadata)
         if wrong and then is at:
             raise HistoryGone(table, wrong)
         metadata = commit.metadata or then.metadata
-        its: Literal["feed", "difference"] = "feed" if metadata.has_feed else "difference"
+        its: Literal["feed", "files", "difference"] = "feed" if metadata.has_feed else without
         if wrong or (kind == "feed" and metadata.schema_string != then.metadata.schema_string):
             break
         log.place.check_files(commit.elsewhere)
         if commit.changes:
             if kind not in ("nothing", its) or (kind == "feed" and (not feeds or size + commit.size > most)):
                 break
+            if kind == "files" and files.measure() >= most:
+                break
+        if its == "files" and not files.take(commit.actions):
+            break
+        if commit.changes:
             first = commit.version if kind == "nothing" else first
             kind, size, last = its, size + commit.size, commit.version
         feeds = feeds and (
@@ -103,7 +117,9 @@ def plan_next_step(log: DeltaLog, table: str, at: DeltaPosition, most: int = STE
                 f"version {at.version + 1} of the Delta table at {log.place.display_name} is no longer in its log",
             )
         return None
-    return DeltaStep(kind, first, last if kind == "feed" else then.version, size, then)
+    if kind == "files":
+        kind, size = ("files" if any(files.iterate_files()) else "nothing"), files.measure()
+    return DeltaStep(kind, first, last if kind == "feed" else then.version, size, then, files)
 
 
 def _read_next_commit(log: DeltaLog, then: DeltaPosition, at: DeltaPosition) -> DeltaCommit | None:

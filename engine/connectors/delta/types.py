@@ -20,6 +20,7 @@ _NAMES = {
 }
 _SAME = ("string", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz")
 _PHYSICAL = "delta.columnMapping.physicalName"
+COLUMN_ID = "delta.columnMapping.id"
 _TEXT = re.compile(r"(?:var)?char\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
@@ -48,7 +49,7 @@ def parse_schema(schema: str) -> tuple[DeltaColumn, ...]:
                 bool(field.get("nullable", True)),
                 _format_type(field["type"]),
                 field["type"],
-                _find_physical_name(field),
+                find_physical_name(field),
             )
             for field in fields
         )
@@ -56,6 +57,12 @@ def parse_schema(schema: str) -> tuple[DeltaColumn, ...]:
         raise SourceError(
             f"the schema in the Delta log can't be read: {type(error).__name__}: {error}"
         ) from error
+
+
+def list_fields(schema: str) -> list[dict[str, Any]]:
+    """Return the fields of a schema, which `parse_schema` has read, as a log has them."""
+    found: list[dict[str, Any]] = msgspec.json.decode(schema)["fields"]
+    return found
 
 
 def find_renamed_columns(before: str, after: str, types: Mapping[str, str]) -> list[str]:
@@ -95,7 +102,7 @@ def _has_renamed_field(before: Any, after: Any, kind: str) -> bool:
             if old is None or new is None:
                 continue
             inner = field_type(kind, name) or ""
-            if _find_physical_name(old) != _find_physical_name(new) or _has_renamed_field(
+            if find_physical_name(old) != find_physical_name(new) or _has_renamed_field(
                 old["type"], new["type"], inner
             ):
                 return True
@@ -107,7 +114,8 @@ def _has_renamed_field(before: Any, after: Any, kind: str) -> bool:
     return any(_has_renamed_field(before[part], after[part], inner) for part, inner in kinds.items())
 
 
-def _find_physical_name(field: Mapping[str, Any]) -> str:
+def find_physical_name(field: Mapping[str, Any]) -> str:
+    """Return the name by which files hold a field."""
     return str((field.get("metadata") or {}).get(_PHYSICAL, field["name"]))
 
 

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from engine.connectors.delta.frames import open_read_session, read_feed_changes
 from engine.connectors.delta.log import Metadata
-from engine.connectors.delta.source import NO_FEED, DeltaSource
+from engine.connectors.delta.source import DeltaSource
 from engine.connectors.delta.steps import DeltaPosition, DeltaStep
 from engine.connectors.delta.values import MatchedColumn
+from engine.connectors.delta.ways import BY_KEY
 from engine.connectors.polling import SourcePoller
 from engine.connectors.sources import compute_pending_digest, poll_all
 from engine.errors import PathNotAllowed, SourceError, SqlError
@@ -99,8 +100,8 @@ def test_without_a_feed_the_difference_by_key_is_written_and_told(
     there = delta(properties="")
     there.insert("SELECT id, 'a' FROM range(100)")
     follow(session, there)
-    assert session.notices == (f"t: {NO_FEED}",)
-    assert NO_FEED in poll(session).warnings
+    assert session.notices == (f"t: {BY_KEY}",)
+    assert BY_KEY in poll(session).warnings
     there.sql(
         "UPDATE {} SET v = 'b' WHERE id < 10",
         "DELETE FROM {} WHERE id > 90",
@@ -169,7 +170,7 @@ def test_a_restored_table_and_one_made_anew(
     assert standing.last_error is not None and "created again" in standing.last_error
     session.sql("ALTER TABLE t RESYNC")
     (standing,) = (one for one in session.status() if one.name == "t")
-    assert (standing.last_error, standing.note) == (None, None if feed == "true" else NO_FEED)
+    assert (standing.last_error, standing.note) == (None, None if feed == "true" else BY_KEY)
     assert held(session) == there.rows()
     there.sql("UPDATE {} SET v = 'y' WHERE id < 3")
     poll(session)
