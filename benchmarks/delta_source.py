@@ -1,11 +1,14 @@
 """A table that follows a Delta table, beside Spark's own copy of the same rows from Delta to Delta.
 
-`python -m benchmarks.delta_source [--rows 10000000] [--rounds 1] [--spark local[2]]`
+`python -m benchmarks.delta_source [--rows 10000000] [--rounds 1] [--spark local[2]] [--feedless [--changes 1000]]`
 
 The first load and a feed in which a tenth of the rows is updated. Spark reads the same version and writes it as a new Delta
 table, plain and sorted by its key (as the rows of a table here are), and brings a copy to the next version by MERGE from the
 same feed. Each ratio is Spark's seconds through Tideline's. Memory is the peak of the driver's Python and of the largest Python
 worker. Rounds change the order: who comes first finds the rows uncached.
+
+With `--feedless` tables without a feed are updated in some rows, spread over all their files, and two tables follow: one by the
+files that changed, one by comparing versions as a whole. The ratio is the comparison's seconds through those by files.
 """
 
 from __future__ import annotations
@@ -24,12 +27,20 @@ from rich.table import Table
 from benchmarks.dml import find_workers
 from benchmarks.process_memory import read_high_water_mib, reset_high_water
 from engine.connectors.delta.source import DeltaSource
+from engine.connectors.delta.steps import Means
 from engine.session import Session
 
 COLUMNS = "id BIGINT, v STRING, n DOUBLE, at TIMESTAMP"
 ROWS = "id, concat('value ', id) AS v, id / 3 AS n, timestamp_seconds(id) AS at"
 FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 WARM_ROWS = 50_000
+_TRACKS, _VECTORS = "'delta.enableRowTracking' = 'true'", "'delta.enableDeletionVectors'"
+FEEDLESS = {
+    "row tracking, vectors": f"{_TRACKS}, {_VECTORS} = 'true'",
+    "vectors": f"{_VECTORS} = 'true'",
+    "row tracking, files rewritten": f"{_TRACKS}, {_VECTORS} = 'false'",
+    "neither, files rewritten": f"{_VECTORS} = 'false'",
+}
 LOADED, COPIED, SORTED = "first load", "Spark: copy", "Spark: copy in order"
 FOLLOWED, MERGED = "feed of a tenth", "Spark: MERGE of it"
 
@@ -133,6 +144,51 @@ class Round:
         self.spark.sql(text).collect()
 
 
+class ComparingSource(DeltaSource):
+    """A source that compares versions as a whole, whatever their log tells."""
+
+    @property
+    def _means(self) -> frozenset[Means]:
+        return frozenset()
+
+
+def measure_feedless(session: Session, folder: Path, rows: int, changes: int, properties: str) -> list[float]:
+    """Return the seconds of following changes in a table without a feed: by its files, and by comparing."""
+    spark, given = session.computing, f"delta.`{folder}`"
+    spark.sql(f"CREATE TABLE {given} ({COLUMNS}) USING delta TBLPROPERTIES ({properties})").collect()
+    spark.sql(f"INSERT INTO {given} SELECT {ROWS} FROM range(0, {rows}, 1, 4)").collect()
+    kinds = {f"files_{folder.name}": DeltaSource, f"whole_{folder.name}": ComparingSource}
+    for name in kinds:
+        session.sql(f"CREATE TABLE {name} (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{folder}')")
+        report = DeltaSource(session.store, session.catalog.get(name)).poll(lambda: spark)
+        assert report.rows == rows, report
+    spark.sql(f"UPDATE {given} SET n = n + 1 WHERE id % {rows // changes} = 0").collect()
+    seconds = []
+    for name, kind in kinds.items():
+        source = kind(session.store, session.catalog.get(name))
+        started = time.perf_counter()
+        report = source.poll(lambda: spark)
+        seconds.append(time.perf_counter() - started)
+        assert changes <= report.rows <= changes + 1, report
+    found = [session.sql(f"SELECT sum(n) AS s, count(*) AS c FROM {name}") for name in kinds]
+    assert found[0] == found[1], found
+    return seconds
+
+
+def run_feedless(session: Session, home: Path, rows: int, changes: int) -> Table:
+    """Return what was measured of tables without a feed, as a table."""
+    measure_feedless(session, home / "warm", WARM_ROWS, 100, FEEDLESS["vectors"])
+    table = Table(title=f"{changes:,} changes in {rows:,} rows, without a feed")
+    table.add_column("Delta table")
+    for title in ("by files, s", "compared, s", "ratio"):
+        table.add_column(title, justify="right")
+    for number, (kind, properties) in enumerate(FEEDLESS.items()):
+        files, whole = measure_feedless(session, home / f"kind{number}", rows, changes, properties)
+        table.add_row(kind, f"{files:.1f}", f"{whole:.1f}", f"{whole / files:.1f}")
+        Console().print(f"{kind}: {files:.2f} s by files, {whole:.2f} s compared")
+    return table
+
+
 def render_table(rounds: list[Round]) -> Table:
     """Return the medians of rounds, with the ratios, as a table."""
     table = Table(title=f"{rounds[0].rows:,} rows, median of {len(rounds)}")
@@ -155,12 +211,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--spark", default="local[2]")
+    parser.add_argument("--feedless", action="store_true")
+    parser.add_argument("--changes", type=int, default=1_000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tideline-delta-") as folder:
         os.environ["TIDELINE_CACHE_DIR"] = f"{folder}/cache"
         os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
         home = Path(folder)
         with Session((home / "store").as_uri(), given.spark) as session:
+            if given.feedless:
+                Console().print(run_feedless(session, home, given.rows, given.changes))
+                return
             Round(session, home / "warm", WARM_ROWS).run(first=True)
             rounds = []
             for number in range(given.rounds):

@@ -24,12 +24,6 @@ from engine.sql.typing.types import TYPE_NAMES
 
 def validate_table(statement: CreateTable) -> StatementProblem | None:
     """Return why a table that a statement makes cannot follow a Delta table at all, None if it can."""
-    if not statement.primary_key:
-        return StatementProblem(
-            "",
-            "the connector delta needs a PRIMARY KEY, by which updates and deletions find their rows",
-            "write PRIMARY KEY (…) in the list of columns",
-        )
     if statement.append_only or statement.watermark is not None:
         what = "is APPEND ONLY" if statement.append_only else "has a WATERMARK"
         return StatementProblem(
@@ -55,7 +49,16 @@ def resolve_columns(statement: CreateTable) -> CreateTable:
     """
     place = parse_delta_place(statement.options["path"])
     log = DeltaLog(place)
-    there = parse_schema(log.read_metadata(log.find_newest_version()).schema_string)
+    metadata = log.read_metadata(log.find_newest_version())
+    there = parse_schema(metadata.schema_string)
+    if not statement.primary_key and (statement.pass_through or not metadata.tracks_rows):
+        message = "the connector delta needs a PRIMARY KEY, by which updates and deletions find their rows"
+        hint = "write PRIMARY KEY (…) in the list of columns" + (
+            ""
+            if statement.pass_through
+            else "; a Delta table with row tracking (delta.enableRowTracking) needs none"
+        )
+        raise unsupported_error_at(message, statement.sql, 0, hint)
     names = [delta_column.name for delta_column in there]
     hint = f"its columns are {', '.join(names)}"
     if statement.columns:

@@ -11,13 +11,14 @@ from engine.connectors.delta.columns import check_reading, resolve_columns, vali
 from engine.connectors.delta.discovery import discover_tables
 from engine.connectors.delta.frames import (
     check_visible,
+    has_row_ids,
     match_delta_columns,
     open_read_session,
     read_snapshot,
 )
 from engine.connectors.delta.log import DeltaLog, DeltaPlace, parse_delta_place
 from engine.connectors.delta.offsets import decode_offset
-from engine.connectors.delta.pending import check_pending
+from engine.connectors.delta.pending import PendingCheck
 from engine.connectors.delta.source import CONNECTOR, OPTIONS, DeltaSource
 from engine.connectors.delta.steps import HistoryGone
 from engine.connectors.delta.ways import FEED_WAY, describe_way
@@ -67,7 +68,8 @@ class DeltaConnector(Connector):
     def give_advice(self, statement: CreateTable) -> str:
         """Say how a Delta table that has no change data feed is followed."""
         log = DeltaLog(_parse_place(statement))
-        way = describe_way(log.read_metadata(log.find_newest_version()))
+        metadata = log.read_metadata(log.find_newest_version())
+        way = describe_way(metadata, not statement.primary_key)
         return f"{statement.name}: {way}" if way else ""
 
     def discover_tables(self, place: str, options: Mapping[str, str]) -> Iterator[FoundTable]:
@@ -99,15 +101,15 @@ def _try_source(store: Hummock, relation: Relation, spark: Spark) -> Iterator[st
     with open_read_session(spark, relation.name, place) as session:
         check_visible(session, relation.name, place)
         read_snapshot(session, relation, newest, place, columns).limit(1).toArrow()
-    yield f"version {newest} can be read, {describe_way(metadata) or FEED_WAY}"
+    yield f"version {newest} can be read, {describe_way(metadata, has_row_ids(relation)) or FEED_WAY}"
     source = DeltaSource(store, relation)
     offset = decode_offset(source.find_offset()) if relation.name in store.version.tables else None
     if offset is None:
         yield f"it would begin with the snapshot at version {newest}"
         return
-    check_pending(log, relation, offset.at, spark)
+    told = PendingCheck(log, relation, spark).run(offset.at)
     behind = f"{newest - offset.at.version} are pending" if source.list_pending() else "nothing is pending"
-    yield f"it goes on after version {offset.at.version}, {behind}"
+    yield f"it goes on after version {offset.at.version}, {behind}" + (f": {told}" if told else "")
 
 
 def _parse_place(statement: CreateTable) -> DeltaPlace:

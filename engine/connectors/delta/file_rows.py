@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from engine.connectors.delta.file_changes import DataFile, FileChanges, have_row_ids
-from engine.connectors.delta.frames import render_columns, render_reasons
+from engine.connectors.delta.frames import has_row_ids, render_columns, render_reasons, render_row_ids
 from engine.connectors.delta.log import DeltaLog, Metadata
 from engine.connectors.delta.steps import DeltaPosition
 from engine.connectors.delta.types import COLUMN_ID, find_physical_name, list_fields, parse_schema
@@ -85,6 +85,9 @@ def read_changed_rows(
     before, then, log, relation = versions.before, versions.then, versions.log, versions.relation
     gone, come = changes.list_gone(), changes.list_come()
     tracked = is_tracked(before.metadata, then.metadata, changes)
+    by_id = has_row_ids(relation)
+    if by_id and not (tracked and have_row_ids(changes.iterate_files())):
+        raise FilesNotFollowed("its row tracking is off, or not all of its files tell the ids of their rows")
     fresh = [f for f in come if tracked and (f.default_row_commit_version or 0) > before.version]
     again = [f for f in come if f not in fresh]
     compares = bool(gone and again)
@@ -102,20 +105,21 @@ def read_changed_rows(
         rows = old.read_rows(gone, tracked=True)
         went.append(rows.join(kept.select(_ID, _VERSION), [_ID, _VERSION], "left_anti"))
     elif gone:
-        went.append(old.read_rows(gone))
+        went.append(old.read_rows(gone, tracked=by_id))
     if fresh:
         came.append(new.read_rows(fresh, tracked=True).where(f"{_VERSION} > {before.version}"))
     if again:
-        came.append(new.read_rows(again))
+        came.append(new.read_rows(again, tracked=by_id))
     if shown.went:
-        went.append(old.read_some(shown.went))
+        went.append(old.read_some(shown.went, tracked=by_id))
     if shown.came:
-        came.append(new.read_some(shown.came))
+        came.append(new.read_some(shown.came, tracked=by_id))
     frames = [
         *(_render_gone(rows, relation, {name: was.get(name) for name in keys}, compares) for rows in went),
         *(
             rows.selectExpr(
                 *render_columns(relation, versions.columns),
+                *render_row_ids(relation, _ID),
                 *render_reasons(relation, versions.columns, "TRUE"),
                 f"CAST({COMES} AS BIGINT) AS {PLACE}",
             )
@@ -195,6 +199,7 @@ def _render_gone(
     items |= {name: column.item for name, column in known.items()}
     reasons = render_reasons(relation, known, "TRUE" if compares else "FALSE")
     named = [f"{item} AS {quote(name)}" for name, item in items.items()]
+    named += render_row_ids(relation, _ID)
     return rows.selectExpr(*named, *reasons, f"CAST(0 AS BIGINT) AS {PLACE}")
 
 
@@ -216,9 +221,9 @@ class FileReader:
             return frame
         return frame.join(self._frame_numbers(hidden), [_NUMBER, _ROW], "left_anti")
 
-    def read_some(self, some: Sequence[tuple[DataFile, np.ndarray]]) -> DataFrame:
+    def read_some(self, some: Sequence[tuple[DataFile, np.ndarray]], *, tracked: bool) -> DataFrame:
         """Return those rows of files whose numbers are given."""
-        frame = self._open([file for file, _ in some], numbered=True, tracked=False)
+        frame = self._open([file for file, _ in some], numbered=True, tracked=tracked)
         numbers = self._frame_numbers([(n, rows) for n, (_, rows) in enumerate(some)])
         return frame.join(numbers, [_NUMBER, _ROW], "left_semi")
 
@@ -274,7 +279,7 @@ class FileReader:
     ) -> tuple[DataFrame, list[str]]:
         """Return files as Spark reads Parquet, and what each is called in `_metadata.file_path`."""
         mapping = self.metadata.mapping
-        kept = [field for field in self._list_stored(fields, tracked=tracked)]
+        kept = self._list_stored(fields, tracked=tracked)
         schema = StructType.fromJson(
             {"type": "struct", "fields": [_build_physical(field, mapping) for field in kept]}
         )
@@ -282,10 +287,9 @@ class FileReader:
         frame = self.session.read.schema(schema).option("recursiveFileLookup", "true").parquet(*places)
         found = [re.sub(r"^file:/+", "file:/", name) for name in frame.inputFiles()]
         self.log.place.check_files(found)
-        by_place = {unquote(name): name for name in found}
-        if len(by_place) != len(files) or any(place not in by_place for place in places):
+        if {unquote(name) for name in found} != {*places}:
             raise FilesNotFollowed("Spark finds other files than the log names")
-        return frame, [by_place[place] for place in places]
+        return frame, places
 
     def _list_stored(
         self, fields: Sequence[Mapping[str, Any]], *, tracked: bool

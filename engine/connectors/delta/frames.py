@@ -25,7 +25,7 @@ from engine.runtime.spark.shared_folders import find_visibility_fault, is_in_thi
 from engine.runtime.writes.change_tasks import UNFIT
 from engine.runtime.writes.spill import PLACE
 from engine.spark_internals import activate
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROW_ID, Relation
 from engine.sql.column_names import match_columns
 from engine.sql.expression.spark_sql import quote, quote_text
 from engine.sql.typing.types import quote_type
@@ -155,7 +155,11 @@ def read_snapshot(
 ) -> DataFrame:
     """Return a version's rows, which have no place."""
     whole = session.read.format("delta").option("versionAsOf", version).load(place.spark)
-    return whole.selectExpr(*render_columns(relation, columns), *render_reasons(relation, columns, "TRUE"))
+    return whole.selectExpr(
+        *render_columns(relation, columns),
+        *render_row_ids(relation, "_metadata.row_id"),
+        *render_reasons(relation, columns, "TRUE"),
+    )
 
 
 def read_table_rows(
@@ -184,6 +188,16 @@ def render_columns(relation: Relation, columns: Mapping[str, MatchedColumn]) -> 
     return found
 
 
+def has_row_ids(relation: Relation) -> bool:
+    """Tell whether the ids that a Delta table gives its rows are the key of a table, which has no other."""
+    return ROW_ID in relation.primary_key
+
+
+def render_row_ids(relation: Relation, row_id: str) -> list[str]:
+    """Return the key of a table that has no other, from a row's id: below zero, where no row of a statement has its own."""
+    return [f"CAST(-1 - {row_id} AS BIGINT) AS {quote(ROW_ID)}"] if has_row_ids(relation) else []
+
+
 def render_reasons(relation: Relation, columns: Mapping[str, MatchedColumn], new: str) -> list[str]:
     """Return the column that tells why a row is set aside, where one may be; of a row that goes the key alone counts."""
     if relation.is_pass_through or not any(matched.unfit for matched in columns.values()):
@@ -191,6 +205,8 @@ def render_reasons(relation: Relation, columns: Mapping[str, MatchedColumn], new
     key = [column.name for column in relation.columns if column.storage_name in relation.primary_key]
     every, keys = (
         f"nullif(concat_ws('; ', {', '.join(columns[name].reason for name in names)}), '')"
+        if names
+        else "NULL"
         for names in (list(columns), [name for name in key if name in columns])
     )
     return [f"IF({new}, {every}, {keys}) AS {UNFIT}"]

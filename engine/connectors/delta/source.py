@@ -26,6 +26,7 @@ from engine.connectors.delta.file_rows import (
 )
 from engine.connectors.delta.files import PackFiles, plan_splits
 from engine.connectors.delta.frames import (
+    has_row_ids,
     match_delta_columns,
     open_read_session,
     read_feed_changes,
@@ -44,13 +45,14 @@ from engine.connectors.delta.steps import (
     DeltaPosition,
     DeltaStep,
     HistoryGone,
+    Means,
     has_next,
     plan_next_step,
     plan_snapshot,
 )
 from engine.connectors.delta.types import find_renamed_columns, parse_schema
 from engine.connectors.delta.values import MatchedColumn
-from engine.connectors.delta.ways import describe_way
+from engine.connectors.delta.ways import describe_way, list_means
 from engine.errors import SourceError
 from engine.hummock import Hummock, Version
 from engine.hummock.manifests.preconditions import require_unchanged
@@ -109,6 +111,10 @@ class DeltaSource(OffsetSource[DeltaStep]):
             raise SourceError(f"table {relation.name}: the delta source needs a path: write path = 'folder'")
         self.place = parse_delta_place(path)
         self.log = DeltaLog(self.place)
+
+    @property
+    def _means(self) -> frozenset[Means]:
+        return list_means(self.relation)
 
     def list_pending(self) -> tuple[PendingSplit, ...]:
         """Return whether a version has come; costs a look at two names."""
@@ -174,7 +180,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
         return StepResult(
             encode_offset(DeltaOffset(step.then, reported)),
             warnings=warnings,
-            note=describe_way(metadata),
+            note=describe_way(metadata, has_row_ids(self.relation)),
         )
 
     def read_rows_at(self, version: Version, epoch: int, session: SparkSession) -> pa.Table | DataFrame:
@@ -241,12 +247,12 @@ class DeltaSource(OffsetSource[DeltaStep]):
         step = (
             plan_snapshot(self.log, "snapshot")
             if offset is None
-            else plan_next_step(self.log, self.relation.name, offset.at)
+            else plan_next_step(self.log, self.relation.name, offset.at, by=self._means)
         )
         while step is not None:
             self._reached = None
             yield step
-            step = plan_next_step(self.log, self.relation.name, self._reached or step.then)
+            step = plan_next_step(self.log, self.relation.name, self._reached or step.then, by=self._means)
 
     def ingest_step(
         self, step: DeltaStep, after: SourceOffset | None, version: Version, spark: Spark
@@ -269,7 +275,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
         columns = match_delta_columns(self.relation, metadata, self.place)
         missing, reported = self._describe_missing(step, offset, columns.values())
         warnings += missing
-        note = describe_way(metadata)
+        note = describe_way(metadata, has_row_ids(self.relation))
         if note and (after is None or after.note != note):
             warnings.append(note)
         self._reached = step.then
@@ -314,7 +320,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
 
     def _plan_comparison(self, offset: DeltaOffset) -> DeltaStep:
         """Return the step that compares whole versions, where files do not tell what has changed."""
-        step = plan_next_step(self.log, self.relation.name, offset.at, by_files=False)
+        step = plan_next_step(self.log, self.relation.name, offset.at, by=self._means - {"files"})
         if step is None:
             raise SourceError(
                 f"table {self.relation.name}: the Delta table was changed meanwhile: poll again"

@@ -15,6 +15,9 @@ from engine.errors import SourceError
 STEP_BYTES = 256 << 20
 """A commit takes further versions up to so many bytes of changes; one version may be larger."""
 RESTORE = "RESTORE"
+Means = Literal["feed", "files"]
+ALL_MEANS: frozenset[Means] = frozenset(("feed", "files"))
+"""What tells the changes between two versions: a change data feed, or which files came and went."""
 
 
 class HistoryGone(SourceError):
@@ -76,23 +79,25 @@ def has_next(log: DeltaLog, at: DeltaPosition) -> bool:
 
 
 def plan_next_step(
-    log: DeltaLog, table: str, at: DeltaPosition, most: int = STEP_BYTES, *, by_files: bool = True
+    log: DeltaLog, table: str, at: DeltaPosition, most: int = STEP_BYTES, by: frozenset[Means] = ALL_MEANS
 ) -> DeltaStep | None:
     """Return what comes next, None if nothing has; raises HistoryGone where versions do not follow `at`.
 
-    Without `by_files` versions that have no feed are one difference, whatever their files tell.
+    `by` are the means that may be used: versions for which there is none are compared as a whole.
     """
     _check_same(log, table, at)
     kind: Literal["feed", "files", "difference", "nothing"] = "nothing"
     first = last = at.version + 1
     size, then, feeds, files = 0, at, True, FileChanges()
-    without: Literal["files", "difference"] = "files" if by_files else "difference"
+    without: Literal["files", "difference"] = "files" if "files" in by else "difference"
     while (commit := _read_next_commit(log, then, at)) is not None:
-        wrong = _explain_break(commit, then.metadata)
+        wrong = _explain_break(commit, then.metadata, by)
         if wrong and then is at:
             raise HistoryGone(table, wrong)
         metadata = commit.metadata or then.metadata
-        its: Literal["feed", "files", "difference"] = "feed" if metadata.has_feed else without
+        its: Literal["feed", "files", "difference"] = (
+            "feed" if metadata.has_feed and "feed" in by else without
+        )
         if wrong or (kind == "feed" and metadata.schema_string != then.metadata.schema_string):
             break
         log.place.check_files(commit.elsewhere)
@@ -151,10 +156,11 @@ def _check_same(log: DeltaLog, table: str, at: DeltaPosition) -> None:
         raise HistoryGone(table, f"{where} was dropped and created again")
 
 
-def _explain_break(commit: DeltaCommit, before: Metadata) -> str:
+def _explain_break(commit: DeltaCommit, before: Metadata, by: frozenset[Means]) -> str:
     """Return why a version does not follow the one before as a change, "" if it does."""
     if commit.metadata is not None and commit.metadata.id != before.id:
         return f"version {commit.version} of its Delta table created the table again"
-    if commit.operation == RESTORE and commit.changes and (commit.metadata or before).has_feed:
+    reads_feed = "feed" in by and (commit.metadata or before).has_feed
+    if commit.operation == RESTORE and commit.changes and reads_feed:
         return f"version {commit.version} of its Delta table restored an earlier one"
     return ""

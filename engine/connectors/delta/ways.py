@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from engine.connectors.delta.frames import has_row_ids
 from engine.connectors.delta.log import VECTORS, Metadata
+from engine.connectors.delta.steps import ALL_MEANS, Means
+from engine.sql.catalog import Relation
 
 FEED_WAY = "with its change data feed: it costs what changes"
 BY_ROW_IDS = (
@@ -19,8 +22,15 @@ BY_KEY = (
 )
 
 
-def describe_way(metadata: Metadata) -> str:
-    """Return how changes are found where a table has no feed, "" where it has one."""
+def list_means(relation: Relation) -> frozenset[Means]:
+    """Return what may tell a table's changes: a feed has no ids of rows, so it is of no use to a table without a key."""
+    return ALL_MEANS - {"feed"} if has_row_ids(relation) else ALL_MEANS
+
+
+def describe_way(metadata: Metadata, keyless: bool) -> str:
+    """Return how changes are found, "" by a feed; a table that is `keyless` needs the ids of rows."""
+    if keyless:
+        return BY_ROW_IDS.replace("has no change data feed", "is followed without a key")
     if metadata.has_feed:
         return ""
     if metadata.tracks_rows:
