@@ -27,11 +27,18 @@ class DataFile(msgspec.Struct, frozen=True, rename="camel"):
     partition_values: dict[str, str | None] | None = None
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
+    extended_file_metadata: bool | None = None
 
     @property
     def has_row_ids(self) -> bool:
         """Whether its rows have ids and versions."""
         return self.base_row_id is not None and self.default_row_commit_version is not None
+
+
+def mark_removed(file: DataFile) -> DataFile:
+    """Return a file as a removal tells it, which need not say of which partition it was."""
+    told = file.extended_file_metadata or file.partition_values
+    return file if told else msgspec.structs.replace(file, partition_values=None)
 
 
 class FileActions(msgspec.Struct, frozen=True):

@@ -93,6 +93,9 @@ def read_changed_rows(
     compares = bool(gone and again)
     shown = _decode_changes(log, changes)
     was = match_known_columns(relation, before.metadata, versions.columns)
+    lacking = [name for name in _list_keys(relation) if name not in was]
+    if lacking:
+        raise FilesNotFollowed(f"the Delta table had no column {lacking[0]}, of the key, or another one")
     keys = (
         _list_keys(relation) if not (whole or compares) else tuple(c.name for c in relation.visible_columns)
     )
@@ -260,18 +263,23 @@ class FileReader:
             {_FILE: F.expr("_metadata.file_path"), _ROW: F.expr("_metadata.row_index")}
         )
         joined = placed.join(F.broadcast(create_frame(self.session, pa.table(told))), _FILE, "left")
-        lost = "raise_error(concat('the log names no such file: ', " + quote(_FILE) + "))"
+        lost = f"raise_error(concat('the log names no such file: ', {_FILE}))"
+
+        def require_file(item: str) -> str:  # each looks itself: an item that nobody asks for is not computed
+            return f"IF({_NUMBER} IS NULL, {lost}, {item})"
+
         items += [
-            f"CAST({_PART}{n} AS {render_type(field['type'])}) AS {quote(field['name'])}"
+            f"CAST({require_file(f'{_PART}{n}')} AS {render_type(field['type'])}) AS {quote(field['name'])}"
             for n, field in enumerate(parts)
         ]
-        items += [f"coalesce({_NUMBER}, CAST({lost} AS INT)) AS {_NUMBER}", _ROW]
+        items += [f"CAST({require_file(_NUMBER)} AS INT) AS {_NUMBER}", _ROW]
         if tracked:
             ids, versions = (quote(name) for name in self.metadata.row_columns)
-            items += [
-                f"coalesce({ids}, {_ID} + {_ROW}) AS {_ID}",
-                f"coalesce({versions}, {_VERSION}) AS {_VERSION}",
-            ]
+            for column, value in (
+                (_ID, f"coalesce({ids}, {_ID} + {_ROW})"),
+                (_VERSION, f"coalesce({versions}, {_VERSION})"),
+            ):
+                items.append(f"CAST({require_file(value)} AS BIGINT) AS {column}")
         return joined.selectExpr(*items)
 
     def _read_files(
@@ -287,9 +295,10 @@ class FileReader:
         frame = self.session.read.schema(schema).option("recursiveFileLookup", "true").parquet(*places)
         found = [re.sub(r"^file:/+", "file:/", name) for name in frame.inputFiles()]
         self.log.place.check_files(found)
-        if {unquote(name) for name in found} != {*places}:
+        by_place = {unquote(name): name for name in found}
+        if by_place.keys() != {*places}:
             raise FilesNotFollowed("Spark finds other files than the log names")
-        return frame, places
+        return frame, [by_place[place] for place in places]
 
     def _list_stored(
         self, fields: Sequence[Mapping[str, Any]], *, tracked: bool
@@ -325,9 +334,9 @@ class FileReader:
 
 
 def _find_partition_value(file: DataFile, name: str) -> str | None:
-    if file.partition_values is None or name not in file.partition_values:
+    if file.partition_values is None:
         raise FilesNotFollowed(f"the log does not tell of which partition {file.path} was")
-    return file.partition_values[name] or None
+    return file.partition_values.get(name) or None  # the log may leave nulls out
 
 
 def render_type(kind: Any) -> str:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from engine.arrow import as_values
 from engine.connectors.confinement import check_bucket_allowed, find_project_home, resolve_allowed_path
-from engine.connectors.delta.file_changes import DataFile, FileActions
+from engine.connectors.delta.file_changes import DataFile, FileActions, mark_removed
 from engine.connectors.delta.types import parse_schema
 from engine.connectors.delta.vectors import Vector
 from engine.connectors.landing.folder import resolve_landing_folder
@@ -205,7 +205,7 @@ class DeltaLog:
             tuple(file.path for file in cdc_files or data_files),
             FileActions(
                 tuple(a.add for a in actions if a.add is not None),
-                tuple(a.remove for a in actions if a.remove is not None),
+                tuple(mark_removed(a.remove) for a in actions if a.remove is not None),
             ),
         )
 

@@ -13,7 +13,7 @@ from engine.connectors.delta.ways import BY_KEY, BY_ROW_IDS, BY_VECTORS
 from engine.connectors.source_trial import try_source
 from engine.errors import SourceError, SqlError
 from engine.session import Session
-from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable, follow, held, poll, source
+from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable, follow, held, poll, run_by_rust, source
 from tests.long_rest import mark_rest_long
 
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
@@ -212,7 +212,9 @@ def test_files_that_are_gone_are_told_and_the_table_is_compared(
     there.insert(ROWS)
     follow(session, there, "id BIGINT PRIMARY KEY, p INT, v STRING")
     poll(session)
-    there.sql("UPDATE {} SET v = 'b' WHERE id < 3", "VACUUM {} RETAIN 0 HOURS", "DELETE FROM {} WHERE id = 4")
+    there.sql("UPDATE {} SET v = 'b' WHERE id < 3")
+    run_by_rust(str(there.path), "VACUUM there RETAIN 0 HOURS")
+    there.sql("DELETE FROM {} WHERE id = 4")
     tried = try_source(session.store, session.catalog.get("t"), lambda: session.computing)
     assert any("the whole table is compared" in one.words for one in tried), tried
     report = poll(session)
@@ -226,6 +228,7 @@ def test_files_that_are_gone_are_told_and_the_table_is_compared(
     session.sql("CREATE MATERIALIZED VIEW seen AS SELECT id, v FROM s")
     poll(session, "s")
     session.flush().raise_for_all()
-    there.sql("UPDATE {} SET v = 'z' WHERE id < 9", "VACUUM {} RETAIN 0 HOURS")
+    there.sql("UPDATE {} SET v = 'z' WHERE id < 9")
+    run_by_rust(str(there.path), "VACUUM there RETAIN 0 HOURS")
     with pytest.raises(SourceError, match=r"can't be read any more.*DROP SOURCE s CASCADE"):
         poll(session, "s")
