@@ -15,8 +15,9 @@ from engine.connectors.contract.discovery import (
     to_table_name,
 )
 from engine.connectors.delta.log import LOG, DeltaLog, parse_delta_place
-from engine.connectors.delta.source import CONNECTOR, NO_FEED
+from engine.connectors.delta.source import CONNECTOR
 from engine.connectors.delta.types import parse_schema
+from engine.connectors.delta.ways import describe_way
 from engine.errors import SourceError
 
 DEPTH = 3
@@ -82,6 +83,6 @@ def _describe(path: str) -> FoundTable:
     odd = [f"{one.name} is {one.delta_type}" for one in there if one.type is None]
     if odd:
         notes = (*notes, f"left out, as their types are not offered: {', '.join(odd)}")
-    feed = () if metadata.has_feed else (NO_FEED,)
+    way = describe_way(metadata, keyless=False)
     table = FoundTable(name, path, columns, (), options)
-    return guess_key(replace(table, notes=(f"at version {version}", *feed, *notes)))
+    return guess_key(replace(table, notes=(f"at version {version}", *((way,) if way else ()), *notes)))
