@@ -174,9 +174,12 @@ class DeltaSource(OffsetSource[DeltaStep]):
 
     def skip_step(self, step: DeltaStep, after: SourceOffset | None) -> StepResult:
         """Return the version behind a step that nobody follows."""
-        offset, metadata = decode_offset(after), step.then.metadata
+        offset = decode_offset(after)
+        step = self._pass_lacking(step, offset)
+        metadata = step.then.metadata
         columns = match_delta_columns(self.relation, metadata, self.place)
         warnings, reported = self._describe_missing(step, offset, columns.values())
+        self._reached = step.then
         return StepResult(
             encode_offset(DeltaOffset(step.then, reported)),
             warnings=warnings,
@@ -259,6 +262,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
     ) -> StepResult:
         """Write the files of a step, and say what is to be known of it."""
         offset = decode_offset(after)
+        step = self._pass_lacking(step, offset)
         columns = match_delta_columns(self.relation, step.then.metadata, self.place)
         step = self._adjust_step(step, offset, columns.values())
         warnings: list[str] = []
@@ -317,6 +321,17 @@ class DeltaSource(OffsetSource[DeltaStep]):
             f"columns were renamed, or it "
             "was dropped and added again",
         )
+
+    def _pass_lacking(self, step: DeltaStep, offset: DeltaOffset | None) -> DeltaStep:
+        """Return a step, or one that goes on to the newest version if a column was away for a while where it ends."""
+        reads_feed = "feed" in self._means and step.then.metadata.has_feed
+        if offset is None or step.kind not in ("files", "nothing") or reads_feed:
+            return step
+        try:
+            match_delta_columns(self.relation, step.then.metadata, self.place)
+        except SourceError:
+            return self._plan_comparison(offset)
+        return step
 
     def _plan_comparison(self, offset: DeltaOffset) -> DeltaStep:
         """Return the step that compares whole versions, where files do not tell what has changed."""
