@@ -261,11 +261,15 @@ class DeltaSource(OffsetSource[DeltaStep]):
         self, step: DeltaStep, after: SourceOffset | None, version: Version, spark: Spark
     ) -> StepResult:
         """Write the files of a step, and say what is to be known of it."""
-        offset = decode_offset(after)
+        offset, given = decode_offset(after), step
         step = self._pass_lacking(step, offset)
         columns = match_delta_columns(self.relation, step.then.metadata, self.place)
         step = self._adjust_step(step, offset, columns.values())
         warnings: list[str] = []
+        if given.kind == "files" and step.kind == "difference":
+            warnings.append(
+                "the whole table was compared, as columns have other names, or were away for a while"
+            )
         try:
             done = self._write_step(spark, step, offset, version)
         except (FilesNotFollowed, HistoryGone) as error:
