@@ -35,6 +35,7 @@ REASONS = {
     "engine/operators/skew.py:measure_load": "hashes",
     "engine/runtime/epoch/failing_row.py:_search": "hashes",
     "engine/runtime/answers/row_texts.py:describe_mismatch": "values as texts, for a message",
+    "engine/connectors/delta/file_rows.py:_decode_changes": "numbers of rows",
     "engine/connectors/landing/rows.py:_find_deletes": "words",
     "engine/connectors/landing/pending.py:_find_changed": "paths",
     "engine/connectors/landing/tables.py:find_file_records": "paths",

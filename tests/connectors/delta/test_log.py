@@ -101,7 +101,7 @@ def test_versions_without_a_change_join_any_other(written: Written) -> None:
     assert written.steps(at) == [("feed", 3, 3, 4)]
 
 
-def test_a_step_of_a_feed_has_one_schema_and_one_of_differences_ends_at_its_newest_version(
+def test_a_step_of_a_feed_has_one_schema_and_one_of_files_ends_at_its_newest_version(
     written: Written,
 ) -> None:
     at = written.start().then
@@ -118,7 +118,7 @@ def test_a_step_of_a_feed_has_one_schema_and_one_of_differences_ends_at_its_newe
     assert written.steps(at) == [
         ("feed", 1, 1, 1),
         ("feed", 3, 3, 4),
-        ("difference", 5, 8, 8),
+        ("files", 5, 8, 8),
         ("feed", 9, 9, 9),
     ]
 
