@@ -102,19 +102,17 @@ def read_changed_rows(
     old = FileReader(session, log, before.metadata, tuple(was[name].name for name in keys if name in was))
     new = FileReader(session, log, then.metadata, tuple(c.name for c in versions.columns.values()))
     went, came = list[DataFrame](), list[DataFrame]()
-    if gone and fresh:
+    if gone:
+        went.append(old.read_rows(gone, tracked=by_id or bool(fresh)))
+    if shown.went:
+        went.append(old.read_some(shown.went, tracked=by_id or bool(fresh)))
+    if fresh:  # a row that went from one place may have been copied to another
         ids = FileReader(session, log, then.metadata, ())
-        kept = ids.read_rows(fresh, tracked=True).where(f"{_VERSION} <= {before.version}")
-        rows = old.read_rows(gone, tracked=True)
-        went.append(rows.join(kept.select(_ID, _VERSION), [_ID, _VERSION], "left_anti"))
-    elif gone:
-        went.append(old.read_rows(gone, tracked=by_id))
-    if fresh:
+        copied = ids.read_rows(fresh, tracked=True).where(f"{_VERSION} <= {before.version}")
+        went = [rows.join(copied, [_ID, _VERSION], "left_anti") for rows in went]
         came.append(new.read_rows(fresh, tracked=True).where(f"{_VERSION} > {before.version}"))
     if again:
         came.append(new.read_rows(again, tracked=by_id))
-    if shown.went:
-        went.append(old.read_some(shown.went, tracked=by_id))
     if shown.came:
         came.append(new.read_some(shown.came, tracked=by_id))
     frames = [

@@ -106,7 +106,8 @@ def plan_next_step(
                 break
             if kind == "files" and files.measure() >= most:
                 break
-        if its == "files" and not files.take(commit.actions):
+        by_files = kind != "feed" and not (commit.changes and its == "feed")
+        if by_files and "files" in by and not files.take(commit.actions):
             break
         if commit.changes:
             first = commit.version if kind == "nothing" else first

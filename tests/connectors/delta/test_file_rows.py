@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -170,6 +172,38 @@ def test_a_table_without_a_key_needs_row_tracking(session: Session, delta: Calla
         follow(session, there, "id BIGINT, v STRING")
 
 
+def _read_entry(there: DeltaTable, version: int) -> list[dict[str, Any]]:
+    text = (Path(there.path) / "_delta_log" / f"{version:020}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_rows_that_a_vector_hides_where_they_were_may_be_copied_elsewhere(
+    session: Session, delta: Callable[..., DeltaTable], compared: list[str]
+) -> None:
+    there = delta("id BIGINT, v STRING", properties=f"{TRACKED}, {VECTORS}")
+    there.insert("SELECT /*+ COALESCE(1) */ id, 'a' FROM range(1, 6)")  # version 1
+    there.sql(
+        "DELETE FROM {} WHERE id < 5",
+        "RESTORE TABLE {} TO VERSION AS OF 1",
+        "DELETE FROM {} WHERE id = 5",
+        "REORG TABLE {} APPLY (PURGE)",
+        "RESTORE TABLE {} TO VERSION AS OF 1",
+    )
+    follow(session, there, "id BIGINT, v STRING")
+    poll(session)
+    hides = [one for one in _read_entry(there, 2) if "add" in one or "remove" in one]
+    copies = [one for one in _read_entry(there, 5) if "add" in one]
+    told = [one for one in _read_entry(there, 6) if "commitInfo" in one]
+    copies[0]["add"] |= {"dataChange": True, "defaultRowCommitVersion": 7, "baseRowId": 1000}
+    told[0]["commitInfo"] |= {"operation": "MERGE", "operationParameters": {}}
+    lines = [json.dumps(one) for one in (*told, *hides, *copies)]
+    (Path(there.path) / "_delta_log" / f"{7:020}.json").write_text("\n".join(lines))
+    there.insert("VALUES (9, 'z')")
+    poll(session)
+    assert held(session) == there.rows() == [(1, "a"), (2, "a"), (3, "a"), (4, "a"), (5, "a"), (9, "z")]
+    assert not compared
+
+
 @pytest.mark.long
 def test_row_tracking_that_is_switched_on_later(
     session: Session, delta: Callable[..., DeltaTable], compared: list[str]
@@ -201,6 +235,25 @@ def test_only_what_changed_is_written(
     assert poll(session).rows == 3
     there.sql(f"ALTER TABLE {{}} SET TBLPROPERTIES ({NO_VECTORS})", "UPDATE {} SET v = 'c' WHERE id = 3")
     assert poll(session).rows == 1
+    assert held(session) == there.rows()
+    assert not compared
+
+
+def test_a_feed_that_was_on_for_a_while_hides_no_rewritten_file(
+    session: Session, delta: Callable[..., DeltaTable], compared: list[str]
+) -> None:
+    there = delta(properties=NO_VECTORS)
+    there.insert(ROWS)
+    follow(session, there, "id BIGINT PRIMARY KEY, p INT, v STRING")
+    poll(session)
+    there.insert("VALUES (100, 1, 'new')")
+    there.sql(
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+        "OPTIMIZE {}",
+        "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')",
+        "UPDATE {} SET v = 'later' WHERE id IN (3, 100)",
+    )
+    poll(session)
     assert held(session) == there.rows()
     assert not compared
 
