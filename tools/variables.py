@@ -46,6 +46,10 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
         "may name too, separated by `:`",
         "none",
     ),
+    "TIDELINE_SECRETS": EnvironmentVariable(
+        "the folder whose files are [secrets](security.md#secrets) that statements name, each under its name",
+        "none",
+    ),
     "TIDELINE_ALLOWED_MODULES": EnvironmentVariable(
         "modules outside of the home from which a view's pandera schema may be imported, by comma; "
         "a package stands for all in it",

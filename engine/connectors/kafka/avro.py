@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from engine.connectors.formats.file_format import BadLine, FileOptions, FileRows, format_raw
-from engine.connectors.kafka.settings import AvroSettings, NamedSecret
+from engine.connectors.kafka.settings import AvroSettings
+from engine.connectors.named_secrets import NamedSecret
 from engine.errors import SourceError
 from engine.sql.column_names import match_columns
 

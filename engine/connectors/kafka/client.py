@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from engine.connectors.kafka.settings import KafkaSettings, NamedSecret
+from engine.connectors.kafka.settings import KafkaSettings
+from engine.connectors.named_secrets import NamedSecret
 from engine.errors import SourceError
 
 ANSWER_SECONDS = 10.0

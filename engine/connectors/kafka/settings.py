@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from engine.connectors.confinement import find_project_home, resolve_allowed_path
 from engine.connectors.contract.connector import StatementProblem, source_options
 from engine.connectors.formats.time_formats import AS_SHOWN, FORMAT_OPTIONS, Formats, validate_format
+from engine.connectors.named_secrets import validate_name
 from engine.errors import PathNotAllowed, SourceError
 from engine.sql.catalog import Relation
 
@@ -30,7 +30,7 @@ OPTIONS: Mapping[str, str] = {
     "key_schema_file": "of Avro, the file of the schema of keys",
     "schema_registry": "of Avro, the address of the registry whose schemas the messages name, as 'http://host:8081'",
     "schema_registry_username": "who asks the registry",
-    "schema_registry_password_variable": "the variable of the environment that holds the password for the registry",
+    "schema_registry_password_variable": "the name of the secret that is the password for the registry",
     "startup_mode": "where a new table begins: earliest, latest, timestamp or offsets; without it earliest",
     "startup_timestamp": "of startup_mode = 'timestamp', from when on, as '2026-01-31 00:00:00+00:00'",
     "startup_offsets": "of startup_mode = 'offsets', where each partition begins, as '0:10, 1:20'; others at their beginning",
@@ -45,11 +45,11 @@ OPTIONS: Mapping[str, str] = {
     "security_protocol": "plaintext, ssl, sasl_plaintext or sasl_ssl; without it plaintext",
     "sasl_mechanism": "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
     "username": "the user of SASL",
-    "password_variable": "the variable of the environment that holds the password of SASL",
+    "password_variable": "the name of the secret that is the password of SASL",
     "ssl_ca_file": "the file of the certificates that sign the brokers'; without it those of the system",
     "ssl_certificate_file": "the file of the certificate of this client",
     "ssl_key_file": "the file of its key",
-    "ssl_key_password_variable": "the variable of the environment that holds the password of that key",
+    "ssl_key_password_variable": "the name of the secret that is the password of that key",
     "date_format": "how DATE is written in JSON, as '%d/%m/%Y', or epoch_days; without it as ISO 8601 has it",
     "timestamp_format": "how TIMESTAMP is written in JSON, as '%d.%m.%Y %H:%M:%S', or epoch, epoch_ms, epoch_us",
     "time_format": "how TIME is written in JSON, as '%I:%M %p', or since_midnight, since_midnight_ms, since_midnight_us",
@@ -88,7 +88,6 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):(\d{1,5})")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OFFSETS = re.compile(r"\s*(\d{1,9})\s*:\s*(\d{1,18})\s*")
 _LATER = {"protobuf": "Protobuf is not read", "csv": "CSV is not read", "raw": "raw bytes are not read"}
 
@@ -226,23 +225,6 @@ def read_settings(relation: Relation) -> KafkaSettings:
     return parse_settings(options)
 
 
-@dataclass(frozen=True)
-class NamedSecret:
-    """A variable of the environment that holds a secret, and the option that names it."""
-
-    variable: str
-    option: str
-
-    def read(self) -> str:
-        """Return the secret; raises SourceError if it is not set."""
-        found = os.environ.get(self.variable)
-        if not found:
-            raise SourceError(
-                f"the variable {self.variable}, which {self.option} names, is not set: set it where this process runs"
-            )
-        return found
-
-
 def parse_offsets(text: str) -> dict[int, int] | None:
     """Return the offset of each partition in a text as '0:10, 1:20', None if it is none."""
     found: dict[int, int] = {}
@@ -353,7 +335,7 @@ def _validate_avro(options: Mapping[str, str]) -> StatementProblem | None:
                 f"{name} goes with the other of username and password_variable, and with schema_registry"
             )
             return StatementProblem(name, message, "write all three, or schema_registry alone")
-    return _validate_variable(options, "schema_registry_password_variable")
+    return validate_name(options, "schema_registry_password_variable")
 
 
 def _validate_choices(options: Mapping[str, str]) -> StatementProblem | None:
@@ -404,16 +386,7 @@ def _validate_security(options: Mapping[str, str]) -> StatementProblem | None:
     if "ssl_key_password_variable" in options and "ssl_key_file" not in options:
         name = "ssl_key_password_variable"
         return StatementProblem(name, f"{name} is of ssl_key_file", "add ssl_key_file, or leave it out")
-    return _validate_variable(options, "password_variable") or _validate_variable(
-        options, "ssl_key_password_variable"
-    )
-
-
-def _validate_variable(options: Mapping[str, str], name: str) -> StatementProblem | None:
-    if name in options and not _VARIABLE.fullmatch(options[name]):
-        message = f"{name} is the name of a variable, and no password"
-        return StatementProblem(name, message, f"write {name} = 'SHOP_PASSWORD', and set that")
-    return None
+    return validate_name(options, "password_variable") or validate_name(options, "ssl_key_password_variable")
 
 
 def _validate_files(options: Mapping[str, str]) -> StatementProblem | None:

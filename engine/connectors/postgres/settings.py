@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.connectors.contract.connector import StatementProblem, source_options
+from engine.connectors.named_secrets import NamedSecret, validate_name
 from engine.errors import SourceError
 from engine.sql.catalog import Relation
 
@@ -19,7 +19,7 @@ ADDRESS_OPTIONS: Mapping[str, str] = {
     "database": "the database in which the table is",
     "username": "the role that reads, with the right to replicate",
     "password_variable": (
-        "the variable of the environment that holds the password; without it PGPASSWORD, or the file of "
+        "the name of the secret that is the password; without it PGPASSWORD, or the file of "
         "passwords ~/.pgpass"
     ),
     "sslmode": "how the connection is secured, as libpq has it: prefer without it, or require, verify-full",
@@ -36,7 +36,6 @@ OPTIONS: Mapping[str, str] = {
 _NEEDED = ("hostname", "database", "username", "table", "slot")
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIKE = "WITH (connector = 'postgres-cdc', hostname = …, database = …, username = …, table = 'public.orders', slot = …)"
 
 
@@ -69,16 +68,10 @@ class PostgresAddress:
         return ".".join('"' + name.replace('"', '""') + '"' for name in (self.schema, self.table))
 
     def read_password(self) -> str | None:
-        """Return the password in the variable that the options name, None if they name none; raises SourceError if unset."""
+        """Return the password that the options name, None if they name none; raises SourceError if it is not there."""
         if not self.password_variable:
             return None
-        found = os.environ.get(self.password_variable)
-        if not found:
-            raise SourceError(
-                f"the variable {self.password_variable}, which password_variable names, is not set: set it "
-                "where this process runs"
-            )
-        return found
+        return NamedSecret(self.password_variable, "password_variable").read()
 
 
 @dataclass(frozen=True)
@@ -112,12 +105,9 @@ def validate_address(options: Mapping[str, str]) -> StatementProblem | None:
     port = options.get("port", "5432")
     if not port.strip().isdecimal() or not 0 < int(port) < 65_536:
         return StatementProblem("port", f"port = '{port}' is no port", "write port = '5432'")
-    variable = options.get("password_variable", "")
-    if variable and not _VARIABLE.fullmatch(variable):
-        message = "password_variable is the name of a variable, and no password"
-        return StatementProblem(
-            "password_variable", message, "write password_variable = 'SHOP_PASSWORD', and set that"
-        )
+    problem = validate_name(options, "password_variable")
+    if problem is not None:
+        return problem
     sslmode = options.get("sslmode", "prefer")
     if sslmode not in _SSL_MODES:
         hint = f"write one of {', '.join(_SSL_MODES)}"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.connectors.kafka import client
-from engine.connectors.kafka.settings import NamedSecret, parse_moment, parse_offsets, parse_settings
-from engine.errors import SourceError, SqlError
+from engine.connectors.kafka.settings import parse_moment, parse_offsets, parse_settings
+from engine.errors import SqlError
 from engine.session import Session
 from tests.connectors.bad_settings import Bad, nothing_made
 
@@ -224,9 +224,3 @@ def test_settings_of_one_text_are_one_connection() -> None:
     one, other = parse_settings(options), parse_settings(dict(options))
     assert one == other and hash(one) == hash(other) and one.servers == "a:1,b:2"
     assert one.metadata == {"key_column": "k"}
-
-
-def test_a_secret_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TIDELINE_TESTS_UNSET", raising=False)
-    with pytest.raises(SourceError, match="TIDELINE_TESTS_UNSET, which password_variable names, is not set"):
-        NamedSecret("TIDELINE_TESTS_UNSET", "password_variable").read()

@@ -172,6 +172,18 @@ def _read_version_columns(tokens: Sequence[Token], readable: str, sql: str) -> l
     return names
 
 
+def _names_secret(tokens: Sequence[Token]) -> bool:
+    """Tell whether a value is the word SECRET with a name, as a text or without quotes."""
+    ends = (TokenType.COMMA, TokenType.R_PAREN)
+    return (
+        len(tokens) == 3
+        and tokens[0].token_type == TokenType.VAR
+        and tokens[0].text.upper() == "SECRET"
+        and tokens[1].token_type in (TokenType.STRING, TokenType.VAR)
+        and tokens[2].token_type in ends
+    )
+
+
 def _read_options(tokens: Sequence[Token], sql: str, found: Clauses) -> int:
     """Read WITH ( name = value, … ) and return how many tokens it has."""
     hint = "options are WITH (name = 'value', …)"
@@ -190,6 +202,8 @@ def _read_options(tokens: Sequence[Token], sql: str, found: Clauses) -> int:
             raise unsupported_error_at("an option needs a name and a value", sql, first.start, hint)
         value, depth = "", 0
         n += 1
+        if _names_secret(tokens[n : n + 3]):  # password = secret 'NAME' is password_variable = 'NAME'
+            name, n = f"{name}_variable", n + 1
         while n < len(tokens) and (depth or tokens[n].token_type not in (TokenType.COMMA, TokenType.R_PAREN)):
             depth += (tokens[n].token_type == TokenType.L_PAREN) - (tokens[n].token_type == TokenType.R_PAREN)
             value += tokens[n].text
