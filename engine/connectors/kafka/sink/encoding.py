@@ -185,9 +185,8 @@ def to_json_column(values: pa.ChunkedArray[Any], *, document: bool = False) -> l
         if _compute.all(_compute.is_finite(values)).as_py() is False:
             return [to_json_value(value) for value in found]
         return found
-    is_time = pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
-    if is_time and not has_far_times(values):
-        return _format_times(values)
+    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
+        return _format_far_times(values) if has_far_times(values) else _format_times(values)
     return [to_json_value(value) for value in as_values(values)]
 
 
@@ -201,6 +200,14 @@ def _format_times(values: pa.ChunkedArray[Any]) -> list[str | None]:
         texts = _compute.binary_join_element_wise(texts, "Z", "")
     found: list[str | None] = as_values(texts)
     return found
+
+
+def _format_far_times(values: pa.ChunkedArray[Any]) -> list[str | None]:
+    """Return dates and times of which some are of other years; those of four digits are as they are without such beside them."""
+    found = as_values(values)
+    is_far = [isinstance(value, str) for value in found]
+    near = _format_times(_compute.if_else(pa.array(is_far), pa.scalar(None, values.type), values))
+    return [far if is_text else text for is_text, far, text in zip(is_far, found, near, strict=True)]
 
 
 def _to_raw(value: Any) -> Any:

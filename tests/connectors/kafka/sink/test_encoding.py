@@ -19,6 +19,7 @@ from engine.connectors.kafka.sink.encoding import (
     MessageShape,
     NullKey,
     explain_key_column,
+    to_json_column,
 )
 from engine.connectors.landing.rows import LandingTarget, RowOptions, land_rows
 from engine.log_store.changes import DELETE, INSERT, UPDATE, Changes
@@ -184,6 +185,20 @@ def test_one_key_has_one_text() -> None:
     keys = [one.key for one in build(("v",), "double").encode(zeros, EPOCH)]
     assert keys == [b'{"v":0.0}', b'{"v":0.0}', b'{"v":"NaN"}']
     assert [one.value for one in build(("v",), "double").encode(zeros, EPOCH)][1] == b'{"id":2,"v":-0.0}'
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_key_is_the_same_bytes_whatever_rows_are_beside_it(kind: str) -> None:
+    far = {
+        "date": pa.scalar(5_000_000, pa.int32()).cast(pa.date32()),
+        "timestamp": pa.scalar(400_000_000_000_000_000).cast(to_arrow("timestamp")),
+        "timestamp_ntz": pa.scalar(400_000_000_000_000_000).cast(to_arrow("timestamp_ntz")),
+    }
+    values = pa.chunked_array([pa.array(VALUES[kind], to_arrow(kind))])
+    beside = [pa.array([far[kind]], to_arrow(kind))] if kind in far else []
+    together = to_json_column(pa.chunked_array([*values.chunks, *beside], values.type))
+    alone = [to_json_column(values.slice(n, 1))[0] for n in range(len(values))]
+    assert [repr(one) for one in together[: len(alone)]] == [repr(one) for one in alone]
 
 
 def test_keys_may_be_texts() -> None:
