@@ -142,7 +142,8 @@ class KafkaSink:
             search = DeliverySearch(self._client, name, self.start)
             found = search.find_last_epoch(list(range(topic.partitions)), note)
             epoch = part.after if found is None else max(found, part.after)
-            position = DeliveredPosition(self.start, epoch, None, topic.topic_id, topic.partitions)
+            partitions = topic.partitions if note is None else len(note.ends)
+            position = DeliveredPosition(self.start, epoch, None, topic.topic_id, partitions)
         self._position = position
         return producer
 

@@ -304,6 +304,17 @@ def test_partitions_that_are_added_stop_keys_and_nothing_else(source: Session) -
     assert check_epochs(newest) == {1: "x", 2: "b", 3: "c"}
 
 
+def test_partitions_that_are_added_are_seen_where_the_position_is_forgotten(
+    source: Session, topic: Topic
+) -> None:
+    make(source, topic)
+    topic.add_partitions(3)
+    forget_position(topic, source)
+    source.sinks._deliveries.clear()
+    put(source, {1: "x"})
+    assert "has 3 partitions, and had 1" in find_error(source)
+
+
 def test_a_topic_that_is_gone_or_made_again_is_told(source: Session, topic: Topic) -> None:
     make(source, topic)
     topic.remove()
