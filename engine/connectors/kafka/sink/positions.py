@@ -55,12 +55,14 @@ def encode_delivered(position: DeliveredPosition) -> str:
 
 
 def decode_delivered(metadata: str | None) -> DeliveredPosition:
-    """Return the position that metadata say, that of a sink which has delivered nothing for none."""
-    return (
-        msgspec.json.decode(metadata, type=DeliveredPosition, strict=True)
-        if metadata
-        else DeliveredPosition()
-    )
+    """Return the position that metadata say, that of a sink which has delivered nothing for none, or for another's words.
+
+    Tools that move the offsets of groups write metadata of their own; then the position is as good as forgotten.
+    """
+    try:
+        return msgspec.json.decode(metadata or "{}", type=DeliveredPosition, strict=True)
+    except msgspec.DecodeError:
+        return DeliveredPosition()
 
 
 class DeliverySearch:

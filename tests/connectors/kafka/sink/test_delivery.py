@@ -315,6 +315,20 @@ def test_partitions_that_are_added_are_seen_where_the_position_is_forgotten(
     assert "has 3 partitions, and had 1" in find_error(source)
 
 
+def test_a_position_that_another_tool_has_written_over_is_found_in_the_topic(
+    source: Session, topic: Topic
+) -> None:
+    make(source, topic)
+    kafka, app = importlib.import_module("confluent_kafka"), source.catalog.get("s").options["app"]
+    group = kafka.Consumer({"bootstrap.servers": topic.broker.address, "group.id": app, "log_level": 0})
+    group.commit(offsets=[kafka.TopicPartition(topic.name, 0, 3, "by hand")], asynchronous=False)
+    group.close()
+    source.sinks._deliveries.clear()
+    put(source, {1: "x"})
+    deliver(source)
+    assert check_epochs(read_committed(topic)) == {1: "x", 2: "b", 3: "c"}
+
+
 def test_a_topic_that_is_gone_or_made_again_is_told(source: Session, topic: Topic) -> None:
     make(source, topic)
     topic.remove()

@@ -42,6 +42,11 @@ def source(lake: Session) -> Session:
 UPSERT = {"envelope": "upsert"}
 
 
+@pytest.mark.parametrize("words", ["", "moved by hand", '{"start": "x"}', "[]", "3"])
+def test_metadata_that_another_tool_has_written_is_no_position(words: str) -> None:
+    assert decode_delivered(words) == DeliveredPosition()
+
+
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
