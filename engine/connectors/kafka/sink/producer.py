@@ -52,7 +52,7 @@ class SinkProducer:
             "message.max.bytes": settings.max_message_bytes,
             "linger.ms": 5,
             "retry.backoff.ms": RETRY_MS,
-            "queue.buffering.max.kbytes": QUEUE_KIBIBYTES,
+            "queue.buffering.max.kbytes": QUEUE_KIBIBYTES + settings.max_message_bytes // 1024,
             "queue.buffering.max.messages": 200_000,
         }
         of_group = client.build_config() | {

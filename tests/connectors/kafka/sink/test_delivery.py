@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from engine.connectors.kafka.broker import KafkaBroker
+from engine.connectors.kafka.sink import producer
 from engine.connectors.kafka.sink.producer import CommitUnsure, SinkProducer
 from engine.connectors.sources import poll_all
 from engine.errors import SinkError, SqlError
@@ -327,6 +328,16 @@ def test_a_position_that_another_tool_has_written_over_is_found_in_the_topic(
     put(source, {1: "x"})
     deliver(source)
     assert check_epochs(read_committed(topic)) == {1: "x", 2: "b", 3: "c"}
+
+
+def test_a_message_may_be_larger_than_what_waits_to_be_sent(
+    source: Session, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer, "QUEUE_KIBIBYTES", 100)
+    create(source, topic, envelope="upsert", transaction_seconds="5", compression="none")
+    put(source, {4: "x" * 300_000, 5: "y" * 300_000})
+    deliver(source)
+    assert check_epochs(read_committed(topic)) == dict(held(source, "t"))
 
 
 def test_a_topic_that_is_gone_or_made_again_is_told(source: Session, topic: Topic) -> None:
