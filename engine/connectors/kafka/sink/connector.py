@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 import msgspec
 import xxhash
@@ -63,8 +64,8 @@ class KafkaSinkConnector(SinkConnector):
         self, store_url: str, relation: Relation, statement: CreateSink, spark: Callable[[], SparkSession]
     ) -> Relation:
         """Return the sink with its key and its name at the brokers, once these were asked whether they take the messages."""
-        app = f"tideline/{xxhash.xxh64_hexdigest(store_url)}/{relation.name}"
         settings = parse_sink_settings(relation.options)
+        app = _build_app(store_url, relation.name, settings.connection.topic)
         key = _choose_key(relation, statement, settings)
         if key:
             quoted = ", ".join(f"`{name.replace('`', '``')}`" for name in key)
@@ -82,6 +83,14 @@ class KafkaSinkConnector(SinkConnector):
     def open_target(self, opening: TargetContext) -> KafkaSink:
         """Open the topic, which is connected to by the first delivery."""
         return KafkaSink(opening.store, opening.relation, opening.start)
+
+
+def _build_app(store_url: str, sink: str, topic: str) -> str:
+    """Return the name of a sink at the brokers, in the characters that all of them take.
+
+    With the topic in it, stores on several machines whose addresses are alike fence each other only where they write one topic.
+    """
+    return f"tideline/{xxhash.xxh64_hexdigest(store_url)}/{quote(sink, safe='')}/{topic}"
 
 
 def _build_error(statement: CreateSink, problem: StatementProblem) -> Exception:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.connectors.kafka.broker import KafkaBroker
@@ -338,6 +339,37 @@ def test_a_message_may_be_larger_than_what_waits_to_be_sent(
     put(source, {4: "x" * 300_000, 5: "y" * 300_000})
     deliver(source)
     assert check_epochs(read_committed(topic)) == dict(held(source, "t"))
+
+
+def test_sinks_of_two_stores_with_one_address_do_not_fence_each_other(tmp_path: Path) -> None:
+    here, there = tmp_path / "store", tmp_path / "other machine"
+    topics = make_topic(), make_topic()
+    for topic in topics:
+        with Session(here.as_uri()) as session:
+            session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING)")
+            make(session, topic)
+        if not there.exists():
+            here.rename(there)
+    with Session(there.as_uri()) as one, Session(here.as_uri()) as two:
+        for number in range(3):
+            for session in (one, two):
+                put(session, {number: "new"})
+                deliver(session)
+    for topic in topics:
+        assert check_epochs(read_committed(topic)) == dict.fromkeys(range(3), "new")
+
+
+def test_names_of_sinks_and_columns_may_have_any_characters(lake: Session, topic: Topic) -> None:
+    lake.sql(
+        'CREATE TABLE t (`a.b"c` STRING, `ключ ``q` STRING, n BIGINT, PRIMARY KEY (`a.b"c`, `ключ ``q`))'
+    )
+    options = topic.options(envelope="upsert")
+    lake.sql(f'CREATE SINK `Сток "x" \' y` FROM t WITH ({options})', build=False)
+    lake.write("t", pa.table({'a.b"c': ["1"], "ключ `q": ["ä\n"], "n": [1]}))
+    deliver(lake)
+    (message,) = read_committed(topic)
+    assert json.loads(message.key or b"") == {'a.b"c': "1", "ключ `q": "ä\n"}
+    assert message.headers["tideline.sink"].decode() == 'сток "x" \' y'
 
 
 def test_a_topic_that_is_gone_or_made_again_is_told(source: Session, topic: Topic) -> None:

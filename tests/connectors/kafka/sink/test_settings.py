@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
+import xxhash
 
+from engine.connectors.kafka.sink.connector import _build_app
 from engine.connectors.kafka.sink.positions import (
     DeliveredPosition,
     TopicNote,
@@ -40,6 +42,18 @@ def source(lake: Session) -> Session:
 
 
 UPSERT = {"envelope": "upsert"}
+
+
+def test_the_name_at_the_brokers_has_the_topic_and_plain_characters_alone() -> None:
+    assert (
+        _build_app("file:///a", "sales.eu-1_x", "t")
+        == f"tideline/{xxhash.xxh64_hexdigest('file:///a')}/sales.eu-1_x/t"
+    )
+    odd = _build_app("file:///a", 'сток "x/y"', "t")
+    assert odd.isascii() and odd.count("/") == 3 and " " not in odd
+    assert (
+        len({_build_app("file:///a", name, topic) for name in ("a", "b", "a/b") for topic in ("t", "u")}) == 6
+    )
 
 
 @pytest.mark.parametrize("words", ["", "moved by hand", '{"start": "x"}', "[]", "3"])
