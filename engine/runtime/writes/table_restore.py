@@ -23,6 +23,7 @@ from engine.meta.catalog.stored_catalog import load_catalog
 from engine.runtime.writes.conflicts import ingest_steps
 from engine.runtime.writes.dml import resolve_writable
 from engine.sql.catalog import ROW_ID, Relation, explain_reserved
+from engine.sql.typing.text_lengths import format_column_type
 
 BESIDE = "restore the whole backup beside the store (--store), and copy what you need"
 
@@ -50,24 +51,25 @@ def restore_table(
     """
     backup = place.read_backup(number)
     name = name.lower()
-    before = backup.version.tables.get(name)
-    relation = resolve_writable(load_catalog(store.refresh()), name, "restore")
-    if ROW_ID in relation.primary_key and backup.summary.store != store.url:
-        raise InvalidRow(
-            f"table {name} has no key, and the backup is of another store, {backup.summary.store}: {BESIDE}"
-        )
-    _check(relation, store.version.tables[name], before, backup.version)
+
+    def find_relation(version: Version) -> Relation:
+        relation = resolve_writable(load_catalog(version), name, "restore")
+        if ROW_ID in relation.primary_key and backup.summary.store != store.url:
+            raise InvalidRow(
+                f"table {name} has no key, and the backup is of another store, {backup.summary.store}: {BESIDE}"
+            )
+        _check(relation, version.tables[name], backup.version)
+        return relation
+
+    find_relation(store.refresh())
     with _open_copy(place, backup.summary.number, name, tell) as copy:
 
         def attempt() -> tuple[int, int]:
             version = store.refresh()
-            table = version.tables[name]
-            _check(relation, table, before, backup.version)
+            relation, table = find_relation(version), version.tables[name]
             different, gone = _compare(store, table, copy)
-            if relation.append_only and gone.num_rows:
-                raise InvalidRow(
-                    f"table {name} is APPEND ONLY, and has {gone.num_rows:,} rows that the backup has not: {BESIDE}"
-                )
+            if relation.append_only:
+                _require_additions(store, table, different, gone)
             steps: list[Operation] = [Put(different)] if different.num_rows else []
             steps += [Delete(gone)] if gone.num_rows else []
             if steps:
@@ -77,12 +79,30 @@ def restore_table(
         return TableRestored(backup.summary, *commit_with_retry(store, attempt, WRITE))
 
 
-def _check(relation: Relation, table: TableVersion, before: TableVersion | None, backup: Version) -> None:
+def _require_additions(store: Hummock, table: TableVersion, different: pa.Table, gone: pa.Table) -> None:
+    """Raise InvalidRow where a table that is APPEND ONLY would lose rows, or get other ones under their keys."""
+    if gone.num_rows:
+        raise InvalidRow(
+            f"table {table.name} is APPEND ONLY, and has {gone.num_rows:,} rows that the backup has not: {BESIDE}"
+        )
+    keys = different.select(list(table.primary_key))
+    known, _ = store.reader.lookup(
+        table, keys, table.committed_epoch, columns=keys.column_names, null_safe=True
+    )
+    if len(known):
+        raise InvalidRow(
+            f"table {table.name} is APPEND ONLY, and has {len(known):,} rows that are others in the backup: {BESIDE}"
+        )
+
+
+def _check(relation: Relation, table: TableVersion, backup: Version) -> None:
     """Raise InvalidRow where the rows of a backup cannot become those of the table."""
     name = relation.name
-    if before is None:
-        known = load_catalog(backup).catalog.relations.values()
-        listed = ", ".join(one.name for one in known if one.kind == "table" and not one.name.startswith("_"))
+    known, before = load_catalog(backup).catalog.relations, backup.tables.get(name)
+    then = known.get(name)
+    if before is None or then is None or then.kind != "table":
+        tables = (one.name for one in known.values() if one.kind == "table" and not one.name.startswith("_"))
+        listed = ", ".join(tables)
         raise InvalidRow(f"the backup has no table {name}: its tables are {listed or 'none'}")
     if explain_reserved(name, "table"):
         raise InvalidRow(
@@ -97,14 +117,29 @@ def _check(relation: Relation, table: TableVersion, before: TableVersion | None,
         raise InvalidRow(
             f"table {name} has a WATERMARK or rows that expire, and old rows would be late: {BESIDE}"
         )
-    if ROW_ID in table.primary_key and before.table_id != table.table_id:
+    if ROW_ID in table.primary_key and (before.table_id, then.since) != (table.table_id, relation.since):
         raise InvalidRow(
             f"table {name} has no key, and was made anew since the backup, so its rows cannot be told apart: {BESIDE}"
         )
     same_key = before.primary_key == table.primary_key
-    if not same_key or not before.schema.equals(table.schema, check_metadata=False):
-        columns = ", ".join(f"{field.name} {field.type}" for field in before.schema)
+    same_columns = before.schema.equals(table.schema, check_metadata=False) and _take_values(relation, then)
+    if not same_key or not same_columns:
+        columns = ", ".join(
+            f"{one.name} {format_column_type(one)}{'' if one.nullable else ' NOT NULL'}"
+            for one in then.visible_columns
+        )
         raise InvalidRow(f"table {name} had other columns or another key at the backup ({columns}): {BESIDE}")
+
+
+def _take_values(relation: Relation, before: Relation) -> bool:
+    """Tell whether the columns take all values that they had before: files alone do not tell texts, JSON and lengths apart."""
+
+    def list_kinds(one: Relation) -> dict[str, tuple[object, ...]]:
+        return {c.storage_name: (c.visible_type, c.length, c.fixed, c.generated) for c in one.columns}
+
+    could_be_null = {column.storage_name for column in before.columns if column.nullable}
+    needed = {column.storage_name for column in relation.columns if not column.nullable}
+    return list_kinds(relation) == list_kinds(before) and not needed & could_be_null
 
 
 @contextmanager

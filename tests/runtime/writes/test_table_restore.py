@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from engine.hummock.backups.backup_place import BackupPlace, open_place
 from engine.runtime.writes import table_restore
 from engine.runtime.writes.table_restore import restore_table
 from engine.session import Session
+from engine.sql.dialect import Dialect
 
 
 @pytest.fixture
@@ -106,6 +108,26 @@ def test_a_write_at_the_same_time_is_taken_back_too(
         ("TABLE t (id BIGINT PRIMARY KEY)", "ALTER TABLE t ADD COLUMN b BIGINT", "had other columns"),
         ("TABLE t (id BIGINT) APPEND ONLY", "INSERT INTO t VALUES (9)", "has 1 rows that the backup has not"),
         ("TABLE t (id BIGINT)", "DROP TABLE t; CREATE TABLE t (id BIGINT)", "was made anew since"),
+        (
+            "TABLE t (id BIGINT PRIMARY KEY, v STRING)",
+            "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR(3))",
+            "had other columns or another key at the backup (id bigint NOT NULL, v string)",
+        ),
+        (
+            "TABLE t (id BIGINT PRIMARY KEY, v STRING)",
+            "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING NOT NULL)",
+            "had other columns",
+        ),
+        (
+            "TABLE t (id BIGINT PRIMARY KEY, v BIGINT)",
+            "DROP TABLE t; CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT GENERATED ALWAYS AS (id + 1))",
+            "had other columns",
+        ),
+        (
+            "VIEW u AS SELECT 1 AS id; CREATE MATERIALIZED VIEW t AS SELECT id FROM u",
+            "DROP MATERIALIZED VIEW t; CREATE TABLE t (id BIGINT PRIMARY KEY)",
+            "has no table t",
+        ),
         ("TABLE t (id TIMESTAMP, WATERMARK FOR id AS id) APPEND ONLY", "", "has a WATERMARK"),
         (
             "TABLE t (id BIGINT) APPEND ONLY WITH (retention_seconds = '60')",
@@ -129,7 +151,8 @@ def test_a_write_at_the_same_time_is_taken_back_too(
 def test_what_cannot_be_put_back_alone_is_told_and_left(
     session: Session, place: BackupPlace, made: str, then: str, why: str
 ) -> None:
-    session.sql(f"CREATE {made}")
+    for statement in f"CREATE {made}".split("; "):
+        session.sql(statement, build=False)
     back_up(session.store, place)
     for statement in filter(None, then.split("; ")):
         session.sql(statement)
@@ -137,6 +160,71 @@ def test_what_cannot_be_put_back_alone_is_told_and_left(
     with pytest.raises(InvalidRow) as told:
         restore_table(session.store, place, "t")
     assert why in str(told.value) and session.store.refresh().number == number
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "risingwave"])
+def test_texts_do_not_become_documents(tmp_path: Path, place: BackupPlace, dialect: Dialect) -> None:
+    with Session((tmp_path / "store").as_uri(), dialect=dialect) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR)")
+        back_up(session.store, place)
+        session.sql("DROP TABLE t")
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v JSONB)")
+        with pytest.raises(InvalidRow, match="had other columns"):
+            restore_table(session.store, place, "t")
+
+
+def test_rows_of_an_append_only_table_are_not_replaced(session: Session, place: BackupPlace) -> None:
+    made = "CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING) APPEND ONLY"
+    session.sql(made)
+    session.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    back_up(session.store, place)
+    for statement in ("DROP TABLE t", made, "INSERT INTO t VALUES (1, 'other')"):
+        session.sql(statement)
+    with pytest.raises(InvalidRow, match="has 1 rows that are others in the backup"):
+        restore_table(session.store, place, "t")
+    for statement in ("DROP TABLE t", made, "INSERT INTO t VALUES (1, 'a')"):
+        session.sql(statement)
+    assert restore_table(session.store, place, "t").written == 1
+    assert show(session, "t") == ["(1, 'a')", "(2, 'b')"]
+
+
+def test_a_table_that_is_made_anew_meanwhile_is_asked_again(
+    session: Session, place: BackupPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    session.sql("INSERT INTO t VALUES (1)")
+    back_up(session.store, place)
+    session.sql("DELETE FROM t")
+    plain, raced = table_restore._compare, []
+
+    def race(store: Hummock, *rest: object) -> object:
+        found = plain(store, *rest)  # type: ignore[arg-type]
+        if not raced:
+            raced.append(session.sql("DROP TABLE t"))
+            session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY) APPEND ONLY")
+            session.sql("INSERT INTO t VALUES (2)")
+        return found
+
+    monkeypatch.setattr(table_restore, "_compare", race)
+    with pytest.raises(InvalidRow, match="is APPEND ONLY"):
+        restore_table(session.store, place, "t")
+    assert show(session, "t") == ["(2,)"]
+
+
+@pytest.mark.parametrize("made", ["CREATE TABLE t (v STRING)", "CREATE TABLE t (v STRING) APPEND ONLY"])
+def test_a_store_that_was_made_anew_at_the_same_place_takes_no_rows_without_a_key(
+    tmp_path: Path, place: BackupPlace, made: str
+) -> None:
+    url = (tmp_path / "store").as_uri()
+    with Session(url) as session:
+        session.sql(made)
+        session.sql("INSERT INTO t VALUES ('a'), ('b')")
+        back_up(session.store, place)
+    shutil.rmtree(tmp_path / "store")
+    with Session(url) as session:
+        session.sql(made)
+        with pytest.raises(InvalidRow, match="was made anew"):  # its next rows would have the ids of these
+            restore_table(session.store, place, "t")
 
 
 @pytest.mark.parametrize("name", ["_landing_files", "_dead_letter", "_source_offsets"])
