@@ -23,18 +23,18 @@ from engine.errors import SourceError
 
 SAMPLE_MESSAGES = 200
 """So many of the newest messages of a partition are looked at."""
-_SCHEME = "kafka://"
 _LIKE = "kafka://host:9092, and what security needs as --with security_protocol=…"
 
 
 def discover_tables(place: str, given: Mapping[str, str]) -> Iterator[FoundTable]:
     """Yield the topics that brokers have, by an address as `kafka://host:9092,other:9092`; a topic may stand behind a slash."""
-    servers, _, only = place.removeprefix(_SCHEME).partition("/")
-    if "@" in servers:
+    address = place.partition("://")[2]
+    if "@" in address or "?" in address:  # it is not shown, as it may hold a password
         raise SourceError(
-            "who connects has no place in an address, where others see it: add --with username=… and --with "
-            "password_variable=NAME"
+            "who connects, and how, has no place in an address, where others see it: add --with username=…, --with "
+            "password_variable=NAME and so on"
         )
+    servers, _, only = address.partition("/")
     for name in given:
         if name not in OPTIONS or name in ("connector", "topic", "bootstrap_servers"):
             raise SourceError(f"option {name} is unknown: the address names brokers and topic; {_LIKE}")
@@ -101,7 +101,7 @@ def _find_key(keys: Sequence[bytes | None], columns: Sequence[str]) -> tuple[str
     for key in keys:
         try:
             value = json.loads(key or b"null")
-        except ValueError:
+        except (ValueError, RecursionError):
             return ()
         inner = value.get("payload", value) if isinstance(value, dict) else value
         found.add(tuple(inner) if isinstance(inner, dict) else ())

@@ -108,10 +108,14 @@ def _parse_address(place: str, given: Mapping[str, str]) -> tuple[dict[str, str]
     try:
         url = urlsplit(place)
         port = url.port
-    except ValueError as error:
+    except ValueError:  # its words are not shown: a password may be among them
         raise SourceError(
-            f"that is no address: {error}: write postgresql://role@host:5432/database"
+            "that is no address: its host or port cannot be read: write postgresql://role@host:5432/database"
         ) from None
+    if "@" in url.path + url.query + url.fragment:
+        raise SourceError(
+            "an @ stands behind the host of that address: write it as %40 in a name; a password has no place there"
+        )
     if url.password is not None:
         raise SourceError(
             "a password has no place in an address, where others see it: set PGPASSWORD, or add --with password_variable=NAME"
