@@ -130,8 +130,8 @@ def _format_script(tables: Sequence[FoundTable]) -> Iterator[str]:
         needs = [need for need in table.list_needs() if need not in shared]
         for need in needs:
             yield f"-- first: {need}"
-        text = table.format_statement()
-        yield from (f"-- {line}" for line in text.splitlines()) if needs else text.splitlines()
+        lines = table.format_statement().split("\n")  # other separators are characters of names
+        yield from (f"-- {line}" for line in lines) if needs else lines
 
 
 class _SourceLine(NamedTuple):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.cli.sources import _format_script
 from engine.connectors.contract.discovery import FoundTable, to_table_name
 from engine.connectors.discovery import discover_tables
 from engine.errors import SourceError, TidelineError
@@ -107,6 +108,8 @@ def test_changes_are_no_plain_rows(tmp_path: Path) -> None:
         ("a.csv", b"a,b\n1\n", "can't be read"),
         ("a.csv.gz", b"no gzip", "can't be read"),
         ("a.csv", b"\xff\xfe\n", "can't be read"),
+        ("a.csv", b"a," + b"b" * (5 << 20), "its first line is longer than the 4 MiB"),
+        ("a.json", b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
     ],
 )
 def test_a_file_that_says_nothing_stops_no_others(tmp_path: Path, name: str, data: bytes, why: str) -> None:
@@ -116,6 +119,40 @@ def test_a_file_that_says_nothing_stops_no_others(tmp_path: Path, name: str, dat
     (tmp_path / "good" / "a.csv").write_text("a\n1\n")
     found = find(tmp_path)
     assert why in found["bad"].needs[0] and not found["good"].needs
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.csv", b"a,a\n1,2\n"), ("a.json", b'{"": 1}'), ("a.csv", b",\n1,2\n")]
+)
+def test_a_table_without_a_column_waits_for_some(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    (table,) = find(tmp_path).values()
+    assert table.list_needs() == ["no column is known that a table can have: list them"]
+    assert all("left out" in note and "case" not in note for note in table.notes if note.startswith("column"))
+
+
+@pytest.mark.parametrize("depth", [10, 50, 300])
+def test_what_nests_deep_is_a_document(tmp_path: Path, session: Session, depth: int) -> None:
+    (tmp_path / "a.json").write_text('{"a":' * depth + "1" + "}" * depth)
+    (table,) = find(tmp_path).values()
+    assert (show(table)["a"] == "jsonb") is (depth > 16)
+    assert len(land(session, table)) == 1
+
+
+def test_maps_of_odd_fields_are_documents(tmp_path: Path) -> None:
+    inner = pa.struct([("x y", pa.int32())])
+    rows = pa.table({"m": pa.array([[("a", {"x y": 1})]], pa.map_(pa.string(), inner))})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    (table,) = find(tmp_path).values()
+    assert show(table) == {"m": "jsonb"}
+
+
+def test_a_statement_keeps_odd_separators_of_a_path(tmp_path: Path) -> None:
+    folder = tmp_path / "a\u2028b"
+    folder.mkdir()
+    (folder / "a.csv").write_text("a\n1\n")
+    text = "\n".join(_format_script(discover_tables(str(tmp_path), {})))
+    assert "a\u2028b'" in text
 
 
 def test_delta_tables_are_found_in_folders_and_followed(
@@ -146,8 +183,15 @@ def test_delta_tables_are_found_in_folders_and_followed(
         ("postgresql://host/shop", {}, "needs username"),
         ("postgresql://me@host:99999/shop", {}, "is no address"),
         ("postgresql://me:secret@host:99999/shop", {}, "is no address"),
+        ("postgresql://me:secret/more@host/shop", {}, "is no address"),
+        ("postgresql://me:secret#more@host/shop", {}, "is no address"),
+        ("postgresql://me:1#secret@host/shop", {}, "an @ stands behind the host"),
+        ("postgresql://me:1?secret@host/shop", {}, "an @ stands behind the host"),
         ("postgresql://me@host", {}, "needs database"),
         ("kafka://me:secret@host:9092", {}, "no place in an address"),
+        ("kafka://me:secret/more@host:9092", {}, "no place in an address"),
+        ("kafka://host:9092?password=secret", {}, "no place in an address"),
+        ("KAFKA://host", {}, "no host with a port"),
         ("kafka://", {}, "needs bootstrap_servers: write kafka://host:9092"),
         ("kafka://host", {}, "no host with a port"),
         ("kafka://host:9092", {"topic": "t"}, "option topic is unknown"),

@@ -19,6 +19,8 @@ from engine.sql.typing.types import field_names, from_arrow, quote_type
 DIALECT: Literal["spark"] = "spark"
 """The dialect of the statements that are written."""
 HOW_TO_NAME_KEY = "add PRIMARY KEY (…) behind the columns, or ask again with --key TABLE=COLUMN"
+MOST_NESTED = 16
+"""A type that nests deeper is written as a document of JSON."""
 _NO_NAME = re.compile(r"\W+")
 
 
@@ -50,7 +52,8 @@ class FoundTable:
 
     def list_needs(self) -> list[str]:
         """Return all that has to be done first."""
-        return [*self.needs, *filter(None, (self.key_need,))]
+        needs = [*self.needs, *filter(None, (self.key_need,))]
+        return needs if self.columns or needs else ["no column is known that a table can have: list them"]
 
     def list_notes(self) -> list[str]:
         """Return all that is to be known."""
@@ -93,7 +96,9 @@ def keep_columns(columns: Iterable[FoundColumn]) -> tuple[tuple[FoundColumn, ...
     kept, notes = list[FoundColumn](), list[str]()
     for column, lower in zip(listed, folded, strict=True):
         if folded.count(lower) > 1:
-            notes.append(f"column {column.name} is left out: another name differs from it in case alone")
+            alike = sum(one.name == column.name for one in listed) > 1
+            why = "another one has its name" if alike else "another name differs from it in case alone"
+            notes.append(f"column {column.name!r} is left out: {why}")
             continue
         try:
             kept.append(column._replace(name=check_name(lower, "column")))
@@ -131,20 +136,23 @@ def _to_type(kind: pa.DataType) -> str:
     if pa.types.is_null(kind):
         return "string"
     try:
-        found = from_arrow(kind)
+        return from_arrow(kind) if _has_plain_fields(kind) else "jsonb"
     except UnsupportedSql:
         return "string"
-    return found if _has_plain_fields(kind) else "jsonb"
 
 
-def _has_plain_fields(kind: pa.DataType) -> bool:
-    """Tell whether a type holds only fields whose names and types a column here can have."""
+def _has_plain_fields(kind: pa.DataType, depth: int = MOST_NESTED) -> bool:
+    """Tell whether a type holds only fields whose names and types a column here can have, and nests so deep at most."""
+    if not depth:
+        return False
     if pa.types.is_struct(kind):
         return bool(kind.num_fields) and all(
-            re.fullmatch(r"\w+", field.name) and _has_plain_fields(field.type) for field in kind
+            re.fullmatch(r"\w+", field.name) and _has_plain_fields(field.type, depth - 1) for field in kind
         )
+    if pa.types.is_map(kind):
+        return _has_plain_fields(kind.key_type, depth - 1) and _has_plain_fields(kind.item_type, depth - 1)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _has_plain_fields(kind.value_type)
+        return _has_plain_fields(kind.value_type, depth - 1)
     return not pa.types.is_null(kind)
 
 

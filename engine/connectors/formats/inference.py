@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -42,7 +43,13 @@ def infer_json_schema(texts: Sequence[bytes]) -> tuple[pa.Schema, bool]:
 
     Raises ValueError, of which ArrowInvalid is one, for what is no object, or has no type that all share.
     """
-    objects = [json.loads(text) for text in texts if text.strip()]
+    try:
+        return _infer_json_schema([json.loads(text) for text in texts if text.strip()])
+    except RecursionError as error:
+        raise ValueError("its values are nested too deep to tell their types") from error
+
+
+def _infer_json_schema(objects: Sequence[Any]) -> tuple[pa.Schema, bool]:
     if not objects or any(not isinstance(one, dict) for one in objects):
         raise ValueError("it holds no objects of JSON")
     changes = [parse_change(one) for one in objects if "op" in one or isinstance(one.get("payload"), dict)]

@@ -130,8 +130,12 @@ def _read_beginning(file: BinaryIO, found: FoundFile, kinds: FileOptions) -> byt
     codec = detect_codec(found.path)
     opened = open_decompressed(file, codec, found.size, ReadLimits()) if codec else file
     data = opened.read(SAMPLE_BYTES + 1)
-    text = data.decode(kinds.encoding or "utf-8-sig", "strict" if len(data) <= SAMPLE_BYTES else "ignore")
-    return (text if len(data) <= SAMPLE_BYTES else text[: text.rindex("\n") + 1]).encode()
+    is_whole = len(data) <= SAMPLE_BYTES
+    text = data.decode(kinds.encoding or "utf-8-sig", "strict" if is_whole else "ignore")
+    lines = text if is_whole else text[: text.rfind("\n") + 1]
+    if text and not lines:
+        raise MalformedFile(f"its first line is longer than the {SAMPLE_BYTES >> 20} MiB that are looked at")
+    return lines.encode()
 
 
 def _read_csv(file: BinaryIO, found: FoundFile, kinds: FileOptions) -> _Sample:
