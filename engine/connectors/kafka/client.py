@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -146,7 +147,7 @@ class KafkaClient:
             "reconnect.backoff.max.ms": 2_000,
             "log_level": _LOG_LEVEL,
             "logger": _LOG,
-            "error_cb": self._note_error,
+            "error_cb": _note_errors_of(weakref.ref(self)),
         }
         if security.mechanism:
             config["sasl.mechanisms"] = security.mechanism
@@ -230,6 +231,17 @@ class KafkaClient:
         """Let what connections have to say come in."""
         if self._admin is not None:
             self._admin.poll(0)
+
+
+def _note_errors_of(client: weakref.ref[KafkaClient]) -> Callable[[Any], None]:
+    """Return what connections tell their errors; it holds no client, so a client and its connections end with their last user."""
+
+    def note(error: Any) -> None:
+        there = client()
+        if there is not None:
+            there._note_error(error)
+
+    return note
 
 
 class KafkaReader:

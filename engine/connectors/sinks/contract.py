@@ -105,6 +105,10 @@ class SinkConnector(ABC):
     def open_target(self, opening: TargetContext) -> SinkTarget:
         """Open what takes the ranges of a sink; raises an error where it cannot be reached."""
 
+    def close_target(self, target: SinkTarget) -> None:
+        """Let go of what a target holds open from one range to the next, as connections; it takes no range any more."""
+        return  # most hold nothing
+
     def forget(self, relation: Relation, start: int) -> str:
         """Let the target of a sink that was dropped forget where it was; return what somebody has to do, "" for nothing.
 

@@ -128,6 +128,12 @@ class Delivery:
         """Ask a run in another thread to end after the range that it is at."""
         self._stopped.set()
 
+    def close(self) -> None:
+        """Let go of what the target holds open; while no run is under way."""
+        target, self._target = self._target, None
+        if target is not None:
+            find_sink_connector(self.relation).close_target(target)
+
     def run(self) -> None:
         """Deliver what is due, the groups of vnodes one after the other; a failure is kept in `error` and never raised."""
         started = time.perf_counter()
@@ -307,12 +313,13 @@ class Delivery:
                 f"read the rows, or write them by a sink INTO a table"
             )
         if self._target is None or self._target.start != start:
+            self.close()
             opening = TargetContext(self._store, self.relation, start, self._spark, self._open_target)
             self._target = find_sink_connector(self.relation).open_target(opening)
         return self._target
 
     def _record_failure(self, reader: SinkLogStore, error: str) -> tuple[Attempts, str]:
-        self._target = None
+        self.close()
         return reader.record_failure(self._clock()), error
 
     def _expire_if_due(self) -> None:

@@ -107,8 +107,8 @@ class SinkDriver:
 
     def close(self) -> None:
         """Ask the deliveries to end after the range that they are at; what they did not acknowledge is delivered again."""
-        for delivery in self._deliveries.values():
-            delivery.stop()
+        for name in list(self._deliveries):
+            self._retire(name)
         self.wait(CLOSE_SECONDS)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -119,6 +119,10 @@ class SinkDriver:
         self._slow.discard(name)
         if delivery is not None:
             delivery.stop()
+            if running is None:
+                delivery.close()
+            else:
+                running.add_done_callback(lambda _: delivery.close())
         if running is not None:
             self._retired = [*(other for other in self._retired if not other.done()), running]
 

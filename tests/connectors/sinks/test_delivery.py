@@ -14,6 +14,7 @@ from hypothesis import strategies as hs
 from engine.connectors.sinks import delivery
 from engine.connectors.sinks.contract import DeliveryResult
 from engine.connectors.sinks.driver import SinkDriver
+from engine.connectors.sinks.files import FileSinkConnector
 from engine.connectors.statements.create_view import execute_create_sink
 from engine.errors import Conflict
 from engine.hummock import Hummock, TableVersion
@@ -415,6 +416,36 @@ def test_a_sink_is_refused_a_commit_after_somebody_else_moved_it(db: Session, ta
     with pytest.raises(Conflict, match="moved on by another process"):
         delivery._acknowledge(reader, stale, table, table.committed_epoch, [DeliveryResult(0)])
     driver.close()
+
+
+def test_what_a_target_holds_open_ends_with_its_use(
+    db: Session, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[int] = []
+    monkeypatch.setattr(FileSinkConnector, "close_target", lambda connector, one: closed.append(one.start))
+    driver = SinkDriver(db.store, open_target=lambda url: target, wait_seconds=60)
+    create(db)
+    put(db, {1: "a"})
+    driver.run()
+    put(db, {2: "a"})
+    driver.run()
+    assert closed == []
+    db.sql("ALTER SINK s RESET")
+    driver.run()
+    assert len(closed) == 1  # that of the beginning before
+    put(db, {3: "a"})
+    target.broken = lambda path: True
+    driver.run()
+    assert len(closed) == 2
+    target.broken = lambda path: False
+    driver.run()
+    db.sql("DROP SINK s")
+    driver.run()
+    assert len(closed) == 3
+    create(db)
+    driver.run()
+    driver.close()
+    assert len(closed) == 4 and closed == sorted(closed)
 
 
 def test_sinks_of_one_view_share_one_reading_of_its_log(

@@ -23,7 +23,7 @@ from engine.connectors.kafka.sink.settings import (
 )
 from engine.connectors.kafka.sink.target import APP, KEY, KafkaSink
 from engine.connectors.kafka.sink.topics import NoSuchTopic, find_topic, is_compacted
-from engine.connectors.sinks.contract import SinkConnector, TargetContext
+from engine.connectors.sinks.contract import SinkConnector, SinkTarget, TargetContext
 from engine.connectors.sinks.option_parsing import build_option_error
 from engine.connectors.sinks.options import SinkOptions
 from engine.errors import SinkError, SourceError
@@ -83,6 +83,11 @@ class KafkaSinkConnector(SinkConnector):
     def open_target(self, opening: TargetContext) -> KafkaSink:
         """Open the topic, which is connected to by the first delivery."""
         return KafkaSink(opening.store, opening.relation, opening.start)
+
+    def close_target(self, target: SinkTarget) -> None:
+        """End the producer."""
+        assert isinstance(target, KafkaSink)
+        target.close()
 
 
 def _build_app(store_url: str, sink: str, topic: str) -> str:

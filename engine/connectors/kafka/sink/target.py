@@ -79,10 +79,10 @@ class KafkaSink:
         try:
             return self._take(portion)
         except SourceError as error:
-            self._close()
+            self.close()
             raise SinkError(f"sink {self._relation.name}: {error}") from error
         except BaseException:
-            self._close()
+            self.close()
             raise
 
     def _take(self, portion: SinkBatch) -> DeliveryResult:
@@ -105,7 +105,7 @@ class KafkaSink:
             topic = find_topic(self._client)
         except NoSuchTopic:
             if self._settings.creates and self._is_first(part) and note is None:
-                self._close()  # of a topic that was there the producer knows the partitions
+                self.close()  # of a topic that was there the producer knows the partitions
                 return create_topic(self._client, self._settings, compact=self._settings.is_upsert)
             if note is None:
                 raise
@@ -128,7 +128,7 @@ class KafkaSink:
         """Return the producer, with the position where the brokers have it; raises Conflict, SinkError."""
         if self._producer is not None and self._fits(part):
             return self._producer
-        self._close()  # another process has delivered since, so it has taken over
+        self.close()  # another process has delivered since, so it has taken over
         self._producer = producer = SinkProducer(
             self._client, self._settings, self._relation.name, self._relation.options[APP]
         )
@@ -230,7 +230,8 @@ class KafkaSink:
         producer.commit(position)
         self._position = position
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the producer, if there is one; the next range opens another."""
         producer, self._producer = self._producer, None
         self._position = DeliveredPosition()
         if producer is not None:

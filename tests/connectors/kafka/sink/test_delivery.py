@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import random
@@ -357,6 +358,33 @@ def test_sinks_of_two_stores_with_one_address_do_not_fence_each_other(tmp_path: 
                 deliver(session)
     for topic in topics:
         assert check_epochs(read_committed(topic)) == dict.fromkeys(range(3), "new")
+
+
+def test_a_sink_that_is_gone_or_begins_anew_leaves_no_connection(source: Session, topic: Topic) -> None:
+    def list_threads() -> list[str]:
+        names = (path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
+        return [name for name in names if name.startswith("rdk:")]
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(list_threads())
+        make(source, topic)
+        open_ones = len(list_threads())
+        assert open_ones > before
+        for number in range(3):
+            source.sql("ALTER SINK s RESET")
+            put(source, {1: f"n{number}"})
+            deliver(source)
+            assert len(list_threads()) <= open_ones
+        source.sql("DROP SINK s")
+        deliver(source)
+        assert len(list_threads()) <= before
+        make(source, topic)
+        source.sinks.close()
+        assert len(list_threads()) <= before
+    finally:
+        gc.enable()
 
 
 def test_names_of_sinks_and_columns_may_have_any_characters(lake: Session, topic: Topic) -> None:
