@@ -22,7 +22,7 @@ from engine.connectors.kafka.sink.settings import (
     validate_sink_options,
 )
 from engine.connectors.kafka.sink.target import APP, KEY, KafkaSink
-from engine.connectors.kafka.sink.topics import NoSuchTopic, find_topic, is_compacted
+from engine.connectors.kafka.sink.topics import NoSuchTopic, find_topic, read_rules
 from engine.connectors.sinks.contract import SinkConnector, SinkTarget, TargetContext
 from engine.connectors.sinks.option_parsing import build_option_error
 from engine.connectors.sinks.options import SinkOptions
@@ -165,7 +165,7 @@ def _find_problem(settings: TopicSettings, sink: str, app: str, *, with_key: boo
             who = settings.connection.security.username or "this client"
             message = f"{settings.connection.address} may not be written"
             return StatementProblem("topic", message, f"allow Write of the topic to {who}")
-        if not with_key and is_compacted(client):
+        if not with_key and read_rules(client).is_compacted:
             message = f"the topic {name} is compacted, and takes no messages without a key"
             hint = "write key = '…', or name a topic with cleanup.policy = delete"
             return StatementProblem("topic", message, hint)

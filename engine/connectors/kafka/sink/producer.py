@@ -18,7 +18,7 @@ COMMIT_SECONDS = 60.0
 RETRY_MS = 10
 """Brokers say at once that the transaction before is not quite over: asked again so soon, an epoch takes 10 ms, and not 100."""
 QUEUE_KIBIBYTES = 64 << 10
-_EVERY = 1_000
+BATCH_BYTES = 1_000_000
 Answer = TypeVar("Answer")
 
 
@@ -35,9 +35,19 @@ class CommitUnsure(SinkError):
 
 
 class SinkProducer:
-    """The producer of one sink, which ends an earlier one of it; `app` names both its transactions and its group."""
+    """The producer of one sink, which ends an earlier one of it; `app` names both its transactions and its group.
 
-    def __init__(self, client: KafkaClient, settings: TopicSettings, sink: str, app: str) -> None:
+    Messages are sent in batches of `batch_bytes` at most, as the topic takes them; one that is larger goes alone.
+    """
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        settings: TopicSettings,
+        sink: str,
+        app: str,
+        batch_bytes: int | None = None,
+    ) -> None:
         self.client, self.settings, self.sink, self._app = client, settings, sink, app
         self._kafka = load_kafka()
         self._began = 0.0
@@ -50,6 +60,7 @@ class SinkProducer:
             "partitioner": "murmur2_random",
             "compression.type": settings.compression,
             "message.max.bytes": settings.max_message_bytes,
+            "batch.size": min(BATCH_BYTES, batch_bytes or BATCH_BYTES),
             "linger.ms": 5,
             "retry.backoff.ms": RETRY_MS,
             "queue.buffering.max.kbytes": QUEUE_KIBIBYTES + settings.max_message_bytes // 1024,

@@ -23,7 +23,7 @@ from engine.connectors.kafka.sink.positions import (
 )
 from engine.connectors.kafka.sink.producer import SinkProducer
 from engine.connectors.kafka.sink.settings import parse_sink_settings
-from engine.connectors.kafka.sink.topics import FoundTopic, NoSuchTopic, create_topic, find_topic
+from engine.connectors.kafka.sink.topics import FoundTopic, NoSuchTopic, create_topic, find_topic, read_rules
 from engine.connectors.sinks.contract import DeliveryResult, SinkBatch
 from engine.connectors.sinks.known_epochs import require_known_epoch
 from engine.connectors.sinks.options import SinkOptions
@@ -130,7 +130,11 @@ class KafkaSink:
             return self._producer
         self.close()  # another process has delivered since, so it has taken over
         self._producer = producer = SinkProducer(
-            self._client, self._settings, self._relation.name, self._relation.options[APP]
+            self._client,
+            self._settings,
+            self._relation.name,
+            self._relation.options[APP],
+            read_rules(self._client).batch_bytes,
         )
         position, name = producer.read_position(), self._relation.name
         if position.start > self.start:

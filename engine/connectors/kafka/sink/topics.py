@@ -11,6 +11,7 @@ from engine.errors import SourceError
 
 COMPACT = "compact"
 _CLEANUP = "cleanup.policy"
+_BATCH = "max.message.bytes"
 
 
 class NoSuchTopic(SourceError):
@@ -23,6 +24,13 @@ class FoundTopic(NamedTuple):
     topic_id: str
     partitions: int
     may_write: bool
+
+
+class TopicRules(NamedTuple):
+    """Whether a topic keeps the last message of each key alone, and how large batches may be, None where it is not told."""
+
+    is_compacted: bool | None = None
+    batch_bytes: int | None = None
 
 
 def find_topic(client: KafkaClient, *, rights: bool = False) -> FoundTopic:
@@ -59,8 +67,8 @@ def create_topic(client: KafkaClient, settings: TopicSettings, *, compact: bool)
     return find_topic(client)
 
 
-def is_compacted(client: KafkaClient) -> bool | None:
-    """Tell whether the topic keeps the last message of each key alone, None where this client may not ask."""
+def read_rules(client: KafkaClient) -> TopicRules:
+    """Return what the topic says of the messages that it takes; raises SourceError."""
     kafka, module = load_kafka(), importlib.import_module("confluent_kafka.admin")
     resource = module.ConfigResource(module.ResourceType.TOPIC, client.settings.topic)
     asked = client.open_admin().describe_configs([resource], request_timeout=ANSWER_SECONDS)
@@ -68,10 +76,14 @@ def is_compacted(client: KafkaClient) -> bool | None:
         found = client.wait_for(asked[resource], "read the topic's settings")
     except SourceError as error:
         cause = getattr(error.__cause__, "args", [None])[0]
-        if getattr(cause, "code", lambda: None)() == kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return None
+        untold = (kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka.KafkaError.UNKNOWN_TOPIC_OR_PART)
+        if (
+            getattr(cause, "code", lambda: None)() in untold
+        ):  # not each broker knows at once one that was made
+            return TopicRules()
         raise
-    return COMPACT in (found[_CLEANUP].value or "") if _CLEANUP in found else None
+    policy, most = (found[name].value if name in found else None for name in (_CLEANUP, _BATCH))
+    return TopicRules(None if policy is None else COMPACT in policy, int(most) if most else None)
 
 
 def _list_operations() -> Any:

@@ -451,6 +451,14 @@ def test_a_topic_that_takes_less_is_told(source: Session) -> None:
     assert "max.message.bytes" in said and "RESET" not in said
 
 
+def test_many_small_rows_go_to_a_topic_that_takes_small_batches(source: Session) -> None:
+    topic = make_topic(1, **{"max.message.bytes": "2000"})
+    make(source, topic, compression="none")
+    put(source, {number: "x" * 30 for number in range(500)})
+    deliver(source)
+    assert check_epochs(read_committed(topic)) == dict(held(source, "t"))
+
+
 def test_a_transaction_that_takes_too_long_is_told(
     source: Session, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
