@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -47,8 +47,9 @@ def discover_tables(place: str, given: Mapping[str, str]) -> Iterator[FoundTable
         problem = find_server_problem(server)
         if problem is not None:
             needs.append(f"{problem.message}: {problem.hint}")
-        if not published and listed:
-            names = ", ".join(f"{quote_name(its)}.{quote_name(name)}" for its, name, _ in listed)
+        named = (one for one in listed if not _has_dot(one))
+        names = ", ".join(f"{quote_name(its)}.{quote_name(name)}" for its, name, _ in named)
+        if not published and names:
             needs.append(
                 f"there is no publication {settings.publication}: run there: CREATE PUBLICATION "
                 f"{quote_name(settings.publication)} FOR TABLE {names} WITH (publish_via_partition_root = true)"
@@ -57,10 +58,19 @@ def discover_tables(place: str, given: Mapping[str, str]) -> Iterator[FoundTable
         for (its, name, rows), here in zip(listed, names_here, strict=True):
             here = here if names_here.count(here) == 1 else to_table_name(its, name)
             own = options | {"table": f"{its}.{name}"}
+            if _has_dot((its, name)):
+                need = "it has a dot in a name, which the option table does not take: rename it there"
+                yield FoundTable(here, own["table"], (), (), own, (*needs, need))
+                continue
             found = _describe(server.narrow(parse_settings(own)), here, own, is_published=bool(published))
             if found is not None:
                 about = (f"about {rows:,} rows",) if rows >= 0 else ()
                 yield replace(found, needs=(*needs, *found.needs), notes=(*about, *found.notes))
+
+
+def _has_dot(listed: Sequence[object]) -> bool:
+    """Tell whether schema or table have a dot in their names, by which nobody could tell them apart."""
+    return any("." in str(name) for name in listed[:2])
 
 
 def _describe(

@@ -28,6 +28,7 @@ TABLES = (
     "CREATE TABLE many (b int, a bigint, n numeric(12, 2), x numeric, m mood, u uuid, j jsonb, t int[], at timestamptz, "
     "twice int GENERATED ALWAYS AS (b * 2) STORED, PRIMARY KEY (b, a))",
     "CREATE TABLE keyless (n int)",
+    'CREATE TABLE "a.b" (id int PRIMARY KEY)',
     "CREATE TABLE chosen (id int PRIMARY KEY, code text NOT NULL UNIQUE)",
     "CREATE SCHEMA other",
     "CREATE TABLE other.chosen (id int PRIMARY KEY)",
@@ -39,13 +40,14 @@ TABLES = (
 def test_every_statement_works_once_the_publication_is_there(lake: Session, database: Database) -> None:
     database.run(*TABLES)
     found = find(database)
-    assert set(found) == {"odd_names", "many", "keyless", "public_chosen", "other_chosen", "parts"}
+    assert set(found) == {"odd_names", "many", "keyless", "a_b", "public_chosen", "other_chosen", "parts"}
     assert {column.name: column.type for column in found["many"].columns} == {
         "b": "int", "a": "bigint", "n": "decimal(12,2)", "x": "decimal(38, 9)", "m": "string", "u": "string",
         "j": "string", "t": "array<int>", "at": "timestamp",
     }  # fmt: skip
     assert found["many"].key == ("b", "a") and found["public_chosen"].key == ("id",)
     assert any("twice: generated" in note for note in found["many"].notes)
+    assert "has a dot in a name" in found["a_b"].needs[-1]
     assert "PRIMARY KEY there" in found["keyless"].needs[-1]
     shared = {need for table in found.values() for need in table.needs if "publication" in need}
     assert len(shared) == 1
@@ -54,7 +56,7 @@ def test_every_statement_works_once_the_publication_is_there(lake: Session, data
     database.run(first[1], "INSERT INTO \"Odd Names\" VALUES (1, 'x')", "INSERT INTO parts VALUES (3)")
     found = find(database)
     for name, table in found.items():
-        assert bool(table.needs) == (name == "keyless"), table.needs
+        assert bool(table.needs) == (name in ("keyless", "a_b")), table.needs
         if not table.needs:
             lake.sql(table.format_statement())
     assert not [one.error for one in lake.poll() if one.error]
@@ -69,7 +71,7 @@ def test_what_a_table_needs_is_told_by_name(database: Database) -> None:
         "ALTER TABLE chosen REPLICA IDENTITY NOTHING",
     )
     found = find(database, "?publication=narrow&schema=public")
-    assert set(found) == {"odd_names", "many", "keyless", "chosen", "parts"}
+    assert set(found) == {"odd_names", "many", "keyless", "a_b", "chosen", "parts"}
     assert "REPLICA IDENTITY NOTHING" in found["chosen"].needs[0]
     assert "ALTER PUBLICATION" in found["many"].needs[0] and found["many"].options["publication"] == "narrow"
 
