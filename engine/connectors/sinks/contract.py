@@ -106,7 +106,7 @@ class SinkConnector(ABC):
         """Open what takes the ranges of a sink; raises an error where it cannot be reached."""
 
     def close_target(self, target: SinkTarget) -> None:
-        """Let go of what a target holds open from one range to the next, as connections; it takes no range any more."""
+        """Release what a target holds open from one range to the next, as connections; it takes no range any more."""
         return  # most hold nothing
 
     def forget(self, relation: Relation, start: int) -> str:

@@ -129,7 +129,7 @@ class Delivery:
         self._stopped.set()
 
     def close(self) -> None:
-        """Let go of what the target holds open; while no run is under way."""
+        """Release what the target holds open; while no run is under way."""
         target, self._target = self._target, None
         if target is not None:
             find_sink_connector(self.relation).close_target(target)
