@@ -6,7 +6,7 @@ What it imports it imports late: the Python workers of others load this file, to
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from types import SimpleNamespace
@@ -232,6 +232,7 @@ class _NoSpark:
 
     is_mock_session = True
     session_id = _session_id = "none"
+    advice = "build the frame from the function's parameters alone: no rows, types or columns of it are known there"
 
     def __getattr__(self, name: str) -> Any:
         from engine.errors import SqlError
@@ -240,7 +241,7 @@ class _NoSpark:
             raise AttributeError(name)
         raise SqlError(
             f"the frame asks Spark for {name}, and there is none where models are read",
-            hint="build the frame from the function's parameters alone: no rows, types or columns of it are known there",
+            hint=self.advice,
         )
 
 
@@ -282,6 +283,146 @@ def build_offline_frames(names: Iterable[str]) -> Iterator[dict[str, DataFrame]]
             yield {name: ConnectFrame(Read(name), session) for name in names}
         finally:
             _WITHOUT_SPARK.on = False
+
+
+class _OfflineConf:
+    """Stands where Spark Connect's configuration asks its server: it answers by the values that it was given."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def config(self, operation: Any) -> SimpleNamespace:
+        """Answer a question for keys; what would set one is blocked before it gets here, or refused."""
+        from engine.errors import SqlError
+
+        kind = operation.WhichOneof("op_type")
+        if kind == "get_all":
+            return SimpleNamespace(pairs=list(self._values.items()), warnings=[])
+        if kind == "get_with_default":
+            asked = {
+                one.key: one.value if one.HasField("value") else None
+                for one in operation.get_with_default.pairs
+            }
+        elif kind == "get":
+            asked = dict.fromkeys(operation.get.keys)
+        else:
+            raise SqlError(
+                "the configuration of Spark is set", hint="write it under `configuration` of the spec"
+            )
+        missing = [key for key in asked if kind == "get" and key not in self._values]
+        if missing:
+            hint = "write it under `configuration` of the spec, or ask for it with a default"
+            raise SqlError(f"spark.conf has no {missing[0]}", hint=hint)
+        return SimpleNamespace(
+            pairs=[(key, self._values.get(key, value)) for key, value in asked.items()], warnings=[]
+        )
+
+
+class _OfflineSession(_NoSpark):
+    """A session whose frames can be built though nobody serves them: tables, files, texts of SQL and ranges are names in them."""
+
+    is_stopped = False
+    advice = "describe the query alone: what asks for rows, types or columns of a frame is no part of a pipeline's query"
+
+    def __init__(self, configuration: Mapping[str, str]) -> None:
+        from pyspark.sql.connect.catalog import Catalog
+        from pyspark.sql.connect.conf import RuntimeConf
+        from pyspark.sql.connect.udf import UDFRegistration
+
+        client: Any = _OfflineConf(configuration)
+        session: Any = self
+        self.conf = RuntimeConf(client)
+        self.catalog, self.udf = Catalog(session), UDFRegistration(session)
+
+    @property
+    def read(self) -> Any:
+        """Return what reads tables and files."""
+        from pyspark.sql.connect.readwriter import DataFrameReader
+
+        session: Any = self
+        return DataFrameReader(session)
+
+    @property
+    def readStream(self) -> Any:
+        """Return what reads tables and files as streams."""
+        from pyspark.sql.connect.streaming.readwriter import DataStreamReader
+
+        session: Any = self
+        return DataStreamReader(session)
+
+    def table(self, name: str) -> Any:
+        """Return the frame of a table."""
+        return self.read.table(name)
+
+    def sql(self, text: str, args: object = None, **frames: object) -> Any:
+        """Return the frame of a query; raises SqlError for one with arguments, or over other frames."""
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+        from pyspark.sql.connect.plan import SQL
+
+        from engine.errors import SqlError
+
+        if args or frames:
+            hint = "write the values into the text, and name tables and views of the pipeline"
+            raise SqlError("spark.sql has arguments", hint=hint)
+        session: Any = self
+        return ConnectFrame(SQL(text), session)
+
+    def range(self, start: int, end: int | None = None, step: int = 1, partitions: int | None = None) -> Any:
+        """Return the frame of a range of numbers."""
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+        from pyspark.sql.connect.plan import Range
+
+        session: Any = self
+        first, last = (0, start) if end is None else (start, end)
+        return ConnectFrame(Range(first, last, step, partitions), session)
+
+
+def _choose_sessions_by_thread() -> Callable[[], None]:
+    """Let PySpark's builder ask the thread for its session; return what undoes that."""
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.Builder
+    known = builder.getOrCreate
+
+    def get_or_create(self: Any) -> Any:
+        from engine.errors import SqlError
+
+        session = getattr(_WITHOUT_SPARK, "session", None)
+        if session is None:
+            return known(self)
+        words = [key for key in self._options if key.startswith("spark.sql.")]
+        if words:
+            hint = "write it under `configuration` of the spec"
+            raise SqlError(f"the builder of a session sets {', '.join(words)}", hint=hint)
+        return session
+
+    def undo() -> None:
+        builder.getOrCreate = known
+
+    builder.getOrCreate = get_or_create
+    return undo
+
+
+_SESSIONS_BY_THREAD = ProcessChange(_choose_sessions_by_thread)
+
+
+@contextmanager
+def open_offline_session(configuration: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Give a session of Spark Connect that nobody serves, with a configuration: frames of it say what they read by name.
+
+    In this thread, meanwhile, it is the active session, and functions of PySpark make columns of such frames.
+    """
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    session: Any = _OfflineSession(configuration)
+    places: Any = ConnectSession._active_session
+    before = getattr(places, "session", None)
+    with _FUNCTIONS_BY_THREAD.apply(), _SESSIONS_BY_THREAD.apply():
+        _WITHOUT_SPARK.on, _WITHOUT_SPARK.session, places.session = True, session, session
+        try:
+            yield session
+        finally:
+            _WITHOUT_SPARK.on, _WITHOUT_SPARK.session, places.session = False, None, before
 
 
 def get_connect_relation(frame: object) -> Any:

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from dagster_tideline.dbt.compiled_text import (
     AdapterDialect,
-    build_error_at,
     find_dialect,
     find_tables,
     map_relations,
@@ -26,6 +25,7 @@ from dagster_tideline.dbt.selection import select_nodes
 from dagster_tideline.models.header import Header, HeaderLine
 from dagster_tideline.models.loader import Model, as_asset_name, build_model, name_group, order_models
 from engine.errors import TidelineError
+from engine.sql.parsing.table_names import build_error_at
 from engine.sql.statements.options.check_list import MOST_CHECKS
 
 VIEWS = ("incremental", "table", "materialized_view", "view", "dynamic_table")

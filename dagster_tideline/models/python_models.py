@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from dagster_tideline.models.frame_sql import render_frame_query
 from dagster_tideline.models.header import (
     HEADER_ARGUMENTS,
     RENAMED_FROM,
@@ -23,6 +22,7 @@ from dagster_tideline.models.header import (
     parse_header,
 )
 from engine.errors import SqlError
+from engine.frames.frame_sql import render_frame_query
 from engine.spark_internals import build_offline_frames, get_connect_relation
 from engine.sql.dialect import Dialect
 from engine.sql.statements.options.option_text import render_literal

@@ -1,7 +1,7 @@
 """The query that a Spark frame is: frames of Spark Connect are trees of operators that nobody has to compute, or even analyse.
 
-Each operator adds to a SELECT as long as SQL's order of clauses allows it, and reads it as a subquery from there on. Tables have
-no columns here, so what needs to know all of a frame's columns is refused unless a select below has named them.
+Each operator adds to a SELECT as long as SQL's order of clauses allows it, and reads it as a subquery from there on. What needs
+to know all of a frame's columns is refused unless its source says them, or a select below has named them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from dagster_tideline.models.frame_expressions import (
+from engine.errors import SqlError
+from engine.frames.frame_expressions import (
     FrameExpressions,
     build_frame_error,
     get_last_part,
     quote_identifier,
 )
-from dagster_tideline.models.frame_scopes import FrameScope
-from engine.errors import SqlError
+from engine.frames.frame_scopes import FrameScope
 from engine.sql.expression.spark_sql import quote
 
 _JOINS = {
@@ -36,6 +36,8 @@ _LEFT_ALONE = (5, 6)
 _LEFT_STAYS, _RIGHT_STAYS = (1, 3, 5, 6), (1, 4)
 """Joins USING some columns after which those are the left side's, or the right side's."""
 _SETS = {1: "INTERSECT", 2: "UNION", 3: "EXCEPT"}
+_NAMED_CALLS = ("sum", "avg", "min", "max", "count")
+"""Aggregates whose columns Spark calls as they are written, if they are of one column."""
 _FROM, _WHERE, _SELECT, _ORDER, _LIMIT = range(5)
 _SELECT_HINT = (
     "select the columns that you want by their names first: a table's own are not known where models are read"
@@ -43,11 +45,24 @@ _SELECT_HINT = (
 
 
 @dataclass(frozen=True)
+class FrameSource:
+    """What stands in FROM for a source of a frame, a relation's name or a query in brackets, and its columns if known."""
+
+    text: str
+    columns: tuple[str, ...] | None = None
+
+
+ReadSource = Callable[[Any], FrameSource]
+"""Returns what stands for an operator that reads a table, files or a text of SQL; raises SqlError for what nothing stands for."""
+
+
+@dataclass(frozen=True)
 class _FrameQuery:
     """A SELECT under construction; `done` is the last of its clauses that is written.
 
     `places` says of each frame in it, by Spark's number, where its columns stand. `items` counts what stands in FROM. `columns`
-    are the names of what it gives, None where they are not known. It is `mixed` if it reads what is ordered, without saying how.
+    are the names of what it gives, None where they are not known or two are equal; `sides` are those of each item in FROM, by its
+    name. It is `mixed` if it reads what is ordered, without saying how.
     """
 
     source: str
@@ -63,6 +78,7 @@ class _FrameQuery:
     mixed: bool = False
     columns: tuple[str, ...] | None = None
     twice: frozenset[int] = frozenset()
+    sides: tuple[tuple[str, tuple[str, ...]], ...] | None = None
 
     @property
     def text(self) -> str:
@@ -75,6 +91,7 @@ class _FrameQuery:
 
 @dataclass
 class _FrameWriter:
+    read_source: ReadSource | None = None
     names: int = 0
 
     def build_query(self, relation: Any) -> _FrameQuery:
@@ -98,13 +115,28 @@ class _FrameWriter:
         return f"frame_{self.names}"
 
     def _read(self, node: Any) -> _FrameQuery:
+        if self.read_source is not None:
+            return self._build_source(self.read_source(node))
         if node.WhichOneof("read_type") != "named_table" or node.is_streaming or node.named_table.options:
             raise build_frame_error("a source of its own", "read what the function has as its parameters")
+        return self._build_source(FrameSource(quote_identifier(node.named_table.unparsed_identifier)))
+
+    def _sql(self, node: Any) -> _FrameQuery:
+        if self.read_source is None:
+            raise build_frame_error(
+                "a text of SQL", "return the text alone, or read what the function has as its parameters"
+            )
+        return self._build_source(self.read_source(node))
+
+    def _range(self, node: Any) -> _FrameQuery:
+        numbers = f"range({node.start}L, {node.end}L, {node.step}L)"
+        return self._build_source(FrameSource(numbers, ("id",)))
+
+    def _build_source(self, source: FrameSource) -> _FrameQuery:
         name = self._make_name()
-        return _FrameQuery(
-            f"{quote_identifier(node.named_table.unparsed_identifier)} AS {quote(name)}",
-            {-1: FrameScope(name)},
-        )
+        sides = None if source.columns is None else ((name, source.columns),)
+        text = f"{source.text} AS {quote(name)}"
+        return _FrameQuery(text, {-1: FrameScope(name)}, columns=_tell_apart(source.columns), sides=sides)
 
     def _subquery_alias(self, node: Any) -> _FrameQuery:
         return self._wrap_query(self.build_query(node.input), node.alias)
@@ -117,7 +149,8 @@ class _FrameWriter:
             source = f"({query.text}) AS {quote(name)}"
         places = {number: place.nest(name) for number, place in query.places.items()}
         mixed = query.mixed or bool(query.order)
-        return _FrameQuery(source, places, columns=query.columns, twice=query.twice, mixed=mixed)
+        sides = None if query.columns is None else ((name, query.columns),)
+        return _FrameQuery(source, places, columns=query.columns, twice=query.twice, mixed=mixed, sides=sides)
 
     def _open_clause(self, relation: Any, clause: int) -> _FrameQuery:
         """Return an operator's input as a SELECT to which a clause can be added."""
@@ -139,7 +172,16 @@ class _FrameWriter:
         for side, stay in ((left, _LEFT_STAYS), (right, _RIGHT_STAYS)):
             if node.using_columns and node.join_type not in stay:
                 places |= {n: one.merge_columns(node.using_columns) for n, one in side.places.items()}
-        joined = _FrameQuery("", places, left.items + 1, twice=left.twice | right.twice | shared)
+        joined = _FrameQuery(
+            "",
+            places,
+            left.items + 1,
+            twice=left.twice | right.twice | shared,
+            columns=_join_columns(left.columns, right.columns, node.using_columns),
+            sides=None
+            if node.using_columns or left.sides is None or right.sides is None
+            else (*left.sides, *right.sides),
+        )
         on = ""
         if node.using_columns:
             on = f" USING ({', '.join(map(quote, node.using_columns))})"
@@ -185,10 +227,8 @@ class _FrameWriter:
         self, query: _FrameQuery, items: Sequence[tuple[str, str | None]], group: str = ""
     ) -> _FrameQuery:
         """Return a query with its SELECT list: texts, and names where they are known."""
-        names = [name for _, name in items if name is not None]
-        known = tuple(names) if len(names) == len(items) else None
-        if len(items) == 1 and items[0][0] == "*":
-            known = query.columns
+        listed = [query.columns if text == "*" else None if name is None else (name,) for text, name in items]
+        known = _tell_apart(None if None in listed else tuple(name for one in listed for name in one or ()))
         places = {number: place.select(items, query.items > 1) for number, place in query.places.items()}
         select = ", ".join(text for text, _ in items)
         return replace(query, select=select, places=places, columns=known, group=group, done=_SELECT)
@@ -210,6 +250,9 @@ class _FrameWriter:
                 return f"{write.render(expr.alias.expr)} AS {quote(name)}", name
             case "cast" if expr.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
                 name = get_last_part(expr.cast.expr.unresolved_attribute.unparsed_identifier)
+                return f"{write.render(expr)} AS {quote(name)}", name
+            case "unresolved_function" if _find_call_name(expr.unresolved_function) is not None:
+                name = str(_find_call_name(expr.unresolved_function))
                 return f"{write.render(expr)} AS {quote(name)}", name
         raise build_frame_error(f"a column without a name, {write.render(expr)}", "name it: alias('x')")
 
@@ -242,7 +285,8 @@ class _FrameWriter:
     def _with_columns(self, node: Any) -> _FrameQuery:
         query = self._open_clause(node.input, _WHERE)
         added = [self._render_item(query, _wrap_alias(alias)) for alias in node.aliases]
-        if query.columns is None:
+        taken = {name.lower() for name in query.columns or ()}
+        if query.columns is None or all(name is not None and name.lower() not in taken for _, name in added):
             return self._set_select_list(query, [("*", None), *added])
         new = {name.lower(): (text, name) for text, name in added if name is not None}
         known = {name.lower() for name in query.columns}
@@ -272,13 +316,18 @@ class _FrameWriter:
     def _drop(self, node: Any) -> _FrameQuery:
         query = self._open_clause(node.input, _WHERE)
         gone = {*node.column_names}
+        texts: set[str] = set()
         for expr in node.columns:
             if expr.WhichOneof("expr_type") != "unresolved_attribute":
                 raise build_frame_error("a dropped expression", "drop columns by their names")
-            self._bind_expressions(query).render(
-                expr
-            )  # of another frame, a column of this name is another one
+            # of another frame, a column of this name is another one
+            texts.add(self._bind_expressions(query).render(expr).lower())
             gone.add(get_last_part(expr.unresolved_attribute.unparsed_identifier))
+        if query.columns is None and query.sides is not None:
+            by_name = {name.lower() for name in node.column_names} | {text.strip("`") for text in texts}
+            items = [(f"{quote(side)}.{quote(name)}", name) for side, names in query.sides for name in names]
+            kept = [one for one in items if one[0].lower() not in texts and one[1].lower() not in by_name]
+            return self._set_select_list(query, kept)
         if query.columns is None:
             raise build_frame_error(f"dropped columns, {', '.join(sorted(gone))}", _SELECT_HINT)
         left = {name.lower() for name in gone}
@@ -292,19 +341,38 @@ class _FrameWriter:
         return replace(query, select="DISTINCT *", done=_SELECT, mixed=False)
 
     def _set_op(self, node: Any) -> _FrameQuery:
-        if node.by_name:
-            raise build_frame_error(
-                "unionByName", "select the same columns in the same order on both sides, and use union"
-            )
         left, right = (
             self._wrap_query(self.build_query(side), self._make_name())
             for side in (node.left_input, node.right_input)
         )
+        if node.by_name:
+            left, right = self._match_by_name(left, right, node.allow_missing_columns)
         word = f"{_SETS[node.set_op_type]}{' ALL' if node.is_all else ''}"
         both = f"({left.text} {word} {right.text})"
         return _FrameQuery(
             f"{both} AS {quote(name := self._make_name())}", {-1: FrameScope(name)}, columns=left.columns
         )
+
+    def _match_by_name(
+        self, left: _FrameQuery, right: _FrameQuery, fills: bool
+    ) -> tuple[_FrameQuery, _FrameQuery]:
+        """Return the two sides of a union by name with their columns in one order."""
+        if left.columns is None or right.columns is None:
+            raise build_frame_error("unionByName", _SELECT_HINT)
+        names = [{name.lower() for name in side.columns or ()} for side in (left, right)]
+        if names[0] != names[1] and not fills:
+            others = ", ".join(sorted(names[0] ^ names[1]))
+            raise build_frame_error(
+                f"a unionByName of which one side lacks {others}", "select the same columns on both sides"
+            )
+        order = [*left.columns, *(name for name in right.columns if name.lower() not in names[0])]
+        first, second = (
+            self._set_select_list(
+                side, [(quote(n) if n.lower() in own else f"NULL AS {quote(n)}", n) for n in order]
+            )
+            for side, own in ((left, names[0]), (right, names[1]))
+        )
+        return first, second
 
     def _sort(self, node: Any) -> _FrameQuery:
         if not node.is_global:
@@ -351,9 +419,45 @@ class _FrameWriter:
         return self.build_query(node.input)
 
 
-def render_frame_query(relation: Any) -> str:
-    """Return the query that a frame's tree of Spark Connect is, in Spark's SQL; raises SqlError for what no view is made of."""
-    return _FrameWriter().build_query(relation).text
+def render_frame_query(relation: Any, read_source: ReadSource | None = None) -> str:
+    """Return the query that a frame's tree of Spark Connect is, in Spark's SQL; raises SqlError for what no view is made of.
+
+    `read_source` says what stands for the sources that a frame reads; without it these are tables of their names.
+    """
+    return _FrameWriter(read_source).build_query(relation).text
+
+
+def _tell_apart(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return names of columns if each is there once; None if they are not known, or two could not be told apart."""
+    if names is None or len({name.lower() for name in names}) < len(names):
+        return None
+    return names
+
+
+def _join_columns(
+    left: tuple[str, ...] | None, right: tuple[str, ...] | None, using: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Return the columns of a join in Spark's order: those that it is USING, then the others of each side."""
+    if left is None or right is None:
+        return None
+    shared = {name.lower() for name in using}
+    first = [next((name for name in left if name.lower() == one.lower()), one) for one in using]
+    return _tell_apart((*first, *(name for name in (*left, *right) if name.lower() not in shared)))
+
+
+def _find_call_name(node: Any) -> str | None:
+    """Return what Spark calls the column of an aggregate that was given no name; None for one that is called otherwise."""
+    name, arguments = node.function_name, list(node.arguments)
+    if name not in _NAMED_CALLS or len(arguments) != 1:
+        return None
+    (one,) = arguments
+    match one.WhichOneof("expr_type"):
+        case "unresolved_attribute":
+            column = get_last_part(one.unresolved_attribute.unparsed_identifier)
+            return f"{name}({'DISTINCT ' if node.is_distinct else ''}{column})"
+        case "unresolved_star" if name == "count" and not node.is_distinct:
+            return "count(1)"
+    return None
 
 
 def _render_renamed(old: str, new: str) -> tuple[str, str]:

@@ -1,0 +1,1 @@
+"""Spark frames that nobody computes, as queries: what a function says of frames, in SQL."""

@@ -1,0 +1,1 @@
+"""Projects of Spark Declarative Pipelines, read as queries: nothing of them is computed, and no Spark is started."""
