@@ -11,6 +11,8 @@ from dagster_tideline.models.change_plan import ChangePlan, PlannedChange, plan_
 from dagster_tideline.models.loader import Model, load_models
 from dagster_tideline.models.python_models import materialized_view
 from dagster_tideline.models.translator import TidelineTranslator
+from dagster_tideline.pipelines.component import TidelinePipelineComponent
+from dagster_tideline.pipelines.project import PipelineProject
 from dagster_tideline.settings import Settings
 from dagster_tideline.sync import sync_models
 
@@ -19,12 +21,14 @@ __all__ = [
     "DbtProject",
     "HummockResource",
     "Model",
+    "PipelineProject",
     "PlannedChange",
     "Settings",
     "SparkResource",
     "TidelineDbtComponent",
     "TidelineIOManager",
     "TidelineModelsComponent",
+    "TidelinePipelineComponent",
     "TidelineTranslator",
     "build_definitions",
     "build_resources",

@@ -19,7 +19,7 @@ from dagster_tideline.models.dry_run import find_refused_models
 from dagster_tideline.models.loader import Model
 from dagster_tideline.models.translator import TidelineTranslator
 from dagster_tideline.naming import RESOURCES, Naming
-from dagster_tideline.project_models import load_project_models
+from dagster_tideline.project_models import load_project_models, read_stored_relations
 from dagster_tideline.runs.asset_builder import build_assets, list_epoch_models
 from dagster_tideline.runs.epoch_job import EPOCH_RUN, build_epoch_job
 from dagster_tideline.settings import Settings
@@ -34,9 +34,7 @@ from dagster_tideline.upkeep.freshness import build_freshness_assets
 from dagster_tideline.upkeep.maintenance import build_maintenance_assets
 from dagster_tideline.upkeep.sampled_oracle import build_oracle_asset, build_oracle_checks
 from dagster_tideline.upkeep.schedules import build_jobs, build_schedules
-from engine.errors import EnvironmentNotReady, SqlError, TidelineError
-from engine.hummock import Hummock
-from engine.meta.catalog.stored_catalog import load_catalog
+from engine.errors import EnvironmentNotReady, SqlError
 from engine.sql.catalog import Relation
 
 _LOG = logging.getLogger(__name__)
@@ -150,12 +148,3 @@ def _check_written_models(models: Sequence[Model], external: Collection[str]) ->
 def build_resources(settings: Settings) -> dict[str, dg.ConfigurableResource[Any]]:
     """Return the store and the Spark that the settings name, under the names by which runs ask for them."""
     return {"hummock": HummockResource(url=settings.store), "spark": SparkResource(target=settings.spark)}
-
-
-def read_stored_relations(url: str) -> Mapping[str, Relation]:
-    """Return what the store holds, for column types in the UI; nothing if the store can't be opened now."""
-    try:
-        with Hummock.open(url, create=False) as store:
-            return load_catalog(store.refresh()).catalog.relations
-    except (TidelineError, OSError):
-        return {}

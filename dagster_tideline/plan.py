@@ -116,6 +116,13 @@ def open_planning_session(settings: Settings) -> Iterator[Session]:
             yield session
 
 
+def find_refusals(models: Sequence[Model], url: str) -> dict[str, str]:
+    """Return why a store would refuse models, by model; nothing of the store is changed."""
+    settings = Settings.of_environment(Path.cwd()).replace(store=url)
+    with open_planning_session(settings) as session:
+        return {change.name: change.error for change in plan_models(session, models).refused}
+
+
 @contextmanager
 def _open_session(settings: Settings, url: str) -> Iterator[Session]:
     """Give a session over a store that starts Spark once it is needed; raises at the end what kept Spark from starting."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import PydanticCustomError
 
 from dagster_tideline.dbt.project import DbtProject
+from dagster_tideline.pipelines.project import PipelineProject
 from engine.errors import EnvironmentNotReady, StorageError
 from engine.hummock.object_store.branch import add_branch, split_branch_url
 
@@ -21,6 +22,9 @@ WORKSPACE = "workspace.yaml"
 DBT_MANIFEST = "TIDELINE_DBT_MANIFEST"
 DBT_SOURCES = "TIDELINE_DBT_SOURCES"
 """The tables that stand for sources of the dbt project, beside its manifest: `raw.orders=orders, raw.items=items`."""
+PIPELINE_SPEC = "TIDELINE_PIPELINE_SPEC"
+PIPELINE_TABLES = "TIDELINE_PIPELINE_TABLES"
+"""The tables that stand for what the pipeline reads: `raw.orders=orders, /data/items=items`."""
 VARIABLES = {
     "home": "TIDELINE_HOME",
     "assets": "TIDELINE_ASSETS",
@@ -33,6 +37,7 @@ VARIABLES = {
     "max_lag_seconds": "TIDELINE_MAX_LAG_SECONDS",
     "sensor_wait": "TIDELINE_SENSOR_WAIT",
     "dbt": DBT_MANIFEST,
+    "pipeline": PIPELINE_SPEC,
     "oracle_share": "TIDELINE_ORACLE_SHARE",
     "backup_to": "TIDELINE_BACKUP_TO",
     "backup_keep": "TIDELINE_BACKUP_KEEP",
@@ -79,6 +84,8 @@ class Settings(BaseModel):
     """What keys of assets begin with; in the environment its parts stand between slashes."""
     dbt: DbtProject | None = None
     """A dbt project whose models belong to the project; in the environment its manifest, and tables of its sources."""
+    pipeline: PipelineProject | None = None
+    """A project of Spark Declarative Pipelines whose views belong to the project; in the environment its spec, and tables."""
     name: str = ""
     """What jobs, sensors, schedules and resources begin with, where a code location has several stores: else the prefix."""
 
@@ -166,6 +173,7 @@ class Settings(BaseModel):
             "backup_to": os.environ.get("TIDELINE_BACKUP_TO"),
             "backup_keep": os.environ.get("TIDELINE_BACKUP_KEEP"),
             "dbt": _read_dbt_project(),
+            "pipeline": _read_pipeline(),
         }
         return cls._validate_values({field: value for field, value in found.items() if value})
 
@@ -201,18 +209,32 @@ def _resolve_folder(text: str | None) -> Path | None:
 def _read_dbt_project() -> dict[str, object] | None:
     """Return the fields of the dbt project that the environment names, None if it names none."""
     manifest = _resolve_folder(os.environ.get(DBT_MANIFEST))
-    return None if manifest is None else {"manifest": manifest, "sources": read_dbt_sources()}
+    return None if manifest is None else {"manifest": manifest, "sources": read_table_pairs(DBT_SOURCES)}
 
 
-def read_dbt_sources() -> dict[str, str]:
-    """Return the tables that stand for sources of a dbt project by the environment; raises EnvironmentNotReady for no pair."""
-    sources: dict[str, str] = {}
-    for pair in filter(None, map(str.strip, os.environ.get(DBT_SOURCES, "").split(","))):
-        source, equal, table = (part.strip() for part in pair.partition("="))
-        if not equal or not table:
-            raise EnvironmentNotReady(f"{DBT_SOURCES}: '{pair}' names no table: write raw.orders=orders")
-        sources[source] = table
-    return sources
+def _read_pipeline() -> dict[str, object] | None:
+    """Return the fields of the pipeline that the environment names, None if it names none."""
+    spec = _resolve_folder(os.environ.get(PIPELINE_SPEC))
+    return None if spec is None else {"spec": spec, "tables": read_table_pairs(PIPELINE_TABLES)}
+
+
+def read_table_pairs(variable: str) -> dict[str, str]:
+    """Return the tables that a variable says stand for others, by those; raises EnvironmentNotReady for no pair."""
+    try:
+        return parse_table_pairs(os.environ.get(variable, "").split(","))
+    except EnvironmentNotReady as error:
+        raise EnvironmentNotReady(f"{variable}: {error}") from None
+
+
+def parse_table_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the tables that stand for others, `raw.orders=orders`, by those; raises EnvironmentNotReady for no pair."""
+    found: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, pairs)):
+        other, equal, table = (part.strip() for part in pair.rpartition("="))
+        if not equal or not other or not table:
+            raise EnvironmentNotReady(f"'{pair}' names no table: write raw.orders=orders")
+        found[other] = table
+    return found
 
 
 def _format_problem(problem: object) -> str:

@@ -329,7 +329,7 @@ def explain_absent(model: Model, catalog: Catalog) -> str:
     """Return why a model of another tool cannot be made yet: what it reads, and that tool does not make, is not in the store."""
     absent = [name for name in model.foreign_inputs if name not in catalog.relations]
     said = (f"{model.foreign_inputs[name]}, and there is no table {name}" for name in absent)
-    hint = "create the table, or name the one that stands for it under `sources`"
+    hint = "create the table, or name the one that stands for it: `sources` of a dbt project, `tables` of a pipeline"
     return f"it reads {'; and '.join(said)}: {hint}" if absent else ""
 
 

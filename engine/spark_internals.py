@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from engine.process_change import ProcessChange
 
@@ -288,8 +288,10 @@ def build_offline_frames(names: Iterable[str]) -> Iterator[dict[str, DataFrame]]
 class _OfflineConf:
     """Stands where Spark Connect's configuration asks its server: it answers by the values that it was given."""
 
+    asked_by_pyspark: ClassVar[Mapping[str, str]] = {"spark.sql.execution.pythonUDF.arrow.enabled": "false"}
+
     def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = values
+        self._values = {**self.asked_by_pyspark, **values}
 
     def config(self, operation: Any) -> SimpleNamespace:
         """Answer a question for keys; what would set one is blocked before it gets here, or refused."""
@@ -322,7 +324,9 @@ class _OfflineSession(_NoSpark):
     """A session whose frames can be built though nobody serves them: tables, files, texts of SQL and ranges are names in them."""
 
     is_stopped = False
-    advice = "describe the query alone: what asks for rows, types or columns of a frame is no part of a pipeline's query"
+    advice = (
+        "describe the query alone: Spark's pipelines do not take what looks into a frame while they are read"
+    )
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
         from pyspark.sql.connect.catalog import Catalog
@@ -333,6 +337,27 @@ class _OfflineSession(_NoSpark):
         session: Any = self
         self.conf = RuntimeConf(client)
         self.catalog, self.udf = Catalog(session), UDFRegistration(session)
+
+    @property
+    def client(self) -> Any:
+        """Refuse to ask a server."""
+        from engine.errors import SqlError
+
+        raise SqlError("it asks Spark for rows, types or columns of a frame", hint=self.advice)
+
+    def createDataFrame(self, *given: object, **options: object) -> Any:
+        """Refuse rows that the program has."""
+        from engine.errors import SqlError
+
+        hint = "write VALUES in SQL, or land the rows in a table that stands for the dataset"
+        raise SqlError("it makes a frame of rows of its own", hint=hint)
+
+    def _parse_ddl(self, text: str) -> Any:
+        """Refuse types as texts, which a server reads: functions in Python have them, and are not followed anyway."""
+        from engine.errors import SqlError
+
+        hint = "use functions of pyspark.sql.functions: what Python computes of a row is not followed"
+        raise SqlError(f"it has a Python function of the type {text}", hint=hint)
 
     @property
     def read(self) -> Any:

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dagster_tideline.dbt.listing import build_project_listing
-from dagster_tideline.dbt.project import DbtProject, DbtReading, add_refused, read_project
-from dagster_tideline.models.change_plan import plan_models
-from dagster_tideline.plan import open_planning_session
-from dagster_tideline.settings import Settings, read_dbt_sources
+from dagster_tideline.dbt.project import DbtProject, add_refused, read_project
+from dagster_tideline.models.node_listing import build_project_listing
+from dagster_tideline.plan import find_refusals
+from dagster_tideline.settings import DBT_SOURCES, read_table_pairs
 from engine.cli.printing import Format, print_listing
 from engine.errors import TidelineError
 
@@ -34,27 +33,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         project = DbtProject(
             manifest=given.manifest,
             project=given.project,
-            sources=read_dbt_sources(),
+            sources=read_table_pairs(DBT_SOURCES),
             select=tuple(given.select),
             exclude=tuple(given.exclude),
         )
         reading = read_project(project)
         if given.store:
-            reading = _try_on_store(reading, given.store)
+            reading = add_refused(reading, find_refusals(reading.models, given.store))
     except (TidelineError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG
     print_listing(build_project_listing(reading.nodes), given.format, wide=given.wide)
     refused = any(node.kind.startswith("model") and not node.taken for node in reading.nodes)
     return REFUSED if refused else TAKEN
-
-
-def _try_on_store(reading: DbtReading, url: str) -> DbtReading:
-    """Return a reading with the models as not taken that a store would refuse; nothing of the store is changed."""
-    settings = Settings.of_environment(Path.cwd()).replace(store=url)
-    with open_planning_session(settings) as session:
-        refused = {change.name: change.error for change in plan_models(session, reading.models).refused}
-    return add_refused(reading, refused)
 
 
 if __name__ == "__main__":

@@ -24,13 +24,14 @@ from dagster_tideline.dbt.seeds import build_seed_query
 from dagster_tideline.dbt.selection import select_nodes
 from dagster_tideline.models.header import Header, HeaderLine
 from dagster_tideline.models.loader import Model, as_asset_name, build_model, name_group, order_models
+from dagster_tideline.models.node_readings import CHECK, NodeReading, add_upstream_reasons, refuse_nodes
 from engine.errors import TidelineError
 from engine.sql.parsing.table_names import build_error_at
 from engine.sql.statements.options.check_list import MOST_CHECKS
 
 VIEWS = ("incremental", "table", "materialized_view", "view", "dynamic_table")
 """What dbt keeps as a table, computes as one, or asks its database to keep: all are materialized views here."""
-VIEW, CHECK = "materialized view", "check"
+VIEW = "materialized view"
 
 
 class DbtProject(BaseModel):
@@ -57,18 +58,6 @@ class DbtProject(BaseModel):
     def folder(self) -> Path:
         """The folder of the dbt project."""
         return self.project or self.manifest.resolve().parent.parent
-
-
-@dataclass(frozen=True)
-class NodeReading:
-    """What becomes of a node: the relation that stands for it, as what it is `taken`, empty if it is not, and why."""
-
-    unique_id: str
-    kind: str
-    name: str
-    relation: str = ""
-    taken: str = ""
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,17 +90,7 @@ def read_project(project: DbtProject, said: Mapping[str, str] | None = None) -> 
 
 def add_refused(reading: DbtReading, refused: Mapping[str, str]) -> DbtReading:
     """Return a reading with nodes as not taken whose relations a store refuses, by why."""
-    nodes = tuple(
-        replace(
-            node,
-            taken="",
-            reason=f"{node.relation} is not taken" if node.taken == CHECK else refused[node.relation],
-        )
-        if node.taken and node.kind != "source" and node.relation in refused
-        else node
-        for node in reading.nodes
-    )
-    return replace(reading, nodes=nodes)
+    return replace(reading, nodes=refuse_nodes(reading.nodes, refused))
 
 
 class _Reader:
@@ -148,7 +127,7 @@ class _Reader:
             NodeReading("", kind, name, "", "", f"a {kind} is no table")
             for kind, name in self.manifest.others
         ]
-        return DbtReading(models, (*_add_upstream_reasons(readings, models), *others))
+        return DbtReading(models, (*add_upstream_reasons(readings, models), *others))
 
     def _list_selected(self) -> list[DbtNode]:
         return [node for key, node in self.manifest.nodes.items() if key in self.selected]
@@ -422,22 +401,3 @@ def _list_notes(node: DbtNode, manifest: Manifest) -> Iterator[str]:
     for hook in ("pre-hook", "post-hook"):
         if node.config.get(hook):
             yield f"its {hook} is not run"
-
-
-def _add_upstream_reasons(readings: Sequence[NodeReading], models: Sequence[Model]) -> Iterator[NodeReading]:
-    """Yield readings, those that read what is not taken as not taken themselves; models come inputs first."""
-    broken: dict[str, str] = {}
-    for model in models:
-        if model.error is not None:
-            broken[model.name] = ""
-            continue
-        read = [name for name in model.reads if name in broken]
-        if read:
-            broken[model.name] = f"it reads {', '.join(read)}, which is not taken"
-    for reading in readings:
-        if not reading.taken or reading.relation not in broken:
-            yield reading
-        elif reading.taken == CHECK:
-            yield replace(reading, taken="", reason=f"{reading.relation} is not taken")
-        else:
-            yield replace(reading, taken="", reason=broken[reading.relation])

@@ -25,6 +25,7 @@ from engine.cli.connections import (
 from engine.cli.dbt import dbt
 from engine.cli.dev import dev
 from engine.cli.options import Output, Spark, Store, Wide
+from engine.cli.pipelines import pipelines
 from engine.cli.printing import (
     Format,
     PrintingCommand,
@@ -393,6 +394,7 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(dev, name="dev")
 app.add_typer(branches, name="branch")
 app.add_typer(dbt, name="dbt")
+app.add_typer(pipelines, name="pipelines")
 backups.add_commands(app)
 fingerprints.add_commands(app)
 oracle.add_commands(app)

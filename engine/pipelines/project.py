@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,8 @@ class _PipelineReader:
     def read(self) -> PipelineReading:
         """Return the reading of all elements."""
         for dataset in self.found.datasets:
-            self._build(dataset)
+            with suppress(TidelineError):  # it is kept, and told with the dataset
+                self._build(dataset)
         views = [view for dataset in self._order for view in (self._make_view(dataset),) if view is not None]
         elements = [self._tell(dataset) for dataset in self.found.datasets]
         elements += [

@@ -139,7 +139,8 @@ def _call_function(flow: Flow) -> tuple[Any, str]:
     try:
         frame = flow.func()
     except (Exception, SystemExit) as error:
-        return None, f"{flow.name}() raises {_describe(error)}"
+        raises = "" if isinstance(error, SqlError) else f"{flow.name}() raises "
+        return None, f"{raises}{_describe(error)}"
     try:
         relation = get_connect_relation(frame)
     except SqlError as error:

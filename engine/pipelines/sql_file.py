@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import sqlglot
@@ -98,13 +99,21 @@ class _StatementReader:
             raise self._build_error(f"{word} is no statement of a pipeline", _HINT)
         self._accept("IF", "NOT", "EXISTS")
         name = self._read_name()
+        dataset = Dataset(name, kind, self.place, self.home)
+        label = ".".join(name)
+        try:
+            dataset, text = self._read_dataset(dataset)
+        except SqlError as error:
+            found.flows.append(self._build_flow(label, name, "", str(error)))
+        else:
+            found.flows += [self._build_flow(label, name, text)] if text else []
+        found.datasets.append(dataset)
+
+    def _read_dataset(self, dataset: Dataset) -> tuple[Dataset, str]:
+        """Return a dataset with what is said behind its name, and the text of its query, if it has one."""
         schema = self._read_schema() if self._peek() == "(" else None
-        comment = self._read_clauses()
-        found.datasets.append(Dataset(name, kind, self.place, self.home, comment, schema))
-        if self._accept("AS"):
-            found.flows.append(self._build_flow(".".join(name), name, self._take_rest()))
-        elif self.at < len(self.tokens):
-            raise self._build_error(f"{self._peek()} is not expected here", _HINT)
+        found = replace(dataset, comment=self._read_clauses(), schema=schema)
+        return found, self._take_rest() if self._accept("AS") else ""
 
     def _read_flow(self, found: Elements) -> None:
         name = self._read_name()
@@ -137,12 +146,9 @@ class _StatementReader:
                 self.at += 1
             elif self._accept("USING"):
                 self.at += 1
-            elif self._accept("CLUSTER", "BY", "AUTO"):
+            elif self._accept("CLUSTER BY", "AUTO"):
                 continue
-            elif any(
-                self._accept(*words)
-                for words in (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
-            ):
+            elif any(map(self._accept, ("PARTITIONED BY", "CLUSTER BY", "TBLPROPERTIES"))):
                 self._skip_brackets()
             else:
                 raise self._build_error(f"{self._peek()} is not read here", _HINT)

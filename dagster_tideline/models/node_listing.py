@@ -1,4 +1,4 @@
-"""What becomes of the nodes of a dbt project as columns for people and as records for programs."""
+"""What becomes of the nodes of another tool's project as columns for people and as records for programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from dagster_tideline.dbt.project import NodeReading
+from dagster_tideline.models.node_readings import NodeReading
 from engine.cli.layout import TextColumn
 from engine.cli.listings.status import Listing
 

@@ -1,0 +1,1 @@
+"""Projects of Spark Declarative Pipelines, as they are, as models of Tideline."""
