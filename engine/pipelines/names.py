@@ -111,8 +111,8 @@ class DatasetNames:
             return followed[0]
         connector = form if form == "delta" else "landing"
         raise PipelineError(
-            f"it reads the {form} files of {path}, and no table stands for them: CREATE TABLE … WITH (connector = '{connector}', "
-            f"path = …), and name it under `tables`, {path}: its name"
+            f"it reads the {form} files of {path}, and no table stands for them: make one WITH (connector = '{connector}'), and "
+            "name it under `tables` for that path, or for this dataset"
         )
 
 

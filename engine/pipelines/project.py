@@ -18,7 +18,7 @@ from engine.pipelines.spec import PipelineError, PipelineSpec, read_spec
 from engine.pipelines.sql_file import read_sql_files
 from engine.pipelines.streams import find_stream_problem, mask_streams
 from engine.sql.expression.spark_sql import quote
-from engine.sql.parsing.table_names import build_error_at, list_tables, map_tables, parse_query
+from engine.sql.parsing.table_names import list_tables, map_tables, parse_query
 
 _MEANS_NOTHING = (
     *(
@@ -278,10 +278,7 @@ class _PipelineReader:
         plain, places = mask_streams(text)
         streams, tables, foreign = list[str](), list[str](), dict[str, str]()
         for parts, at in list_tables(plain, "spark"):
-            try:
-                found = self._find_source(parts, home, at in places)
-            except PipelineError as error:
-                raise build_error_at(str(error), text, at, "see docs/pipelines.md for names") from error
+            found = self._find_source(parts, home, at in places)
             (streams if found.is_stream else tables).append(".".join(parts))
             foreign |= found.foreign
         mapped = map_tables(plain, "spark", lambda parts: self._find_source(parts, home, None).name)
