@@ -92,6 +92,13 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
         "the tables that stand for its sources: `raw.orders=orders, raw.items=items`",
         "those of their identifiers",
     ),
+    "TIDELINE_PIPELINE_SPEC": EnvironmentVariable(
+        "the spec of a [Spark Declarative Pipeline](pipelines.md) whose views belong to the project", "none"
+    ),
+    "TIDELINE_PIPELINE_TABLES": EnvironmentVariable(
+        "the tables that stand for what it reads: `raw.orders=orders, /data/items=items`",
+        "those of the last parts of their names",
+    ),
 }
 OF_A_PROCESS: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_STORE_DELAY_MS": EnvironmentVariable(
