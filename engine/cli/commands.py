@@ -22,10 +22,8 @@ from engine.cli.connections import (
     open_store,
     report_progress,
 )
-from engine.cli.dbt import dbt
 from engine.cli.dev import dev
 from engine.cli.options import Output, Spark, Store, Wide
-from engine.cli.pipelines import pipelines
 from engine.cli.printing import (
     Format,
     PrintingCommand,
@@ -37,6 +35,8 @@ from engine.cli.printing import (
     refuse_csv,
     show,
 )
+from engine.cli.projects.dbt import dbt
+from engine.cli.projects.pipelines import pipelines
 from engine.cli.sources import sources
 from engine.cli.upkeep import backups, fingerprints, oracle
 from engine.cli.upkeep.branches import branches

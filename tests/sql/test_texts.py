@@ -40,6 +40,7 @@ EXPECTED = {
     "sql/statements/ddl/subscription_statements.py": STATEMENTS,
     "sql/statements/ddl/create_clauses.py": STATEMENTS,
     "sql/parsing/tokens.py": STATEMENTS,
+    "sql/parsing/table_names.py": "finds names of tables in a text of another tool, and puts others in their places",
     "sql/statements/session/set_statements.py": STATEMENTS,
     "sql/statements/session/ignored_statements.py": STATEMENTS,
     "sql/statements/ddl/macros.py": STATEMENTS,

@@ -1,0 +1,1 @@
+"""Commands about projects of other tools, whose models become views."""
