@@ -14,7 +14,7 @@ from dagster_tideline.models.node_readings import NodeReading
 from engine.errors import TidelineError
 from engine.pipelines.names import KnownTable
 from engine.pipelines.project import PipelineReading, PipelineView, read_pipeline
-from engine.sql.catalog import Relation
+from engine.sql.catalog import ROWS_LIVE, Relation
 from engine.sql.expression.spark_sql import quote
 from engine.sql.statements.reader import CreateTable, parse_statement
 
@@ -65,7 +65,7 @@ def list_known_tables(stored: Mapping[str, Relation], models: Sequence[Model] = 
         name: KnownTable(
             name,
             tuple(column.name for column in one.visible_columns),
-            one.append_only,
+            one.append_only and one.row_lifetime is None and not (one.watermark and one.watermark.ttl),
             one.options.get("connector", ""),
             one.options.get("path", "") or one.options.get("url", ""),
         )
@@ -84,7 +84,9 @@ def _read_table(model: Model, stored: KnownTable | None) -> KnownTable:
     names = tuple(column.name for column in model.columns if not column.hidden)
     columns = names or (None if stored is None else stored.columns)
     path = model.options.get("path", "") or model.options.get("url", "")
-    appends = isinstance(statement, CreateTable) and statement.append_only
+    lasts = isinstance(statement, CreateTable) and ROWS_LIVE not in statement.options
+    ttl = isinstance(statement, CreateTable) and statement.watermark is not None and statement.watermark.ttl
+    appends = isinstance(statement, CreateTable) and statement.append_only and lasts and not ttl
     return KnownTable(model.name, columns, appends, model.options.get("connector", ""), path)
 
 

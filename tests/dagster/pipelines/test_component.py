@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
-from dagster_tideline import PipelineProject, Settings, TidelinePipelineComponent
+from dagster_tideline import PipelineProject, Settings, TidelinePipelineComponent, load_models
+from dagster_tideline.pipelines.project import list_known_tables
 from dagster_tideline.project_models import load_project_models
 from engine.errors import EnvironmentNotReady
 from engine.pipelines.spec import PipelineError
@@ -96,3 +97,19 @@ def test_the_yaml_of_a_component_says_it_all(tmp_path: Path) -> None:
         with sandbox.load_component_and_build_defs(defs_path=place) as (component, definitions):
             assert isinstance(component, TidelinePipelineComponent)
             assert definitions.resolve_asset_graph().has(dg.AssetKey("best"))
+
+
+def test_a_table_whose_rows_end_is_not_append_only_to_a_stream(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "tables.sql").write_text(
+        TABLES
+        + "CREATE TABLE short (at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '1' HOUR WITH TTL) APPEND ONLY;"
+    )
+    known = {one.name: one for one in list_known_tables({}, load_models(folder))}
+    assert {name: one.append_only for name, one in known.items()} == {
+        "landed": False,
+        "log": True,
+        "short": False,
+    }
+    assert known["landed"].columns == ("id", "x")
