@@ -189,7 +189,8 @@ class _FrameWriter:
             on = f" ON {self._bind_expressions(joined).render(node.join_condition)}"
         source = f"{left.source} {word} {right.source}{on}"
         if node.join_type in _LEFT_ALONE:
-            return replace(left, source=source, items=left.items + 1, mixed=False)
+            columns = _join_columns(left.columns, (), node.using_columns)
+            return replace(left, source=source, items=left.items + 1, mixed=False, columns=columns)
         return replace(joined, source=source)
 
     # ---- clauses ---------------------------------------------------------------------------------------------
