@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from typing import Any, NamedTuple
 
 from engine.connectors.kafka.client import ANSWER_SECONDS, KafkaClient, load_kafka
@@ -10,6 +11,7 @@ from engine.connectors.kafka.sink.settings import TopicSettings
 from engine.errors import SourceError
 
 COMPACT = "compact"
+LOOK_SECONDS = 0.05
 _CLEANUP = "cleanup.policy"
 _BATCH = "max.message.bytes"
 
@@ -64,7 +66,19 @@ def create_topic(client: KafkaClient, settings: TopicSettings, *, compact: bool)
         cause = getattr(error.__cause__, "args", [None])[0]
         if getattr(cause, "code", lambda: None)() != kafka.KafkaError.TOPIC_ALREADY_EXISTS:
             raise
-    return find_topic(client)
+    return _await_topic(client)
+
+
+def _await_topic(client: KafkaClient) -> FoundTopic:
+    """Return a topic that was made; not each broker knows it at once."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return find_topic(client)
+        except NoSuchTopic:
+            if time.monotonic() > deadline:
+                raise
+            client.open_admin().poll(LOOK_SECONDS)
 
 
 def read_rules(client: KafkaClient) -> TopicRules:
@@ -76,10 +90,9 @@ def read_rules(client: KafkaClient) -> TopicRules:
         found = client.wait_for(asked[resource], "read the topic's settings")
     except SourceError as error:
         cause = getattr(error.__cause__, "args", [None])[0]
+        # the right to ask may be lacking, and not each broker knows at once a topic that was made
         untold = (kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka.KafkaError.UNKNOWN_TOPIC_OR_PART)
-        if (
-            getattr(cause, "code", lambda: None)() in untold
-        ):  # not each broker knows at once one that was made
+        if getattr(cause, "code", lambda: None)() in untold:
             return TopicRules()
         raise
     policy, most = (found[name].value if name in found else None for name in (_CLEANUP, _BATCH))
