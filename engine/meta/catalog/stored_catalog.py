@@ -19,6 +19,7 @@ from engine.meta.catalog.records import Prefix, Record, encode_json
 from engine.sql.catalog import Catalog, Relation, watermark_name
 from engine.sql.incremental.fragments import Fragment, IncrementalPlan
 from engine.sql.incremental.rules import JoinedOnArrival
+from engine.sql.statements.ddl.macros import decode_python, decode_replaced
 from engine.sql.typing.types import to_arrow
 
 
@@ -92,6 +93,9 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 def _decode_relation(text: str) -> Relation:
     found = msgspec.json.decode(text, type=Relation)
+    if found.kind == "function":  # what plans call by the names of their content
+        decode_python(found)
+        decode_replaced(found)
     if found.kind == "check" or found.name.startswith(watermark_name("")):
         # stores that were made before columns of users could begin with _ do not say how these are stored
         columns = tuple(msgspec.structs.replace(one, stored=one.stored or one.name) for one in found.columns)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,10 @@ from pyspark.sql.types import DataType
 
 from engine import jsonb
 from engine.jsonb.functions import FUNCTIONS
+from engine.python_functions.calls import build_result_type, call_columns
+from engine.python_functions.definition import PythonFunction
 from engine.spark_internals import derive_spark_schema
+from engine.sql.typing.types import to_arrow
 
 
 def register_functions(session: SparkSession) -> None:
@@ -31,6 +35,21 @@ def register_functions(session: SparkSession) -> None:
                     F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
                 ),
             )
+
+
+def register_python_functions(session: SparkSession, functions: Iterable[PythonFunction]) -> None:
+    """Give a session functions of users, under the names that plans have for them; their texts go to the tasks that call them."""
+    for function in functions:
+        kind = to_arrow(function.returns)
+        result = _to_spark_type(build_result_type(kind))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "It is preferred to specify type hints for arrow UDF", UserWarning)
+            made = F.arrow_udf(  # type: ignore[attr-defined]  # which the stubs do not list
+                partial(call_columns, function, kind),
+                result,
+                F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
+            )
+        session.udf.register(function.call_name, made)
 
 
 @lru_cache(maxsize=1)

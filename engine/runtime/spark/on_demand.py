@@ -39,6 +39,7 @@ class SparkOnDemand:
                 raise EnvironmentNotReady(
                     "the Spark session that computes here was stopped: open another session, with a Spark that runs"
                 )
+            self.started.register_users_functions()
             return self.started
 
     def connect_with_source(self) -> SparkSession:

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from engine.assumptions import PREPARED_SESSION
 from engine.jars import check_java
 from engine.jsonb.functions import FUNCTIONS, PREFIX
+from engine.python_functions.definition import list_known
 from engine.runtime.spark.connect import SERVERS
 from engine.runtime.spark.driver import start_driver
-from engine.runtime.spark.functions import compute_functions_digest, register_functions
+from engine.runtime.spark.functions import (
+    compute_functions_digest,
+    register_functions,
+    register_python_functions,
+)
 from engine.runtime.spark.logging import silence_own_calls
 from engine.runtime.spark.masters import (
     CLASS_CACHE,
@@ -113,6 +118,8 @@ class EngineSpark:
         self._parallelism: int | None = None
         self._sources: set[type[DataSource]] = set()
         self._sharing = threading.Lock()
+        self._functions_seen = 0
+        self._sharing_functions = threading.Lock()
         self._shared: EngineSpark | None = None
 
     @classmethod
@@ -153,7 +160,9 @@ class EngineSpark:
     def share(self) -> EngineSpark:
         """Return another session on the same Spark, with settings of its own, the same for all who ask."""
         found = self._find_shared()
-        return found if found.is_prepared else found._prepare()
+        found = found if found.is_prepared else found._prepare()
+        found.register_users_functions()
+        return found
 
     def separate(self, settings: Mapping[str, str]) -> EngineSpark:
         """Return one more session on the same Spark, the caller's alone, with settings beside SETTINGS; without functions."""
@@ -176,6 +185,14 @@ class EngineSpark:
     def master(self) -> str:
         """The master of the Spark, as its driver names it."""
         return self.session.conf.get("spark.master", None) or "local"
+
+    def register_users_functions(self) -> None:
+        """Give the session the functions in Python that this process has seen since it was asked last."""
+        known = list_known()
+        if self._functions_seen < len(known):
+            with self._sharing_functions:
+                register_python_functions(self.session, known[self._functions_seen :])
+                self._functions_seen = len(known)
 
     def configure(self, key: str, value: str) -> None:
         """Change a setting; in a session of a server only where this process has set it to something else: it is a request."""

@@ -55,6 +55,7 @@ class SparkTexts(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012  # as sqlglot declares it
+        RAW_STRINGS = [*Spark.Tokenizer.RAW_STRINGS, ("$$", "$$")]  # noqa: RUF012  # the body of a function, as on Databricks
 
 
 _NUMBERED = "\ufdd0"

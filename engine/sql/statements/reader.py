@@ -35,6 +35,7 @@ from engine.sql.statements.ddl.create import (
     list_dropped,
 )
 from engine.sql.statements.ddl.create_clauses import Clauses, check_source, make_blanks, read_clauses
+from engine.sql.statements.ddl.create_function import mark_aggregate
 from engine.sql.statements.ddl.macros import add_parameter_names
 from engine.sql.statements.ddl.sink_statements import AlterSink, CreateSink, ShowSinks, read_sink_statement
 from engine.sql.statements.ddl.subscription_statements import (
@@ -234,6 +235,9 @@ def _parse_readable(readable: str, sql: str, dialect: Dialect, values: Parameter
         readable = clauses.readable
         if source is not None:
             check_source(clauses, sql, source.start(1))
+    aggregate = re.match(r"\s*(?:CREATE(?:\s+OR\s+REPLACE)?|DROP)\s+(AGGREGATE)\b", readable, re.IGNORECASE)
+    if aggregate is not None:  # to the parser a function
+        readable = f"{readable[: aggregate.start(1)]}FUNCTION {readable[aggregate.end(1) :]}"
     if _FUNCTION.match(readable):
         readable = add_parameter_names(readable, dialect)
     if spread := _DISTRIBUTED.match(readable):  # an index is spread by all of its columns
@@ -248,6 +252,8 @@ def _parse_readable(readable: str, sql: str, dialect: Dialect, values: Parameter
     match tree:
         case exp.Create():
             made = build_create(tree, clauses, sql, dialect)
+            if isinstance(made, CreateFunction):
+                return mark_aggregate(made) if aggregate is not None else made
             return replace(made, pass_through=source is not None) if isinstance(made, CreateTable) else made
         case exp.Drop():
             parts = [build_drop(tree, part, sql) for part in list_dropped(tree)]

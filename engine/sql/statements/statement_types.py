@@ -108,7 +108,10 @@ class CreateIndex:
 
 @dataclass(frozen=True)
 class CreateFunction:
-    """CREATE FUNCTION … LANGUAGE SQL: an expression with a name; `parameters` are (name, type)."""
+    """CREATE FUNCTION or AGGREGATE: an expression in SQL, or a text in Python; `parameters` are (name, type).
+
+    Only one in Python can be `strict` or an `aggregate`, or is `deterministic` by what is said of it.
+    """
 
     name: str
     parameters: tuple[tuple[str, str], ...]
@@ -116,6 +119,11 @@ class CreateFunction:
     body: str
     if_not_exists: bool
     sql: str
+    language: Literal["sql", "python"] = "sql"
+    strict: bool = False
+    deterministic: bool = False
+    aggregate: bool = False
+    replaces: bool = False
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,13 @@ def require_inputs(name: str, inputs: tuple[str, ...], catalog: Catalog) -> Prec
 def _require_columns(name: str, read: Relation) -> Precondition:
     """Return the precondition that what is read has the columns that it had, by these names; others may have come."""
     known = _list_names(read)
-    message = f"columns of {read.name}, which {name} reads, were changed by another process at the same time; try again"
+    what = "" if read.kind == "function" else "columns of "
+    message = f"{what}{read.name}, which {name} reads, was changed by another process at the same time; try again"
 
     def has_them(version: Version) -> bool:
         now = RELATIONS.read(version, read.name)
+        if read.kind == "function":  # what reads it has its text
+            return now == read
         return now is not None and known <= _list_names(now)
 
     return require(has_them, message)

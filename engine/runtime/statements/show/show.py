@@ -25,7 +25,7 @@ from engine.sql.explain import explain as explain_plan
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.schemas import SYSTEM, list_schemas, own_schema, schema_of
-from engine.sql.statements.ddl.macros import decode_macro
+from engine.sql.statements.ddl.macros import read_signature
 from engine.sql.statements.reader import (
     CreateMaterializedView,
     Describe,
@@ -114,8 +114,8 @@ def execute_describe(statement: Describe, context: StatementContext) -> pa.Table
     if relation.kind == SUBSCRIPTION:
         relation = stored.catalog.get(find_followed(relation))
     if relation.kind == "function":
-        macro = decode_macro(relation)
-        signature = (*macro.parameters, ("returns", macro.returns))
+        parameters, returns = read_signature(relation)
+        signature = (*parameters, ("returns", returns))
         return pa.table({"parameter": [n for n, _ in signature], "type": [k for _, k in signature]})
     visible = relation.visible_columns
     types = [format_column_type(column) for column in visible]

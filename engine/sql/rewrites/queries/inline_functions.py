@@ -13,7 +13,14 @@ from engine.sql.parsing.location import copy_location
 from engine.sql.parsing.names import normalize_identifier
 from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.rewrites.contract import ParsedExample, QueryText
-from engine.sql.statements.ddl.macros import decode_macro, find_called_function, parse_body
+from engine.sql.rewrites.queries.python_calls import build_python_call
+from engine.sql.statements.ddl.macros import (
+    decode_macro,
+    decode_python,
+    find_called_function,
+    parse_body,
+    read_signature,
+)
 from engine.sql.typing.types import cast_type
 
 EXAMPLE = ParsedExample(
@@ -41,14 +48,16 @@ class _Inliner:
         relation = find_called_function(node, self.catalog)
         if relation is None:
             return node
-        macro = decode_macro(relation)
+        parameters, _ = read_signature(relation)
         values = [self.inline(argument.copy(), depth) for argument in node.expressions]
-        if len(values) != len(macro.parameters):
-            expected = ", ".join(f"{name} {kind}" for name, kind in macro.parameters)
-            message = (
-                f"function {relation.name} takes {len(macro.parameters)} values, {len(values)} are given"
-            )
+        if len(values) != len(parameters):
+            expected = ", ".join(f"{name} {kind}" for name, kind in parameters)
+            message = f"function {relation.name} takes {len(parameters)} values, {len(values)} are given"
             raise sql_error(message, node, self.sql, f"write {relation.name}({expected})")
+        if (function := decode_python(relation)) is not None:
+            given = [_cast(value, kind) for value, (_, kind) in zip(values, parameters, strict=True)]
+            return copy_location(build_python_call(function, given), node)
+        macro = decode_macro(relation)
         if relation.dialect != self.dialect and {relation.dialect, self.dialect} & {"spark"}:
             message = f"function {relation.name} was created in dialect {relation.dialect}"
             raise sql_error(

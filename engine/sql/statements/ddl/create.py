@@ -9,8 +9,6 @@ from sqlglot import TokenType
 
 from engine.sql.catalog import RelationColumn, RelationKind, Watermark, check_name, check_relation_name
 from engine.sql.dialect import Dialect
-from engine.sql.functions import load_spark_functions
-from engine.sql.parsing.dialect_readers import resolve_dialect
 from engine.sql.parsing.location import locate
 from engine.sql.parsing.names import normalize_identifier, resolve_table_name
 from engine.sql.parsing.statement_errors import (
@@ -24,6 +22,7 @@ from engine.sql.parsing.tokens import tokenize
 from engine.sql.schemas import schema_of, strip_schema
 from engine.sql.statements.ddl.column_list import find_lone_key, read_columns
 from engine.sql.statements.ddl.create_clauses import Clauses
+from engine.sql.statements.ddl.create_function import build_function
 from engine.sql.statements.ddl.watermark_clause import build_watermark
 from engine.sql.statements.options.delta_options import check_option_places, split_options
 from engine.sql.statements.options.view_options import check_view_options, normalize_names
@@ -35,7 +34,6 @@ from engine.sql.statements.statement_types import (
     CreateView,
     Drop,
 )
-from engine.sql.typing.types import parse_type
 
 _DOCUMENTS = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT)
 _DROPPED: tuple[RelationKind, ...] = ("table", "view", "materialized view", "index", "function", "sink")
@@ -52,12 +50,12 @@ def build_create(
     `clauses` hold the text that was parsed: that of `sql`, blank where something stood that sqlglot does not read.
     """
     kind = str(tree.args.get("kind")).upper()
-    if tree.args.get("replace") and kind in ("TABLE", "INDEX", "FUNCTION"):
+    if tree.args.get("replace") and kind in ("TABLE", "INDEX"):
         raise unsupported_error("CREATE OR REPLACE is not offered", None, sql, "DROP it, then CREATE")
     if kind == "INDEX":
         return _build_index(tree, sql)
     if kind == "FUNCTION":
-        return _build_function(tree, sql, dialect)
+        return build_function(tree, sql, dialect)
     if kind not in ("TABLE", "VIEW"):
         raise build_statement_error(sql)
     more, places, materialized = _read_properties(tree, sql)
@@ -277,61 +275,6 @@ def _read_included(node: exp.Expr, sql: str) -> str:
     return normalize_identifier(column)
 
 
-def _build_function(tree: exp.Create, sql: str, dialect: Dialect) -> CreateFunction:
-    form = "CREATE FUNCTION f(a INT, b INT) RETURNS INT LANGUAGE SQL AS 'SELECT a + b'"
-    if not isinstance(tree.this, exp.UserDefinedFunction):
-        raise sql_error("a function needs parameters", tree.this, sql, form)
-    name = check_relation_name(resolve_table_name(tree.this, sql), "function", sql, *locate(tree.this, sql))
-    if name in load_spark_functions():
-        raise sql_error(f"there is a built-in function {name}", tree.this, sql, "choose another name")
-    language, returns = "SQL", None
-    for item in (tree.args.get("properties") or exp.Properties(expressions=[])).expressions:
-        if isinstance(item, exp.LanguageProperty):
-            language = item.this.name.upper()
-        elif isinstance(item, exp.ReturnsProperty) and not item.args.get("is_table"):
-            returns = item.this
-        elif not isinstance(item, exp.StabilityProperty):
-            raise unsupported_error(f"{item.sql()} of a function is not offered", tree.this, sql, form)
-    if language != "SQL":
-        raise unsupported_error(
-            f"functions in {language} are not offered", tree.this, sql, "write it in SQL: LANGUAGE SQL"
-        )
-    if not isinstance(returns, exp.DataType):
-        raise sql_error(f"function {name} needs RETURNS and a type", tree.this, sql, form)
-    body = tree.expression
-    if isinstance(body, exp.Return):
-        text = body.this.sql(resolve_dialect(dialect))
-    elif isinstance(body, exp.Heredoc) or (isinstance(body, exp.Literal) and body.is_string):
-        text = body.name
-    elif isinstance(body, exp.Query):
-        text = body.sql(resolve_dialect(dialect))
-    else:
-        raise sql_error(f"function {name} has no body", tree.this, sql, form)
-    _refuse_modifiers(tree.this.expressions, sql)
-    parameters = _read_parameter_types(tree.this.expressions, dialect)
-    return CreateFunction(
-        name,
-        tuple(parameters),
-        parse_type(returns, dialect),
-        text.strip().rstrip(";"),
-        bool(tree.args.get("exists")),
-        sql,
-    )
-
-
-def _refuse_modifiers(parameters: list[exp.Expr], sql: str) -> None:
-    """Raise UnsupportedSql, with the place, for what is said of a parameter beside its name and type."""
-    for part in parameters:
-        for said in part.args.get("constraints") or ():
-            kind = said.args.get("kind") or said if isinstance(said, exp.ColumnConstraint) else said
-            plain = isinstance(kind, exp.InOutColumnConstraint) and not (
-                kind.args.get("output") or kind.args.get("variadic")
-            )
-            if not plain and not isinstance(kind, exp.CommentColumnConstraint):
-                hint = "leave it out, and pass each value"
-                raise unsupported_error(f"{said.sql()} of a parameter is not offered", part, sql, hint)
-
-
 def as_query(values: exp.Values) -> exp.Select:
     """Return VALUES as the query that it is."""
     return exp.Select(expressions=[exp.Star()]).from_(values, copy=False)
@@ -386,15 +329,3 @@ def build_drop(tree: exp.Drop, target: exp.Expr, sql: str) -> Drop:
         raise unsupported_error(f"DROP {word.upper()} is not offered", None, sql, hint)
     exists, cascade = bool(tree.args.get("exists")), bool(tree.args.get("cascade"))
     return Drop(kind, resolve_table_name(target, sql), exists, cascade, sql)
-
-
-def _read_parameter_types(parts: list[exp.Expr], dialect: Dialect) -> list[tuple[str, str]]:
-    """Return name and type of each parameter of CREATE FUNCTION; a parameter without a name is $1, $2 and so on."""
-    found = []
-    for n, part in enumerate(parts, 1):
-        if isinstance(part, exp.ColumnDef) and part.args.get("kind") is not None:
-            found.append((normalize_identifier(part.this), parse_type(part.args["kind"], dialect)))
-        else:
-            kind = exp.DataType.build(part.sql(dialect), dialect=dialect)
-            found.append((f"${n}", parse_type(kind, dialect)))
-    return found

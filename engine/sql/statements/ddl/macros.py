@@ -7,6 +7,7 @@ import sqlglot.expressions as exp
 from sqlglot import TokenType
 from sqlglot.errors import ParseError, TokenError
 
+from engine.python_functions.definition import PythonFunction, remember
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.dialect import Dialect
 from engine.sql.functions import is_aggregate
@@ -16,6 +17,10 @@ from engine.sql.parsing.statement_errors import sql_error
 from engine.sql.parsing.tokens import tokenize
 from engine.sql.parsing.tree_parser import parse_tree
 from engine.sql.statements.statement_types import CreateFunction
+
+
+PYTHON, REPLACED = "python", "python_before"
+"""The options of a function in Python: what it is, and what it was in plans that are not made anew yet."""
 
 
 class Macro(msgspec.Struct, frozen=True):
@@ -29,6 +34,24 @@ class Macro(msgspec.Struct, frozen=True):
 def decode_macro(relation: Relation) -> Macro:
     """Return the macro that a catalog's function holds."""
     return msgspec.json.decode(relation.options["macro"], type=Macro)
+
+
+def decode_python(relation: Relation) -> PythonFunction | None:
+    """Return the function in Python that a catalog's function is, None for one in SQL."""
+    text = relation.options.get(PYTHON)
+    return None if text is None else remember(msgspec.json.decode(text, type=PythonFunction))
+
+
+def decode_replaced(relation: Relation) -> tuple[PythonFunction, ...]:
+    """Return what a function in Python was before, as far as plans may still call it."""
+    text = relation.options.get(REPLACED, "[]")
+    return tuple(map(remember, msgspec.json.decode(text, type=tuple[PythonFunction, ...])))
+
+
+def read_signature(relation: Relation) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return names and types of a function's parameters, and the type of its value."""
+    function = decode_python(relation) or decode_macro(relation)
+    return function.parameters, function.returns
 
 
 def parse_body(macro: Macro, dialect: Dialect) -> exp.Expr:
