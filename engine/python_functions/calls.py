@@ -48,9 +48,7 @@ def call_rows(
     return values, problems
 
 
-def call_columns(
-    function: PythonFunction, kind: pa.DataType, *columns: pa.Array[Any]
-) -> pa.Array[Any]:
+def call_columns(function: PythonFunction, kind: pa.DataType, *columns: pa.Array[Any]) -> pa.Array[Any]:
     """Return what calls of a function over columns give, as structs of a value and a problem."""
     values, problems = call_rows(function, kind, columns)
     parts = [build_column(values, kind), pa.array(problems, pa.string())]
@@ -78,7 +76,9 @@ def _explain(function: PythonFunction, error: BaseException) -> str:
     if isinstance(error, WrongValue):
         return str(error)
     lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name_file(function)
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == name_file(function)
     ]
     try:
         text = str(error)

@@ -15,6 +15,11 @@ import msgspec
 PREFIX = "tideline_python_"
 RESULT, PROBLEM = "result", "problem"
 """The fields of what a call gives: the value, and what is wrong where there is none."""
+NOT_DECLARED = "which is not declared DETERMINISTIC"
+DECLARE = (
+    "declare it DETERMINISTIC if it gives the same value for the same arguments each time: "
+    "a row that leaves a view is computed again, and must be the one that came"
+)
 _NOT_PLAIN = re.compile(r"[^a-z0-9_]")
 _known: dict[str, PythonFunction] = {}
 
@@ -35,9 +40,8 @@ class PythonFunction(msgspec.Struct, frozen=True, omit_defaults=True, dict=True)
 
     @cached_property
     def call_name(self) -> str:
-        """The name by which it is called in plans; the promise to be deterministic changes no value, and is no part of it."""
-        content = msgspec.json.encode(msgspec.structs.replace(self, deterministic=False))
-        digest = hashlib.sha256(content).hexdigest()[:16]
+        """The name by which it is called in plans."""
+        digest = hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
         return f"{PREFIX}{_NOT_PLAIN.sub('_', self.name.lower())}_{digest}"
 
     @property

@@ -41,7 +41,9 @@ def check_source(function: PythonFunction) -> None:
     except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         line = getattr(error, "lineno", None) or 0
         reason = getattr(error, "msg", None) or str(error)
-        raise WrongSource(f"it is no Python: {reason}", line, "write the body as a module is written") from error
+        raise WrongSource(
+            f"it is no Python: {reason}", line, "write the body as a module is written"
+        ) from error
     defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     asynchronous = {node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
     count = len(function.parameters)
@@ -100,7 +102,7 @@ class Loaded:
 def load_function(function: PythonFunction) -> Loaded:
     """Run the text of a function, once in this process, and return what it defines; raises whatever the text does."""
     names: dict[str, Any] = {"__name__": f"tideline_function_{function.name}"}
-    exec(compile(function.body, name_file(function), "exec"), names)  # noqa: S102  # a user's code is what this is for
+    exec(compile(function.body, name_file(function), "exec"), names)  # a user's code is what this is for
     if not function.aggregate:
         return Loaded(names[function.name])
     return Loaded(names["accumulate"], names["create_state"], names.get("finish"))

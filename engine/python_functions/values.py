@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.arrow import as_values
 
 Convert: TypeAlias = "Callable[[Any], Any]"
-_UTC = datetime.timezone.utc
+_UTC = datetime.UTC
 _WIDTHS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _MOST_TEXT = 120
 _DIGITS = decimal.Context(prec=76)
@@ -152,7 +152,7 @@ def _write_float(value: Any, kind: pa.DataType) -> float:
     return number
 
 
-def _write_decimal(value: Any, kind: pa.Decimal128Type) -> decimal.Decimal:
+def _write_decimal(value: Any, kind: Any) -> decimal.Decimal:
     found = decimal.Decimal(_require(value, (decimal.Decimal, int), "a Decimal"))
     said = f"decimal({kind.precision},{kind.scale})"
     if not found.is_finite():
@@ -195,7 +195,9 @@ def _write_moment(value: Any, zoned: bool) -> datetime.datetime:
     moment: datetime.datetime = _require(value, (datetime.datetime,), "a datetime")
     aware = moment.utcoffset() is not None
     if zoned and not aware:
-        said = "has no time zone, and which moment it means is not known: give it one, as datetime.timezone.utc"
+        said = (
+            "has no time zone, and which moment it means is not known: give it one, as datetime.timezone.utc"
+        )
         raise WrongValue(f"it gave {describe(value)}, which {said}")
     if not zoned and aware:
         raise WrongValue(f"it gave {describe(value)}, which has a time zone that a TIMESTAMP_NTZ has not")

@@ -61,6 +61,7 @@ from engine.operators.arrow.expressions import (
     find_members,
 )
 from engine.operators.arrow.folds import Fold, GroupBy
+from engine.operators.arrow.python_calls import compile_python_call
 from engine.operators.arrow.shared_values import merge_equal
 from engine.operators.arrow.spellings import rewrite_spelling
 from engine.operators.arrow.whole_numbers import TYPES, WIDTHS
@@ -245,6 +246,19 @@ class Compiler:
         elif (compile_any := _CALLS_OF_ANY_LENGTH.get(expr.function)) is not None:
             value = compile_any(self, expr)
         return self._compile_function(expr) if value is None and expr.function in _FUNCTIONS else value
+
+    def _compile_element(self, rows: Expr, place: Expr) -> Value | None:
+        if place != _FIRST:
+            return None
+        return compile_python_call(
+            rows, self._compile_argument, lambda kind: parse_decimal_type(kind) or _KINDS.get(kind)
+        )
+
+    def _compile_argument(self, expr: Expr) -> Value:
+        value = self._compile_expr(expr)
+        if isinstance(value.kind, times.TIMES):
+            self._require_utc()
+        return value
 
     def _compile_modulus(self, value: Expr, by: Expr) -> Value:
         return numbers.compile_modulus(*unify_types(self._compile_number(value), self._compile_number(by)))
@@ -567,6 +581,7 @@ _NODES: Mapping[type, Callable[[Compiler, Any], Value | None]] = {
 _CALLS: Mapping[tuple[str, int], Callable[..., Value | None]] = {
     ("if", 3): lambda compiler, test, yes, no: compiler._compile_choice([(test, yes)], no),
     ("shiftright", 2): Compiler._compile_shift,
+    ("get", 2): Compiler._compile_element,
     ("pmod", 2): Compiler._compile_modulus,
     ("make_date", 3): Compiler._compile_make_date,
     ("trim", 3): Compiler._compile_trim,
@@ -587,6 +602,7 @@ _CALLS_OF_ANY_LENGTH: Mapping[str, Callable[[Compiler, Call], Value | None]] = {
     **dict.fromkeys(_OF_DECIMALS, Compiler._compile_decimal_call),
 }
 _ROW = Literal("1")
+_FIRST = Literal("0")
 _ONE = Value(LongType(), "constant", constant=1)
 _NONE = Value(LongType(), "constant")
 _UNTYPED = Value(NullType(), "constant")

@@ -43,7 +43,9 @@ def register_python_functions(session: SparkSession, functions: Iterable[PythonF
         kind = to_arrow(function.returns)
         result = _to_spark_type(build_result_type(kind))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "It is preferred to specify type hints for arrow UDF", UserWarning)
+            warnings.filterwarnings(
+                "ignore", "It is preferred to specify type hints for arrow UDF", UserWarning
+            )
             made = F.arrow_udf(  # type: ignore[attr-defined]  # which the stubs do not list
                 partial(call_columns, function, kind),
                 result,

@@ -9,6 +9,7 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
+from engine.python_functions.definition import DECLARE, NOT_DECLARED, find_known
 from engine.sql.batch.ad_hoc import build_spark_tree, query_tables
 from engine.sql.batch.row_errors import guard_tree
 from engine.sql.catalog import Catalog, Relation
@@ -112,6 +113,12 @@ def build_whole_query(
     if not query_tables(query, catalog, sql):
         raise unsupported_error("a view that reads no table", query, sql, "read at least one table")
     tree, readings = build_spark_tree(query, catalog, dialect, _MARK, sql)
+    for part in tree.find_all(exp.Anonymous):
+        function = find_known(find_function_name(part) or "")
+        if function is not None and not function.deterministic:
+            raise unsupported_error(
+                f"function {function.name}, {NOT_DECLARED}, in a view", query, sql, DECLARE
+            )
     if null_on_error:
         tree = guard_tree(parse_tree(tree.sql(dialect="spark"), "spark"))
     by_all = (exp.Star, exp.Pivot)  # and NATURAL joins: they mean columns without naming them

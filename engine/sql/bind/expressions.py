@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
-from engine.python_functions.definition import find_known
+from engine.python_functions.definition import DECLARE, NOT_DECLARED, find_known
 from engine.sql.bind.aggregate_calls import unwrap_call
 from engine.sql.bind.aggregates import POSTGRES_AGGREGATES
 from engine.sql.bind.clock_conditions import ONE_SIDE, ClockConditionBinder
@@ -160,8 +160,10 @@ class ExpressionBinder:
         if is_json_aggregate(part) and self.dialect != "spark":
             return
         unknown = find_unknown_function(part)
-        if unknown is not None and find_known(unknown) is not None:
-            return  # in Python: what is wrong with it has been said
+        if unknown is not None and (function := find_known(unknown)) is not None:
+            if not function.deterministic:
+                raise self.refuse(f"function {function.name}, {NOT_DECLARED},", part, DECLARE)
+            return
         if unknown is not None and not self._is_translated(unknown):
             raise self.scope.build_error(f"there is no function {unknown}", part, suggest_functions(unknown))
 

@@ -97,7 +97,9 @@ def _check_replaceable(stored: StoredCatalog, before: Relation, statement: Creat
     """Raise SqlError where another text would change what reads it."""
     if before.kind != "function":
         message = f"{before.name} is a {before.kind}, not a function"
-        raise build_name_error(message, before.name, statement.sql, f"DROP {before.kind.upper()} {before.name} first")
+        raise build_name_error(
+            message, before.name, statement.sql, f"DROP {before.kind.upper()} {before.name} first"
+        )
     readers = list_readers(stored, before.name)
     if readers:
         listed = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in readers)

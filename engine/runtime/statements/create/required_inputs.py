@@ -48,7 +48,9 @@ def _require_columns(name: str, read: Relation) -> Precondition:
     """Return the precondition that what is read has the columns that it had, by these names; others may have come."""
     known = _list_names(read)
     what = "" if read.kind == "function" else "columns of "
-    message = f"{what}{read.name}, which {name} reads, was changed by another process at the same time; try again"
+    message = (
+        f"{what}{read.name}, which {name} reads, was changed by another process at the same time; try again"
+    )
 
     def has_them(version: Version) -> bool:
         now = RELATIONS.read(version, read.name)

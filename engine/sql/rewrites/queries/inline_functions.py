@@ -1,7 +1,7 @@
 """A call of a user's SQL function is replaced by the function's body, its parameters by what is given.
 
-Applies to every call of a function of the catalog, also inside of other bodies. First of all rules, since a body may hold
-whatever the others rewrite.
+One in Python is called by the name of its content. Applies to every call of a function of the catalog, also inside of other
+bodies. First of all rules, since a body may hold whatever the others rewrite.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
+from engine.sql.catalog import Relation
 from engine.sql.parsing.location import copy_location
 from engine.sql.parsing.names import normalize_identifier
-from engine.sql.parsing.statement_errors import sql_error
+from engine.sql.parsing.statement_errors import sql_error, unsupported_error
 from engine.sql.rewrites.contract import ParsedExample, QueryText
 from engine.sql.rewrites.queries.python_calls import build_python_call
 from engine.sql.statements.ddl.macros import (
@@ -45,9 +46,39 @@ class _Inliner:
         return tree.transform(lambda node: self._replace_call(node, depth), copy=False)
 
     def _replace_call(self, node: exp.Expr, depth: int) -> exp.Expr:
+        if isinstance(node, exp.Filter | exp.Window):
+            return self._replace_aggregate(node, depth)
         relation = find_called_function(node, self.catalog)
+        return node if relation is None else self._build_call(node, relation, depth)
+
+    def _replace_aggregate(self, node: exp.Filter | exp.Window, depth: int) -> exp.Expr:
+        """Replace the call before FILTER, or refuse that before OVER."""
+        call = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        relation = find_called_function(call, self.catalog)
         if relation is None:
             return node
+        function = decode_python(relation)
+        what = "OVER" if isinstance(node, exp.Window) else "FILTER"
+        if what == "OVER" or function is None or not function.aggregate:
+            hint = (
+                "call it without; aggregates in Python take FILTER"
+                if what == "FILTER"
+                else "call it without a window"
+            )
+            raise unsupported_error(
+                f"{what} of function {relation.name} is not offered", node, self.sql, hint
+            )
+        where = self.inline(node.expression.this.copy(), depth)
+        return self._build_call(call, relation, depth, where)
+
+    def _build_call(
+        self, node: exp.Expr, relation: Relation, depth: int, where: exp.Expr | None = None
+    ) -> exp.Expr:
+        for part in node.expressions:
+            if isinstance(part, exp.Distinct | exp.Order | exp.Star | exp.Kwarg | exp.PropertyEQ):
+                hint = f"write {relation.name}(a, b) with one value for each parameter"
+                message = f"{part.sql()} as an argument of function {relation.name} is not offered"
+                raise unsupported_error(message, node, self.sql, hint)
         parameters, _ = read_signature(relation)
         values = [self.inline(argument.copy(), depth) for argument in node.expressions]
         if len(values) != len(parameters):
@@ -56,7 +87,7 @@ class _Inliner:
             raise sql_error(message, node, self.sql, f"write {relation.name}({expected})")
         if (function := decode_python(relation)) is not None:
             given = [_cast(value, kind) for value, (_, kind) in zip(values, parameters, strict=True)]
-            return copy_location(build_python_call(function, given), node)
+            return copy_location(build_python_call(function, given, where), node)
         macro = decode_macro(relation)
         if relation.dialect != self.dialect and {relation.dialect, self.dialect} & {"spark"}:
             message = f"function {relation.name} was created in dialect {relation.dialect}"

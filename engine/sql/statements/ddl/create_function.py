@@ -73,7 +73,9 @@ def mark_aggregate(function: CreateFunction) -> CreateFunction:
         hint = "write LANGUAGE python, with create_state, accumulate and finish in the body"
         raise unsupported_error("CREATE AGGREGATE in SQL is not offered", None, function.sql, hint)
     if not function.parameters:
-        raise sql_error(f"aggregate {function.name} needs a parameter", None, function.sql, f"{function.name}(a INT)")
+        raise sql_error(
+            f"aggregate {function.name} needs a parameter", None, function.sql, f"{function.name}(a INT)"
+        )
     return replace(function, aggregate=True)
 
 
@@ -107,12 +109,17 @@ def _read_properties(tree: exp.Create, sql: str) -> _Said:
             case exp.LanguageProperty():
                 language = item.this.name.lower()
                 if language not in ("sql", "python"):
-                    message, hint = f"functions in {language.upper()} are not offered", "write LANGUAGE SQL or LANGUAGE python"
+                    message, hint = (
+                        f"functions in {language.upper()} are not offered",
+                        "write LANGUAGE SQL or LANGUAGE python",
+                    )
                     raise unsupported_error(message, tree.this, sql, hint)
                 said = replace(said, language="python" if language == "python" else "sql")
             case exp.ReturnsProperty() if item.args.get("null"):
                 said = replace(said, strict=True)
-            case exp.ReturnsProperty() if not item.args.get("is_table") and isinstance(item.this, exp.DataType):
+            case exp.ReturnsProperty() if not item.args.get("is_table") and isinstance(
+                item.this, exp.DataType
+            ):
                 said = replace(said, returns=item.this)
             case exp.StrictProperty():
                 said = replace(said, strict=True)
@@ -129,21 +136,25 @@ def _read_properties(tree: exp.Create, sql: str) -> _Said:
 def _read_body(tree: exp.Create, sql: str, name: str, dialect: Dialect, language: str) -> str:
     body = tree.expression
     if isinstance(body, exp.Heredoc | exp.RawString) or (isinstance(body, exp.Literal) and body.is_string):
-        return body.name if language == "python" else body.name.strip().rstrip(";")
+        written = str(body.name)
+        return written if language == "python" else written.strip().rstrip(";")
     if language == "python":
         raise sql_error(f"function {name} has no body in quotes or dollars", tree.this, sql, _PYTHON_FORM)
     if isinstance(body, exp.Return):
         body = body.this
     elif not isinstance(body, exp.Query):
         raise sql_error(f"function {name} has no body", tree.this, sql, _FORM)
-    return body.sql(resolve_dialect(dialect)).strip().rstrip(";")
+    text: str = body.sql(resolve_dialect(dialect))
+    return text.strip().rstrip(";")
 
 
 def _refuse_documents(parts: list[exp.Expr], sql: str, dialect: Dialect) -> None:
     """Raise UnsupportedSql for json and jsonb, which Spark has as texts."""
     for part in parts:
         kind = part.args.get("kind") if isinstance(part, exp.ColumnDef) else part
-        kind = kind if isinstance(kind, exp.DataType) else exp.DataType.build(part.sql(dialect), dialect=dialect)
+        kind = (
+            kind if isinstance(kind, exp.DataType) else exp.DataType.build(part.sql(dialect), dialect=dialect)
+        )
         if "json" in parse_sql_type(kind, dialect):
             hint = "take TEXT, and read it by json.loads"
             raise unsupported_error("json and jsonb of a function in Python are not offered", part, sql, hint)

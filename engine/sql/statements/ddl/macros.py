@@ -18,7 +18,6 @@ from engine.sql.parsing.tokens import tokenize
 from engine.sql.parsing.tree_parser import parse_tree
 from engine.sql.statements.statement_types import CreateFunction
 
-
 PYTHON, REPLACED = "python", "python_before"
 """The options of a function in Python: what it is, and what it was in plans that are not made anew yet."""
 
