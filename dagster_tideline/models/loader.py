@@ -34,10 +34,14 @@ from engine.sql.checks import OPTION as CHECKS
 from engine.sql.checks import PANDERA
 from engine.sql.dialect import DIALECTS, Dialect, is_dialect
 from engine.sql.incremental.partitions import is_partitioned
+from engine.sql.parsing.tokens import tokenize
+from engine.sql.statements.ddl.create_function import build_definition
+from engine.sql.statements.ddl.macros import Macro, extract_body, parse_body
 from engine.sql.statements.options.check_list import parse_checks
 from engine.sql.statements.options.gate_bounds import GATE, parse_gate
-from engine.sql.statements.options.option_text import with_option
+from engine.sql.statements.options.option_text import strip_replace, with_option
 from engine.sql.statements.reader import (
+    CreateFunction,
     CreateMaterializedView,
     CreateSink,
     CreateTable,
@@ -47,6 +51,8 @@ from engine.sql.statements.reader import (
     split_statements,
 )
 
+TEXT_KINDS = ("view", "function")
+"""The kinds that have no rows: their text is a part of what reads or calls them."""
 EXTERNAL_KINDS = ("table", "source")
 """The kinds whose rows come from outside."""
 
@@ -64,6 +70,8 @@ class Model:
     owners: tuple[str, ...] = ()
     description: str = ""
     reads: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    """The functions that its text calls and that are not known by their kind yet: those that models declare become reads."""
     columns: tuple[RelationColumn, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
@@ -117,11 +125,14 @@ class Model:
 
 def normalize_sql(sql: str, dialect: str) -> str:
     """Return a statement's tokens with one space between them: equal for statements that mean the same by their text."""
+    in_dollars = "$$" in sql and is_dialect(
+        dialect
+    )  # the body of a function, which sqlglot does not know in Spark's dialect
     try:
-        tokens = sqlglot.tokenize(sql, read=dialect)
+        tokens = tokenize(sql, dialect) if in_dollars else sqlglot.tokenize(sql, read=dialect)
     except sqlglot.errors.TokenError:
         return sql
-    literal = (TokenType.STRING, TokenType.IDENTIFIER)
+    literal = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING, TokenType.HEREDOC_STRING)
     texts = [repr(t.text) if t.token_type in literal else t.text.lower() for t in tokens]
     while texts and texts[-1] == ";":
         texts.pop()
@@ -143,7 +154,12 @@ def load_models(folder: Path, said: Mapping[str, str] | None = None) -> tuple[Mo
 
 def order_models(models: Sequence[Model]) -> tuple[Model, ...]:
     """Return models with inputs before their readers; two of one name become one with an error."""
-    return _sort_by_inputs(_merge_duplicates(models))
+    merged = _merge_duplicates(models)
+    functions = {model.name for model in merged if model.kind == "function"}
+    called = ((model, [name for name in model.calls if name in functions]) for model in merged)
+    return _sort_by_inputs(
+        [replace(model, reads=tuple(dict.fromkeys((*model.reads, *names)))) for model, names in called]
+    )
 
 
 def _load_file(path: Path, folder: Path, said: Mapping[str, str]) -> list[Model]:
@@ -286,16 +302,28 @@ def build_model(text: str, path: str, dialect: Dialect, header: Header, whole: s
         case CreateMaterializedView():
             reads = find_read_relations(statement.query)
             options = dict(statement.options)
+            calls = find_calls(statement.query)
             return model(
-                statement.name, "materialized view", reads=reads, options=options, copy=statement.copy
+                statement.name,
+                "materialized view",
+                reads=reads,
+                calls=calls,
+                options=options,
+                copy=statement.copy,
             )
         case CreateView():
-            return model(statement.name, "view", reads=find_read_relations(statement.query))
+            calls = find_calls(statement.query)
+            return model(statement.name, "view", reads=find_read_relations(statement.query), calls=calls)
+        case CreateFunction():
+            calls = _check_function(statement, dialect)
+            return model(
+                statement.name, "function", sql=strip_replace(_strip_header(statement.sql)), calls=calls
+            )
         case CreateSink():
             reads = (statement.source, *((statement.into,) if statement.into else ()))
             return model(statement.name, "sink", reads=reads, options={"into": statement.into or ""})
     raise SqlError(
-        "a model is a CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW or CREATE SINK",
+        "a model is a CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, CREATE FUNCTION or CREATE SINK",
         sql=text,
         hint="run other statements with `tideline sql`",
     )
@@ -323,6 +351,20 @@ def find_read_relations(query: exp.Expr) -> tuple[str, ...]:
         for table in query.find_all(exp.Table)
     )
     return tuple(dict.fromkeys(name for name in names if name and name not in own))
+
+
+def find_calls(query: exp.Expr) -> tuple[str, ...]:
+    """Return the names of the functions that a query calls and that are not built in."""
+    return tuple(dict.fromkeys(str(call.name).lower() for call in query.find_all(exp.Anonymous)))
+
+
+def _check_function(statement: CreateFunction, dialect: Dialect) -> tuple[str, ...]:
+    """Return what the body of a function calls; raises SqlError for one that cannot be. Nothing of it runs."""
+    if statement.language == "python":
+        build_definition(statement)
+        return ()
+    macro = Macro(statement.parameters, statement.returns, extract_body(statement, dialect))
+    return find_calls(parse_body(macro, dialect))
 
 
 def _add_checks(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from engine.python_functions.definition import PROBLEM, RESULT, PythonFunction
+from engine.python_functions.definition import ARGUMENT, FAILED, PROBLEM, RESULT, PythonFunction
 from engine.python_functions.source import Loaded, load_function, name_file
 from engine.python_functions.values import WrongValue, build_column, describe, find_writer, read_arguments
 
 _MOST_ARGUMENTS = 400
-_REMEDY = "let the function take it, or set on_row_error = 'null' for the view"
+_REMEDY = "let the function take it"
 
 
 def build_result_type(kind: pa.DataType) -> pa.StructType:
@@ -36,13 +36,16 @@ def call_rows(
     values: list[Any] = []
     problems: list[str | None] = []
     for row in zip(*map(read_arguments, columns), strict=True):
+        given = row if function.parameters else ()  # one stands there for none
         value, problem = None, None
-        if not (function.strict and None in row):
+        if function.aggregate or not (function.strict and _has_null(given)):
             try:
-                _refuse_far(row)
-                value = write(_fold(function, loaded, row) if function.aggregate else loaded.call(*row))
+                _refuse_far(given)
+                value = write(
+                    _fold(function, loaded, given[0]) if function.aggregate else loaded.call(*given)
+                )
             except (Exception, SystemExit) as error:
-                value, problem = None, _describe_problem(function, row, error)
+                value, problem = None, _describe_problem(function, given, error)
         values.append(value)
         problems.append(problem)
     return values, problems
@@ -62,13 +65,13 @@ def _refuse_far(row: Iterable[Any]) -> None:
 
 
 def _describe_problem(function: PythonFunction, row: Sequence[Any], error: BaseException) -> str:
-    names = [name for name, _ in function.parameters]
+    names = ["rows"] if function.aggregate else [name for name, _ in function.parameters]
     each = max(20, _MOST_ARGUMENTS // max(1, len(names)))
     shown = (
         f"{name} => {'…' if isinstance(value, WrongValue) else describe(value, each)}"
         for name, value in zip(names, row, strict=True)
     )
-    return f"function {function.name} failed on ({', '.join(shown)}): {_explain(function, error)}; {_REMEDY}"
+    return f"function {function.name} {FAILED} ({', '.join(shown)}): {_explain(function, error)}; {_REMEDY}"
 
 
 def _explain(function: PythonFunction, error: BaseException) -> str:
@@ -90,12 +93,16 @@ def _explain(function: PythonFunction, error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if text else ''}{text}{where}"
 
 
-def _fold(function: PythonFunction, loaded: Loaded, row: Sequence[Any]) -> Any:
-    """Return an aggregate's value over the rows of a group, given as one list of structs."""
+def _has_null(row: Sequence[Any]) -> bool:
+    return any(value is None for value in row)
+
+
+def _fold(function: PythonFunction, loaded: Loaded, rows: Sequence[Mapping[str, Any]] | None) -> Any:
+    """Return an aggregate's value over the rows of a group."""
     assert loaded.create_state is not None
     state = loaded.create_state()
-    for one in row[0]:
-        given = [one[f"a{n}"] for n in range(len(function.parameters))]
-        if not (function.strict and None in given):
+    for one in rows or ():
+        given = [one[f"{ARGUMENT}{n}"] for n in range(len(function.parameters))]
+        if not (function.strict and _has_null(given)):
             state = loaded.call(state, *given)
     return state if loaded.finish is None else loaded.finish(state)

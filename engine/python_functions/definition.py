@@ -15,6 +15,10 @@ import msgspec
 PREFIX = "tideline_python_"
 RESULT, PROBLEM = "result", "problem"
 """The fields of what a call gives: the value, and what is wrong where there is none."""
+ARGUMENT = "a"
+"""Before the number of an argument: the fields of the rows that an aggregate is given."""
+FAILED = "failed on"
+"""What a problem of a row says behind the function's name."""
 NOT_DECLARED = "which is not declared DETERMINISTIC"
 DECLARE = (
     "declare it DETERMINISTIC if it gives the same value for the same arguments each time: "

@@ -42,7 +42,7 @@ QUERIES = {
     "grouped": "SELECT score(auction, name) AS g, sum(score(price, name)) AS s, max(score(price, name)) AS m, count(*) AS n "
     "FROM bid GROUP BY score(auction, name)",
     "over_groups": "SELECT auction, score(sum(price), max(name)) AS s FROM bid GROUP BY auction",
-    "joined": "SELECT b.id, i.id AS item, score(b.price + i.id, i.label) AS s FROM bid b JOIN item i "
+    "joined": "SELECT b.id, i.id AS item, score(b.price * 100 + i.id, i.label) AS s FROM bid b JOIN item i "
     "ON b.auction = i.id AND score(b.price, i.label) > 2",
     "keyed": "SELECT b.id, i.id AS item FROM bid b JOIN item i ON score(b.price, NULL) = i.id",
     "outer_joined": "SELECT b.id, score(i.id, b.name) AS s FROM bid b LEFT JOIN item i ON score(b.auction, NULL) = i.id",
@@ -126,6 +126,7 @@ def test_a_row_that_a_function_fails_on_is_named_and_stops_the_view_alone(bids: 
         "function score failed on (p => 99, n => 'why')",
         "ValueError: no 99; please (line 3 of its body)",
         "on_row_error = 'null'",
+        "{'id': 2}",
     ):
         assert part in message
     bids.sql("UPDATE bid SET price = 9 WHERE id = 2")
@@ -317,9 +318,9 @@ def test_a_function_without_a_parameter_and_one_with_its_body_in_quotes(bids: Se
 def test_a_function_that_is_called_stays_and_its_text_too(bids: Session) -> None:
     bids.sql("CREATE FUNCTION twice(a BIGINT) RETURNS BIGINT RETURN score(a, 'xy') * 2")
     bids.sql("CREATE MATERIALIZED VIEW v AS SELECT id, twice(price) AS s FROM bid")
-    with pytest.raises(SqlError, match="read by.*v"):
+    with pytest.raises(SqlError, match="score is read by"):
         bids.sql("DROP FUNCTION score")
-    with pytest.raises(SqlError, match="called by.*materialized view v") as caught:
+    with pytest.raises(SqlError, match="called by") as caught:
         bids.sql(SCORE.replace("CREATE", "CREATE OR REPLACE").replace("% 7", "% 5"))
     assert "tideline apply" in str(caught.value)
     bids.sql("DROP FUNCTION score CASCADE")

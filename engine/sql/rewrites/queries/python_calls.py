@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.python_functions.definition import PROBLEM, RESULT, PythonFunction
+from engine.python_functions.definition import ARGUMENT, PROBLEM, RESULT, PythonFunction
 from engine.sql.parsing.tree_parser import parse_tree
 from engine.sql.typing.types import cast_type, quote_type
 
-ARGUMENT = "a"
-"""Before the number of an argument: the fields of the rows that an aggregate is given."""
 _CALL = "_p0"
 _CHECKED = (
     f"get(transform(array({_CALL}), _c -> if(_c.{PROBLEM} IS NULL, _c.{RESULT}, "
