@@ -9,6 +9,7 @@ from dataclasses import replace
 from engine.connectors.sinks.ddl import build_own_view
 from engine.hummock.staged_store import StagedStore
 from engine.runtime.statement_context import StatementContext
+from engine.runtime.statements.create.function import change_function
 from engine.runtime.statements.create.replace_view import change_plain_view, change_view
 from engine.runtime.statements.create.view_change import ViewChange
 from engine.runtime.statements.session.statement_parser import parse_statement
@@ -18,7 +19,14 @@ from engine.runtime.statements.succession.look_ahead import find_column_obstacle
 from engine.session import Session
 from engine.sql.statements import reader as st
 
-__all__ = ["alter_sink_query", "alter_view", "commit_together", "discard_commits", "find_column_obstacles"]
+__all__ = [
+    "alter_function",
+    "alter_sink_query",
+    "alter_view",
+    "commit_together",
+    "discard_commits",
+    "find_column_obstacles",
+]
 
 
 def alter_view(
@@ -41,6 +49,18 @@ def alter_view(
         assert isinstance(statement, st.CreateMaterializedView), statement
         statement = replace(statement, options={**session.settings.view_options(), **statement.options})
         return begin_succession(statement, context, new_columns=new_columns, following=following)
+
+
+def alter_function(session: Session, text: str) -> ViewChange:
+    """Give a function that is there the text of a CREATE FUNCTION; returns what became of it.
+
+    What calls it has the old one until it is planned anew, which is to be in the same commit: `commit_together`.
+    """
+    context = StatementContext.of(session)
+    statement = parse_statement(text, None, context)
+    assert isinstance(statement, st.CreateFunction), statement
+    with locate_errors(statement.sql, statement):
+        return change_function(statement, context)
 
 
 def alter_sink_query(session: Session, text: str) -> ViewChange:

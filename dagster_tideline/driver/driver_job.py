@@ -17,7 +17,7 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
-from dagster_tideline.models.loader import EXTERNAL_KINDS, Model
+from dagster_tideline.models.loader import EXTERNAL_KINDS, TEXT_KINDS, Model
 from dagster_tideline.naming import Naming
 from dagster_tideline.runs.asset_builder import WORKER_TAG, get_worker_name
 from dagster_tideline.runs.epoch_events import (
@@ -134,7 +134,7 @@ class Driver:
         naming: Naming,
     ) -> None:
         self.context, self.session, self.models, self.config = context, session, models, config
-        self.selected = {model.name for model in models if model.kind != "view"}
+        self.selected = {model.name for model in models if model.kind not in TEXT_KINDS}
         self.naming = naming
         self._relations = list_read_relations(models)
         self._written = {name for name in self._relations if name in external}

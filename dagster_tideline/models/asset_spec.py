@@ -11,7 +11,7 @@ from types import MappingProxyType
 import dagster as dg
 
 from dagster_tideline.dagster_internals import CheckError, is_valid_owner
-from dagster_tideline.models.loader import EXTERNAL_KINDS, Model
+from dagster_tideline.models.loader import EXTERNAL_KINDS, TEXT_KINDS, Model
 from dagster_tideline.naming import Naming
 from engine.errors import SqlError
 from engine.sql.bind.binder import bind_without_rewrites
@@ -55,7 +55,7 @@ def build_asset_spec(
         description=_format_description(model, said.get_description(model)),
         metadata=metadata,
         # A run that finds nothing new for a view says nothing about it.
-        skippable=model.kind != "view",
+        skippable=model.kind not in TEXT_KINDS,
         group_name=normalize_group(said.get_group_name(model)),
         code_version=model.code_version,
         owners=owners,
@@ -90,7 +90,7 @@ def build_valid_spec(
         refused = replace(model, error=model.error or f"{model.path}: Dagster refuses the asset: {reason}")
         description = _format_description(refused, model.description)
         key = naming.get_key(model.name)
-        return dg.AssetSpec(key, description=description, skippable=model.kind != "view"), ()
+        return dg.AssetSpec(key, description=description, skippable=model.kind not in TEXT_KINDS), ()
     return spec, checks
 
 
@@ -161,6 +161,8 @@ def _build_lineage(found: Mapping[str, Sequence[tuple[str, str]]], naming: Namin
 def _list_kinds(model: Model) -> set[str]:
     if model.kind in (*EXTERNAL_KINDS, "sink"):
         return {"tideline"}
+    if model.kind == "function":
+        return {"function", "tideline"}
     return {"spark", "sql", "tideline", *(("deltalake",) if model.copy else ())}
 
 

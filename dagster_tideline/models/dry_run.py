@@ -34,6 +34,7 @@ def find_refused_models(
             bare = strip_options(model.sql, model.dialect, COPY_OPTIONS) if model.copy else model.sql
             tried.append(replace(model, sql=bare))
     errors: dict[str, str] = {}
+    declared = {model.name for model in models}
     with (
         tempfile.TemporaryDirectory(prefix="tideline-check-") as folder,
         Session(Path(folder).as_uri(), spark) as session,
@@ -41,7 +42,7 @@ def find_refused_models(
         session.reaches_out = False  # a run makes landing folders first
         _ = session.computing  # what the machine lacks is no fault of a model
         for function in stored.values():
-            if function.kind == "function":
+            if function.kind == "function" and function.name not in declared:
                 session.dialect = function.dialect
                 session.sql(function.sql)
         create_models(session, tried, errors)

@@ -11,7 +11,13 @@ import msgspec
 from sqlglot import exp
 
 from dagster_tideline.models.loader import Model
-from engine.changes import alter_sink_query, alter_view, commit_together, find_column_obstacles
+from engine.changes import (
+    alter_function,
+    alter_sink_query,
+    alter_view,
+    commit_together,
+    find_column_obstacles,
+)
 from engine.errors import SqlError, TidelineError
 from engine.hummock import Commit
 from engine.meta.catalog.stored_catalog import StoredCatalog, encode_entries
@@ -259,6 +265,8 @@ class _Replacer:
             return ViewChange("rebuild", (f"it is a {relation.kind} in the store",))
         if kind in VIEWS:
             return self._change_view(relation, text)
+        if kind == "function":
+            return alter_function(self.session, text)
         if not is_changed and relation.kind == "index":
             return ViewChange("nothing", is_same_query=True)  # what it reads has stayed
         if not is_changed and relation.kind == SUBSCRIPTION:

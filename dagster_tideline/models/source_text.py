@@ -12,9 +12,10 @@ from engine.sql.parsing.names import NAME, parse_name
 from engine.sql.parsing.statement_errors import find_offset
 
 _CREATE = re.compile(
-    rf"^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(MATERIALIZED\s+VIEW|VIEW|TABLE|SOURCE|SINK)\s+(?:IF\s+NOT\s+EXISTS\s+)?({NAME})",
+    rf"^\s*CREATE\s+(?:OR\s+REPLACE\s+)?(MATERIALIZED\s+VIEW|VIEW|TABLE|SOURCE|SINK|FUNCTION|AGGREGATE)\s+(?:IF\s+NOT\s+EXISTS\s+)?({NAME})",
     re.IGNORECASE | re.MULTILINE,
 )
+_KINDS = {"aggregate": "function"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def locate_in_file(error: TidelineError, text: str, begin: int) -> TidelineError
 def find_created_names(text: str) -> list[tuple[str, str]]:
     """Return name and kind of what a text can be seen to create, without those that no asset can have as its name."""
     found = [
-        (parse_name(one[2], "spark"), " ".join(one[1].lower().split())) for one in _CREATE.finditer(text)
+        (parse_name(one[2], "spark"), _KINDS.get(one[1].lower()) or " ".join(one[1].lower().split()))
+        for one in _CREATE.finditer(text)
     ]
     return [(name, kind) for name, kind in found if re.fullmatch(r"[A-Za-z0-9_]+", name)]

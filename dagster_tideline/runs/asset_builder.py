@@ -10,7 +10,7 @@ import dagster as dg
 from dagster_tideline.io.hummock_resource import HummockResource
 from dagster_tideline.io.spark_resource import SparkResource
 from dagster_tideline.models.asset_spec import build_valid_spec
-from dagster_tideline.models.loader import Model
+from dagster_tideline.models.loader import TEXT_KINDS, Model
 from dagster_tideline.naming import Naming
 from dagster_tideline.runs.check_events import build_check_specs
 from dagster_tideline.runs.epoch_events import Event, fetch_reported_tags, list_read_relations
@@ -38,7 +38,7 @@ def build_assets(
     plain = [
         build_valid_spec(model, relations.get(model.name), catalog, naming)[0]
         for model in models
-        if model.kind == "view"
+        if model.kind in TEXT_KINDS
     ]
     ours = list_epoch_models(models) - set(external)
     own = [model for model in models if model.name in ours]
@@ -65,7 +65,7 @@ def build_assets(
         context.instance.add_run_tags(context.run_id, {WORKER_TAG: get_worker_name()})
         selected = naming.find_names(context.selected_asset_keys)
         if selected >= ours:  # an epoch of everything, also of what are assets of their own
-            selected |= {model.name for model in models if model.kind != "view"}
+            selected |= {model.name for model in models if model.kind not in TEXT_KINDS}
         reported_tags = fetch_reported_tags(context.instance, list_read_relations(models), naming)
         with forward_run_log(context), hummock.session(spark) as session:
             epochs = chain(
@@ -81,7 +81,7 @@ def build_assets(
 
 def list_epoch_models(models: Sequence[Model]) -> set[str]:
     """Return the names of the models whose assets an epoch run materializes; views that are cut are told of by partition."""
-    return {model.name for model in models if model.kind != "view" and not model.is_partitioned}
+    return {model.name for model in models if model.kind not in TEXT_KINDS and not model.is_partitioned}
 
 
 def get_worker_name() -> str:

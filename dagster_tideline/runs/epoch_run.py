@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_tideline.dagster_internals import INITIAL_VERSION, INPUT_POINTER, NULL_EVENT_POINTER
-from dagster_tideline.models.loader import EXTERNAL_KINDS, Model
+from dagster_tideline.models.loader import EXTERNAL_KINDS, TEXT_KINDS, Model
 from dagster_tideline.naming import Naming
 from dagster_tideline.runs.check_events import build_check_events, find_planned_checks
 from dagster_tideline.runs.epoch_events import (
@@ -86,7 +86,7 @@ def run_epoch(
         log.info(f"{'changed' if name in synced.changed else 'created'} {name}")
     errors = {name: error for name, error in synced.errors.items() if name in selected}
     state = _ReportedState(models, reported_tags)
-    everything = {model.name for model in models if model.kind != "view"} <= set(selected)
+    everything = {model.name for model in models if model.kind not in TEXT_KINDS} <= set(selected)
     stored = session.catalog.relations
     ours = [model for model in models if model.name in selected and model.name in stored]
     tables = [model.name for model in ours if model.kind in EXTERNAL_KINDS]
@@ -150,7 +150,7 @@ class _ReportedState:
         self._reads = {
             model.name: model.reads[:1] if model.kind == "sink" else model.reads for model in models
         }
-        counted = {model.name for model in models if model.kind != "view"}
+        counted = {model.name for model in models if model.kind not in TEXT_KINDS}
         read = {name for names in self._reads.values() for name in names}
         versions = {name: get_reported_version(reported_tags, name) for name in read}
         # Plain views, and assets of somebody else: an epoch is their version only where they say one.

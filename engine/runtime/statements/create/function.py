@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 import sqlglot.expressions as exp
 
-from engine.hummock import Commit, Hummock, Version
+from engine.hummock import Commit, Version
 from engine.meta.catalog.stored_catalog import (
     RELATIONS,
     StoredCatalog,
@@ -78,19 +78,6 @@ def change_function(statement: CreateFunction, context: StatementContext) -> Vie
     entries = encode_entries({before.name: after}, {})
     store.commit(Commit(catalog=entries, precondition=require_same_catalog(version)))
     return ViewChange("text", is_same_query=_is_same_function(before, after))
-
-
-def forget_replaced(store: Hummock) -> None:
-    """Take from the catalog the texts of functions in Python that were replaced and that no plan calls any more."""
-    version = store.refresh()
-    changed: dict[str, Relation | None] = {}
-    for name, relation in load_catalog(version).catalog.relations.items():
-        if relation.kind == "function" and REPLACED in relation.options:
-            after = _keep_replaced(relation, relation, version)
-            if after != relation:
-                changed[name] = after
-    if changed:
-        store.commit(Commit(catalog=encode_entries(changed, {}), precondition=require_same_catalog(version)))
 
 
 def _check_replaceable(stored: StoredCatalog, before: Relation, statement: CreateFunction) -> None:
