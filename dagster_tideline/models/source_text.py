@@ -59,8 +59,6 @@ def locate_in_file(error: TidelineError, text: str, begin: int) -> TidelineError
 
 def find_created_names(text: str) -> list[tuple[str, str]]:
     """Return name and kind of what a text can be seen to create, without those that no asset can have as its name."""
-    found = [
-        (parse_name(one[2], "spark"), _KINDS.get(one[1].lower()) or " ".join(one[1].lower().split()))
-        for one in _CREATE.finditer(text)
-    ]
+    words = ((one[2], " ".join(one[1].lower().split())) for one in _CREATE.finditer(text))
+    found = [(parse_name(name, "spark"), _KINDS.get(kind, kind)) for name, kind in words]
     return [(name, kind) for name, kind in found if re.fullmatch(r"[A-Za-z0-9_]+", name)]
