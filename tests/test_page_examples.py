@@ -51,6 +51,22 @@ def test_the_program_at_the_top_of_the_readme_prints_what_the_readme_says(
     assert printed and f"`{printed}`" in " ".join((ROOT / "README.md").read_text().split())
 
 
+def test_functions_are_called_as_their_page_says(
+    home: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_program(read_blocks("docs/functions.md", "python")[0], home)
+    printed = capsys.readouterr().out.strip()
+    assert printed and f"`{printed}`" in " ".join((ROOT / "docs/functions.md").read_text().split())
+    in_sql, aggregate = read_blocks("docs/functions.md", "sql")
+    with Session((home / "store").as_uri(), spark) as session:
+        assert answer(session, in_sql) == [{"n": 80.0}]
+        session.sql(aggregate)
+        assert answer(session, "SELECT * FROM by_zone ORDER BY zone") == [
+            {"zone": 7, "w": 1.5},
+            {"zone": 8, "w": 3.0},
+        ]
+
+
 def test_a_landing_folder_takes_the_file_of_its_page_and_takes_it_again_when_it_is_repaired(
     home: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:

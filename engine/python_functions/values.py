@@ -144,7 +144,7 @@ def _write_float(value: Any, kind: pa.DataType) -> float:
     try:
         number = float(found)
         if pa.types.is_float32(kind):
-            struct.pack("f", number)
+            struct.pack("<f", number)
     except OverflowError:
         raise WrongValue(f"it gave {describe(found)}, which is too large for a {kind}") from None
     if isinstance(found, int) and int(number) != found:
