@@ -125,11 +125,13 @@ class Model:
 
 def normalize_sql(sql: str, dialect: str) -> str:
     """Return a statement's tokens with one space between them: equal for statements that mean the same by their text."""
-    in_dollars = "$$" in sql and is_dialect(
-        dialect
-    )  # the body of a function, which sqlglot does not know in Spark's dialect
     try:
-        tokens = tokenize(sql, dialect) if in_dollars else sqlglot.tokenize(sql, read=dialect)
+        if "$$" in sql and is_dialect(
+            dialect
+        ):  # the body of a function, which sqlglot does not know in Spark's dialect
+            tokens = [*tokenize(sql, dialect)]
+        else:
+            tokens = sqlglot.tokenize(sql, read=dialect)
     except sqlglot.errors.TokenError:
         return sql
     literal = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING, TokenType.HEREDOC_STRING)

@@ -8,7 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.python_functions.definition import ARGUMENT, FAILED, PROBLEM, RESULT, PythonFunction
+from engine.python_functions.definition import (
+    ARGUMENT,
+    FAILED,
+    FUNCTION,
+    NOT_LOADED,
+    PROBLEM,
+    RESULT,
+    PythonFunction,
+)
 from engine.python_functions.source import Loaded, load_function, name_file
 from engine.python_functions.values import WrongValue, build_column, describe, find_writer, read_arguments
 
@@ -28,7 +36,7 @@ def call_rows(
     try:
         loaded = load_function(function)
     except (Exception, SystemExit) as error:
-        reason = f"function {function.name} cannot be loaded: {_explain(function, error)}"
+        reason = f"{FUNCTION} {function.name} {NOT_LOADED}: {_explain(function, error)}"
         hint = "its imports must be there wherever Spark runs Python"
         rows = len(columns[0]) if columns else 1
         return [None] * rows, [f"{reason}; {hint}"] * rows
@@ -71,7 +79,7 @@ def _describe_problem(function: PythonFunction, row: Sequence[Any], error: BaseE
         f"{name} => {'…' if isinstance(value, WrongValue) else describe(value, each)}"
         for name, value in zip(names, row, strict=True)
     )
-    return f"function {function.name} {FAILED} ({', '.join(shown)}): {_explain(function, error)}; {_REMEDY}"
+    return f"{FUNCTION} {function.name} {FAILED} ({', '.join(shown)}): {_explain(function, error)}; {_REMEDY}"
 
 
 def _explain(function: PythonFunction, error: BaseException) -> str:

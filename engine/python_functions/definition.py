@@ -17,8 +17,8 @@ RESULT, PROBLEM = "result", "problem"
 """The fields of what a call gives: the value, and what is wrong where there is none."""
 ARGUMENT = "a"
 """Before the number of an argument: the fields of the rows that an aggregate is given."""
-FAILED = "failed on"
-"""What a problem of a row says behind the function's name."""
+FUNCTION, FAILED, NOT_LOADED = "function", "failed on", "cannot be loaded"
+"""What a problem of a row says before and behind the function's name."""
 NOT_DECLARED = "which is not declared DETERMINISTIC"
 DECLARE = (
     "declare it DETERMINISTIC if it gives the same value for the same arguments each time: "
@@ -67,3 +67,8 @@ def find_known(call_name: str) -> PythonFunction | None:
 def list_known() -> tuple[PythonFunction, ...]:
     """Return all functions that this process has seen, in the order in which it has."""
     return tuple(_known.values())
+
+
+def is_problem(message: str) -> bool:
+    """Tell whether a message is a problem of a row that a call has given."""
+    return message.startswith(f"{FUNCTION} ") and (f" {FAILED} (" in message or f" {NOT_LOADED}: " in message)

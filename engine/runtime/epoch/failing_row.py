@@ -6,7 +6,6 @@ it who has something to commit.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +28,7 @@ from engine.meta.domains.failures import FailedRow
 from engine.operators.change import Change
 from engine.operators.context import EpochContext
 from engine.operators.flow import as_frame
-from engine.python_functions.definition import FAILED
+from engine.python_functions.definition import is_problem
 from engine.sql.expression.limbs import is_bigint_sum
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import FullRefresh
@@ -39,7 +38,6 @@ BUDGET_SECONDS = 120.0
 MOST_ROWS = 2_000_000
 DATA_EXCEPTION = "22"  # the class of SQLSTATE for values on which an expression fails
 RAISED = "USER_RAISED_EXCEPTION"
-_OF_FUNCTION = re.compile(rf"\bfunction \S+ ({FAILED} \(|cannot be loaded)")
 WHAT_NOW = (
     "correct the row, or make the view WITH (on_row_error = 'null'); nothing is lost, "
     "the next run starts where this one did"
@@ -55,7 +53,7 @@ ComputeChange = Callable[[Fragment, EpochContext], Change | None]
 def is_row_error(error: PySparkException) -> bool:
     """Tell whether an expression failed on a value: a division by zero, an overflow, a wrong cast, a function in Python."""
     if (error.getCondition() or "") == RAISED:
-        return _OF_FUNCTION.search(error.getMessage() or "") is not None
+        return is_problem((error.getMessage() or "").removeprefix(f"[{RAISED}] "))
     return (error.getSqlState() or "").startswith(DATA_EXCEPTION)
 
 

@@ -125,7 +125,7 @@ WRONG_STATEMENTS = [
         "v WITH",
         "MATERIALIZED",
     ),
-    ("CREATE FUNCTION f() RETURNS INT LANGUAGE PYTHON AS 'x'", "in PYTHON", "f()", "LANGUAGE SQL"),
+    ("CREATE FUNCTION f() RETURNS INT LANGUAGE JAVA AS 'x'", "in JAVA", "f()", "LANGUAGE SQL"),
     ("CREATE FUNCTION sqrt(a INT) RETURNS INT RETURN a", "built-in", "sqrt", "another name"),
     ("CREATE INDEX i ON bid (price + 1)", "index on price + 1", "price", "name columns"),
     ("CREATE INDEX i ON bid (price, price)", "occurs twice", "price)", "once"),

@@ -14,7 +14,6 @@ from engine.sql.parsing.location import copy_location
 from engine.sql.parsing.names import normalize_identifier
 from engine.sql.parsing.statement_errors import sql_error, unsupported_error
 from engine.sql.rewrites.contract import ParsedExample, QueryText
-from engine.sql.rewrites.queries.python_calls import build_python_call
 from engine.sql.statements.ddl.macros import (
     decode_macro,
     decode_python,
@@ -22,6 +21,7 @@ from engine.sql.statements.ddl.macros import (
     parse_body,
     read_signature,
 )
+from engine.sql.statements.ddl.python_calls import build_python_call
 from engine.sql.typing.types import cast_type
 
 EXAMPLE = ParsedExample(
