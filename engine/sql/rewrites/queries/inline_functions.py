@@ -1,7 +1,7 @@
 """A call of a user's SQL function is replaced by the function's body, its parameters by what is given.
 
-One in Python is called by the name of its content. Applies to every call of a function of the catalog, also inside of other
-bodies. First of all rules, since a body may hold whatever the others rewrite.
+Applies to every call of a function of the catalog, also inside of other bodies; one in Python is called by the name of its
+content. First of all rules, since a body may hold whatever the others rewrite.
 """
 
 from __future__ import annotations
