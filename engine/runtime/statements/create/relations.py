@@ -21,6 +21,7 @@ from engine.meta.catalog.stored_catalog import (
 )
 from engine.meta.domains.domain import list_domains
 from engine.meta.status.dead_letters import ensure_dead_letters
+from engine.python_functions.definition import NOT_DECLARED
 from engine.runtime.epoch.row_checks import check_declared
 from engine.runtime.partitions.checks import check_partitions
 from engine.runtime.relations import build_name_error, resolve_relation
@@ -75,6 +76,7 @@ from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.key_types import check_key_types, check_plain
+from engine.sql.incremental.python_joins import check_python_joins
 from engine.sql.incremental.watermarks.state_expiry import add_expiry
 from engine.sql.incremental.watermarks.watermark_columns import build_scan_lookup
 from engine.sql.parsing.statement_errors import sql_error
@@ -338,11 +340,12 @@ def _plan_incremental(
         renamed = bool(statement.columns)
         bound = bind(statement.query, catalog, dialect=dialect, sql=statement.sql, named=renamed)
     except UnsupportedSql as error:
-        if not is_deterministic(statement.query):
+        if not is_deterministic(statement.query) or NOT_DECLARED in error.message:
             raise
         hint = f"{error.hint}; {OFFER}"
         place = {"line": error.line, "column": error.column}
         raise UnsupportedSql(error.message, sql=statement.sql, hint=hint, **place) from error
+    check_python_joins(bound.plan, statement.sql)
     visible = name_columns(statement, tuple(name for name, _ in bound.columns))
     columns = tuple(
         (to_storage_name(name), internal) for name, (_, internal) in zip(visible, bound.columns, strict=True)
