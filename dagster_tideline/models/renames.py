@@ -9,7 +9,7 @@ from dagster_tideline.models.loader import Model
 from engine.errors import SqlError
 from engine.sql.catalog import Relation
 
-UNNAMEABLE = ("sink", "source")
+UNNAMEABLE = ("sink", "source", "function")
 """The kinds that are known to others by their names."""
 
 

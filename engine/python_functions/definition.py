@@ -49,6 +49,11 @@ class PythonFunction(msgspec.Struct, frozen=True, omit_defaults=True, dict=True)
         return f"{PREFIX}{_NOT_PLAIN.sub('_', self.name.lower())}_{digest}"
 
     @property
+    def entry(self) -> str:
+        """The name that the text defines: that of the function, without its schema."""
+        return self.name.rsplit(".", 1)[-1]
+
+    @property
     def signature(self) -> str:
         """The function's name with its parameters, as a message says it."""
         return f"{self.name}({', '.join(f'{name} {kind}' for name, kind in self.parameters)})"

@@ -48,7 +48,7 @@ def check_source(function: PythonFunction) -> None:
     asynchronous = {node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
     count = len(function.parameters)
     if not function.aggregate:
-        _check_defined(defined, asynchronous, {function.name: count})
+        _check_defined(defined, asynchronous, {function.entry: count})
         return
     wanted = {"create_state": 0, "accumulate": 1 + count}
     wanted |= {"finish": 1} if "finish" in defined or "finish" in asynchronous else {}
@@ -104,5 +104,5 @@ def load_function(function: PythonFunction) -> Loaded:
     names: dict[str, Any] = {"__name__": f"tideline_function_{function.name}"}
     exec(compile(function.body, name_file(function), "exec"), names)  # a user's code is what this is for
     if not function.aggregate:
-        return Loaded(names[function.name])
+        return Loaded(names[function.entry])
     return Loaded(names["accumulate"], names["create_state"], names.get("finish"))

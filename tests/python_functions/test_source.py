@@ -49,6 +49,12 @@ def test_what_does_not_is_refused_with_its_line(body: str, said: str, line: int)
     assert caught.value.line in (line, 0) and caught.value.hint
 
 
+def test_a_function_of_a_schema_is_defined_by_its_own_name() -> None:
+    function = PythonFunction("s.f", (), "int", "def f(): return 7")
+    check_source(function)
+    assert load_function(function).call() == 7
+
+
 def test_an_aggregate_needs_a_state_and_what_adds_to_it() -> None:
     state = "def create_state(): return 0\n"
     check_source(make(state + "def accumulate(s, a): return s + a", aggregate=True))

@@ -335,6 +335,8 @@ def test_a_function_that_is_called_stays_and_its_text_too(bids: Session) -> None
     bids.sql("CREATE MATERIALIZED VIEW v AS SELECT id, twice(price) AS s FROM bid")
     with pytest.raises(SqlError, match="score is read by"):
         bids.sql("DROP FUNCTION score")
+    with pytest.raises(SqlError, match="defines it by this name"):
+        bids.sql("ALTER FUNCTION score RENAME TO points")
     with pytest.raises(SqlError, match="called by") as caught:
         bids.sql(SCORE.replace("CREATE", "CREATE OR REPLACE").replace("% 7", "% 5"))
     assert "tideline apply" in str(caught.value)

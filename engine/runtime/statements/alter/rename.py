@@ -29,6 +29,7 @@ from engine.sql.checks import list_companions
 from engine.sql.incremental.access_paths import index_name
 from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.parsing.tokens import find_name_end, tokenize
+from engine.sql.statements.ddl.macros import PYTHON
 from engine.sql.statements.relation_renaming import NameNotFound, quote_name, rename_relations
 from engine.sql.statements.statement_types import Alter
 
@@ -95,6 +96,12 @@ def _build_commit(
 def _check_renamable(version: Version, stored: StoredCatalog, old: str, statement: Alter) -> None:
     """Raise SqlError for a relation that cannot have another name now."""
     line, column = locate_name(old, statement.sql)
+    if PYTHON in stored.catalog.relations[old].options:
+        message, hint = (
+            f"the body of function {old} defines it by this name",
+            "CREATE it by the other name, and DROP this one",
+        )
+        raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     connector = stored.catalog.relations[old].options.get("connector")
     if connector is not None and stored.catalog.relations[old].kind == "table":
         hint = "make a table of the new name, and INSERT … SELECT"
