@@ -146,6 +146,11 @@ def test_a_row_that_a_function_fails_on_is_null_where_the_view_says_so(bids: Ses
     assert rows(bids, "SELECT * FROM v ORDER BY id") == [(1, 2), (2, None)]
 
 
+def test_small_epochs_call_functions_in_the_task_that_has_the_rows(bids: Session) -> None:
+    for query in ("SELECT id, score(price, name) AS s FROM bid", QUERIES["grouped"]):
+        assert "it computes" not in str(rows(bids, f"EXPLAIN INCREMENTAL {query}"))
+
+
 def test_a_branch_that_is_not_taken_does_not_fail(bids: Session) -> None:
     query = QUERIES["chosen_branch"]
     bids.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
@@ -364,8 +369,38 @@ def test_a_function_outlives_its_session(bids: Session) -> None:
     with Session(bids.url, bids.spark) as other:
         other.flush().raise_for_errors()
         assert compare(other, "v", "SELECT id, score(price, name) FROM bid") == [(1, 2)]
+    branch = bids.store.create_branch("trial")
+    with Session(branch.url, bids.spark) as other:
+        other.sql("INSERT INTO bid VALUES (2, 1, 9, NULL)")
+        other.flush().raise_for_errors()
+        assert compare(other, "v", "SELECT id, score(price, name) FROM bid") == [(1, 2), (2, 2)]
     function = load_catalog(bids.store.refresh()).catalog.get("score")
     assert function.kind == "function" and "python" in function.options
+
+
+def test_a_partition_whose_row_a_function_fails_on_is_set_aside(bids: Session) -> None:
+    bids.sql(
+        "CREATE MATERIALIZED VIEW v WITH (partition_by = 'auction') AS "
+        "SELECT auction, sum(score(price, name)) AS s FROM bid GROUP BY auction"
+    )
+    bids.sql("INSERT INTO bid VALUES (1, 1, 8, 'a'), (2, 2, 99, 'why')")
+    error = bids.flush()["v"].error or ""
+    assert "partition 2" in error and "function score failed on (p => 99, n => 'why')" in error
+    bids.sql("INSERT INTO bid VALUES (3, 1, 9, NULL)")
+    bids.flush()
+    assert rows(bids, "SELECT * FROM v") == [(1, 4)]
+    bids.sql("UPDATE bid SET price = 9 WHERE id = 2")
+    bids.materialize("v", "2")
+    assert rows(bids, "SELECT * FROM v ORDER BY auction") == [(1, 4), (2, 5)]
+
+
+def test_why_tells_the_rows_behind_a_function(bids: Session) -> None:
+    bids.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT score(price, name) AS s, count(*) AS n FROM bid GROUP BY score(price, name)"
+    )
+    bids.sql("INSERT INTO bid VALUES (1, 1, 8, 'a'), (2, 2, 9, NULL), (3, 2, 10, NULL)")
+    bids.flush().raise_for_errors()
+    assert sorted(row["id"] for row in bids.why("v", 2).sources["bid"].to_pylist()) == [1, 2]
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "risingwave"])
