@@ -263,6 +263,11 @@ def test_a_function_that_is_not_declared_deterministic_is_in_no_view(bids: Sessi
     )
     bids.sql("INSERT INTO bid VALUES (1, 1, 8, 'a')")
     assert rows(bids, "SELECT dice(id) + no_dice(id) FROM bid") == [(8,)]
+    bids.sql(
+        "CREATE FUNCTION count_up() RETURNS INT LANGUAGE python AS $$n = 0\ndef count_up():\n    global n; n += 1; return n$$"
+    )
+    drawn = "SELECT d, d AS e FROM (SELECT id, count_up() AS d FROM bid) WHERE d > 0"
+    assert all(one == other for one, other in rows(bids, drawn))
     bids.sql("CREATE FUNCTION twice(a BIGINT) RETURNS BIGINT RETURN dice(a) * 2")
     for call in ("dice(id)", "no_dice(id)", "twice(id)"):
         for options in ("", "WITH (refresh_policy = 'full') "):
@@ -361,6 +366,15 @@ def test_a_function_that_nothing_calls_gets_another_text(bids: Session) -> None:
         "CREATE OR REPLACE FUNCTION made(a INT) RETURNS INT LANGUAGE python AS $$def made(a): return 1$$"
     )
     bids.sql("DROP FUNCTION made")
+
+
+def test_rows_are_written_by_functions(bids: Session) -> None:
+    bids.sql("INSERT INTO item SELECT score(8, 'a'), concat('l', score(9, NULL))")
+    assert rows(bids, "SELECT * FROM item") == [(2, "l2")]
+    bids.sql("INSERT INTO bid VALUES (1, 1, 8, 'a'), (2, 1, score(6, 'xx'), 'b')")
+    bids.sql("UPDATE bid SET price = score(price, name) + 100 WHERE score(price, name) = 2")
+    bids.sql("DELETE FROM bid WHERE score(price, name) = 0 - 1")
+    assert rows(bids, "SELECT id, price FROM bid ORDER BY id") == [(1, 102), (2, 102)]
 
 
 def test_a_function_outlives_its_session(bids: Session) -> None:

@@ -34,7 +34,7 @@ def compile_python_call(
     if function is None:
         return None
     kind = find_kind(function.returns)
-    if kind is None or function.aggregate or find_arrow_type(kind) is None:
+    if kind is None or function.aggregate or not function.deterministic or find_arrow_type(kind) is None:
         raise NotCompilable
     fails = any(isinstance(part, Call) and part.function == "assert_true" for part in walk(body))
     kernel = Kernel(_call_function, (function, find_arrow_type(kind), fails), may_fail=fails)

@@ -51,7 +51,9 @@ def register_python_functions(session: SparkSession, functions: Iterable[PythonF
                 result,
                 F.ArrowUDFType.SCALAR,  # type: ignore[attr-defined]
             )
-        session.udf.register(function.call_name, made)
+        session.udf.register(
+            function.call_name, made if function.deterministic else made.asNondeterministic()
+        )
 
 
 @lru_cache(maxsize=1)

@@ -32,7 +32,14 @@ _FORMS = (
     ),
     (r"\s*(CREATE)\s+VIEW\b", "CREATE VIEW [IF NOT EXISTS] name AS SELECT …"),
     (r"\s*(CREATE)\s+INDEX\b", "CREATE INDEX [IF NOT EXISTS] name ON table (column, …)"),
-    (r"\s*(CREATE)\s+FUNCTION\b", "CREATE FUNCTION name(a INT, …) RETURNS TYPE LANGUAGE SQL AS 'SELECT …'"),
+    (
+        r"\s*(CREATE)\s+(?:OR\s+REPLACE\s+)?FUNCTION\b",
+        "CREATE FUNCTION name(a INT, …) RETURNS TYPE LANGUAGE SQL AS 'SELECT …', or LANGUAGE python [DETERMINISTIC] AS $$ … $$",
+    ),
+    (
+        r"\s*(CREATE)\s+(?:OR\s+REPLACE\s+)?AGGREGATE\b",
+        "CREATE AGGREGATE name(a INT, …) RETURNS TYPE LANGUAGE python [DETERMINISTIC] AS $$ … $$",
+    ),
     (r"\s*(SET)\b", "SET name = value"),
 )
 STATEMENTS = (
