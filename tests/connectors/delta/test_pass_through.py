@@ -250,7 +250,9 @@ def test_a_build_that_ends_half_way_is_gone_on_with_by_another_process(
     world.change(0)
     with Session(session.url, session.spark) as other:
         poll(other)
-        for _ in range(20):  # views in the background are built in as many steps as the time of a flush allows
+        for _ in range(
+            20
+        ):  # views in the background are built in as many steps as the time of a flush allows
             if not any(view.waits_for for view in other.flush().views):
                 break
         check_views(other, world.there(), FEW)
