@@ -6,6 +6,8 @@ content. First of all rules, since a body may hold whatever the others rewrite.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import sqlglot.expressions as exp
 
 from engine.errors import SqlError
@@ -21,7 +23,7 @@ from engine.sql.statements.ddl.macros import (
     parse_body,
     read_signature,
 )
-from engine.sql.statements.ddl.python_calls import build_python_call
+from engine.sql.statements.ddl.python_calls import build_python_call, is_python_call
 from engine.sql.typing.types import cast_type
 
 EXAMPLE = ParsedExample(
@@ -35,7 +37,24 @@ def inline_functions(tree: exp.Expr, text: QueryText) -> exp.Expr:
     """Return the tree with every call of a user's function replaced by its body; raises SqlError for a wrong call."""
     if not any(relation.kind == "function" for relation in text.catalog.relations.values()):
         return tree
-    return _Inliner(text).inline(tree, 0)
+    found = _Inliner(text).inline(tree, 0)
+    return found.transform(_replace_values, copy=False)
+
+
+def _replace_values(node: exp.Expr) -> exp.Expr:
+    """Write rows of VALUES in which a function in Python is called as queries: Spark computes no such call there."""
+    if not isinstance(node, exp.Values) or not any(map(is_python_call, node.find_all(exp.Anonymous))):
+        return node
+    rows = [
+        exp.Select(expressions=[exp.alias_(value, f"col{n}") for n, value in enumerate(_list_cells(row), 1)])
+        for row in node.expressions
+    ]
+    query = reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), rows)
+    return exp.Subquery(this=query, alias=node.args.get("alias"))
+
+
+def _list_cells(row: exp.Expr) -> list[exp.Expr]:
+    return row.expressions if isinstance(row, exp.Tuple) else [row]
 
 
 class _Inliner:

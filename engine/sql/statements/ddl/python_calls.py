@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
-from engine.python_functions.definition import ARGUMENT, PROBLEM, RESULT, PythonFunction
+from engine.python_functions.definition import ARGUMENT, PROBLEM, RESULT, PythonFunction, find_known
 from engine.sql.parsing.tree_parser import parse_tree
 from engine.sql.typing.types import cast_type, quote_type
 
@@ -14,6 +14,11 @@ _CHECKED = (
     f"CAST(assert_true(FALSE, _c.{PROBLEM}) AS {{kind}}))), 0)"
 )
 """The call stands there once, however deep it is nested; a row that nobody asks for does not fail."""
+
+
+def is_python_call(node: exp.Expr) -> bool:
+    """Tell whether a node is the call of a function in Python by the name of its content."""
+    return isinstance(node, exp.Anonymous) and find_known(str(node.name)) is not None
 
 
 def build_python_call(
