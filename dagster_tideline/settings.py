@@ -209,19 +209,28 @@ def _resolve_folder(text: str | None) -> Path | None:
 def _read_dbt_project() -> dict[str, object] | None:
     """Return the fields of the dbt project that the environment names, None if it names none."""
     manifest = _resolve_folder(os.environ.get(DBT_MANIFEST))
-    return None if manifest is None else {"manifest": manifest, "sources": read_table_pairs(DBT_SOURCES)}
+    return None if manifest is None else {"manifest": manifest, "sources": read_dbt_sources()}
 
 
 def _read_pipeline() -> dict[str, object] | None:
     """Return the fields of the pipeline that the environment names, None if it names none."""
     spec = _resolve_folder(os.environ.get(PIPELINE_SPEC))
-    return None if spec is None else {"spec": spec, "tables": read_table_pairs(PIPELINE_TABLES)}
+    return None if spec is None else {"spec": spec, "tables": read_pipeline_tables()}
 
 
-def read_table_pairs(variable: str) -> dict[str, str]:
-    """Return the tables that a variable says stand for others, by those; raises EnvironmentNotReady for no pair."""
+def read_dbt_sources() -> dict[str, str]:
+    """Return the tables that the environment says stand for dbt's sources, by those; raises EnvironmentNotReady."""
+    return _parse_variable(DBT_SOURCES, os.environ.get(DBT_SOURCES, ""))
+
+
+def read_pipeline_tables() -> dict[str, str]:
+    """Return the tables that the environment says stand for a pipeline's, by those; raises EnvironmentNotReady."""
+    return _parse_variable(PIPELINE_TABLES, os.environ.get(PIPELINE_TABLES, ""))
+
+
+def _parse_variable(variable: str, text: str) -> dict[str, str]:
     try:
-        return parse_table_pairs(os.environ.get(variable, "").split(","))
+        return parse_table_pairs(text.split(","))
     except EnvironmentNotReady as error:
         raise EnvironmentNotReady(f"{variable}: {error}") from None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from dagster_tideline.dbt.project import DbtProject, add_refused, read_project
 from dagster_tideline.models.node_listing import build_project_listing
 from dagster_tideline.plan import find_refusals
-from dagster_tideline.settings import DBT_SOURCES, read_table_pairs
+from dagster_tideline.settings import read_dbt_sources
 from engine.cli.printing import Format, print_listing
 from engine.errors import TidelineError
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         project = DbtProject(
             manifest=given.manifest,
             project=given.project,
-            sources=read_table_pairs(DBT_SOURCES),
+            sources=read_dbt_sources(),
             select=tuple(given.select),
             exclude=tuple(given.exclude),
         )

@@ -12,7 +12,7 @@ from dagster_tideline.models.node_readings import refuse_nodes
 from dagster_tideline.pipelines.project import PipelineProject, list_known_tables, read_pipeline_models
 from dagster_tideline.plan import find_refusals
 from dagster_tideline.project_models import read_stored_relations
-from dagster_tideline.settings import PIPELINE_TABLES, parse_table_pairs, read_table_pairs
+from dagster_tideline.settings import parse_table_pairs, read_pipeline_tables
 from engine.cli.printing import Format, print_listing
 from engine.errors import TidelineError
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build_project(given: argparse.Namespace) -> PipelineProject:
     """Return the pipeline that arguments name; tables that these say go before those of the environment."""
-    tables = {**read_table_pairs(PIPELINE_TABLES), **parse_table_pairs(given.table)}
+    tables = {**read_pipeline_tables(), **parse_table_pairs(given.table)}
     return PipelineProject(spec=given.spec, tables=tables)
 
 
