@@ -45,12 +45,16 @@ def _replace_values(node: exp.Expr) -> exp.Expr:
     """Write rows of VALUES in which a function in Python is called as queries: Spark computes no such call there."""
     if not isinstance(node, exp.Values) or not any(map(is_python_call, node.find_all(exp.Anonymous))):
         return node
-    rows = [
+    rows: list[exp.Query] = [
         exp.Select(expressions=[exp.alias_(value, f"col{n}") for n, value in enumerate(_list_cells(row), 1)])
         for row in node.expressions
     ]
-    query = reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), rows)
+    query = reduce(_append_rows, rows)
     return exp.Subquery(this=query, alias=node.args.get("alias"))
+
+
+def _append_rows(first: exp.Query, second: exp.Query) -> exp.Query:
+    return exp.Union(this=first, expression=second, distinct=False)
 
 
 def _list_cells(row: exp.Expr) -> list[exp.Expr]:
