@@ -90,7 +90,7 @@ class FeedlessCommits(Commits):
 @pytest.mark.parametrize(
     ("properties", "partitioned", "seed", "commits"),
     [
-        pytest.param(TRACKED, "", 1, 8, id="tracked"),
+        pytest.param(TRACKED, "", 1, 8, id="tracked", marks=pytest.mark.long),
         pytest.param(TRACKED, "", 2, 100, id="tracked-100", marks=pytest.mark.long),
         pytest.param(PLAIN, "k", 3, 100, id="plain-100", marks=pytest.mark.long),
     ],

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from engine.errors import SqlError, TidelineError, UnsupportedSql
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 SCORE = """
 CREATE FUNCTION score(p BIGINT, n STRING) RETURNS BIGINT LANGUAGE python DETERMINISTIC AS $$
@@ -82,14 +83,15 @@ def compare(session: Session, view: str, query: str) -> list[tuple[Any, ...]]:
     return asked
 
 
-def test_views_that_call_functions_follow_random_changes(bids: Session) -> None:
+@pytest.mark.parametrize("rounds", mark_rest_long([2, 8]))
+def test_views_that_call_functions_follow_random_changes(bids: Session, rounds: int) -> None:
     bids.sql(MIDDLE)
     rng = random.Random(7)
     for view, query in QUERIES.items():
         bids.sql(f"CREATE MATERIALIZED VIEW {view} AS {query}", build=False)
     bids.sql("INSERT INTO item VALUES (0, 'zero'), (1, NULL), (2, 'two'), (3, 'three'), (4, ''), (5, 'five')")
     known: set[int] = set()
-    for _ in range(6):
+    for _ in range(rounds):
         for number in rng.sample(range(30), 9):
             known.add(number)
             price = rng.choice(["NULL", *map(str, range(98))])

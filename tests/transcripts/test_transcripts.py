@@ -14,7 +14,7 @@ from engine.session import Session
 from tests.transcripts.script import FOLDER, Row, Step, read
 from tests.transcripts.values import comparable, equal, fits, read_as
 
-ALWAYS = ("bookings", "clicks", "bank")
+ALWAYS = ("bank",)
 """One of each dialect; the others take as long and are in `make long`."""
 FILES = [
     pytest.param(path, id=path.stem, marks=() if path.stem in ALWAYS else pytest.mark.long)

@@ -58,7 +58,7 @@ def resolve_columns(statement: CreateTable) -> CreateTable:
             if statement.pass_through
             else "; a Delta table with row tracking (delta.enableRowTracking) needs none"
         )
-        raise unsupported_error_at(message, statement.sql, 0, hint)
+        raise unsupported_error_at(message, statement.sql, statement.places.get("connector", 0), hint)
     names = [delta_column.name for delta_column in there]
     hint = f"its columns are {', '.join(names)}"
     if statement.columns:

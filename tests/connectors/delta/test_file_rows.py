@@ -16,7 +16,6 @@ from engine.connectors.source_trial import try_source
 from engine.errors import SourceError, SqlError
 from engine.session import Session
 from tests.connectors.delta_tables import DeltaTable, SparkDeltaTable, follow, held, poll, run_by_rust, source
-from tests.long_rest import mark_rest_long
 
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
 NO_VECTORS = "'delta.enableDeletionVectors' = 'false'"
@@ -73,7 +72,8 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", mark_rest_long(list(TABLES)))
+@pytest.mark.long
+@pytest.mark.parametrize("kind", list(TABLES))
 def test_every_kind_of_table_is_followed_by_its_files(
     session: Session, delta: Callable[..., DeltaTable], compared: list[str], kind: str
 ) -> None:
@@ -138,6 +138,7 @@ def test_many_deleted_rows(session: Session, delta: Callable[..., DeltaTable], c
     assert not compared
 
 
+@pytest.mark.long
 def test_a_table_without_a_key_follows_row_tracking(
     session: Session, delta: Callable[..., DeltaTable], compared: list[str]
 ) -> None:

@@ -22,6 +22,7 @@ from engine.runtime.rows import create_frame
 from engine.session import Session
 from engine.sql.expression.nodes import Column, Comparison, Expr
 from engine.sql.plan import Join, JoinKind, Scan
+from tests.long_rest import mark_rest_long
 from tests.runtime.answers.views import VIEWS, create_tables, create_views, load_rows, make_rows
 
 COMPUTED_BY_SPARK = {"places", "per_price", "parts", "wholly"}
@@ -77,7 +78,7 @@ def make_scan(table: str, rows: pa.Table) -> Scan:
 
 
 @pytest.mark.parametrize("kind", get_args(JoinKind))
-@pytest.mark.parametrize("null_safe", [False, True])
+@pytest.mark.parametrize("null_safe", mark_rest_long([False, True]))
 @pytest.mark.parametrize("on", [(), ("d",), ("t",), ("d", "t")])
 def test_joins_pair_rows_as_spark_does(
     spark: SparkSession, kind: JoinKind, null_safe: bool, on: tuple[str, ...]

@@ -62,9 +62,8 @@ def test_epochs_of_every_operator_give_the_same_bytes(project: Session, views: t
     assert list_objects(project.store) == before and project.store.refresh().number == number
 
 
-@pytest.mark.parametrize(
-    "options", mark_rest_long(["domain = 'd'", "partition_by = 'g'", "refresh_policy = 'full'"])
-)
+@pytest.mark.long
+@pytest.mark.parametrize("options", ["domain = 'd'", "partition_by = 'g'", "refresh_policy = 'full'"])
 def test_epochs_of_views_with_options_give_the_same_bytes(project: Session, options: str) -> None:
     project.sql(f"CREATE MATERIALIZED VIEW x WITH ({options}) AS {VIEWS['by_group']}")
     project.sql(f"CREATE MATERIALIZED VIEW y WITH (domain = 'd') AS {VIEWS['linear']}")
@@ -186,7 +185,9 @@ def test_a_view_that_was_renamed_and_one_with_the_clock(project: Session) -> Non
     assert_same_bytes(project.replay_epochs("late", last=2))
 
 
-@pytest.mark.parametrize("error", [EpochFailed, KeyboardInterrupt], ids=lambda error: error.__name__)
+@pytest.mark.parametrize(
+    "error", mark_rest_long([EpochFailed, KeyboardInterrupt]), ids=["EpochFailed", "KeyboardInterrupt"]
+)
 def test_an_epoch_that_fails_or_is_interrupted_leaves_no_file(
     project: Session, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:

@@ -224,6 +224,7 @@ def alter_those(session: Session, queries: Queries) -> None:
             raise SqlError(f"{view}: {reasons[0]}")
 
 
+@pytest.mark.long
 def test_sinks_get_the_difference_of_the_last_view_alone(shop: Session, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shop.sql(f"CREATE SINK s FROM d WITH (connector = 'file', path = '{out}')")
@@ -246,6 +247,7 @@ def test_sinks_get_the_difference_of_the_last_view_alone(shop: Session, tmp_path
     assert 0 < len(rows) < len(new)
 
 
+@pytest.mark.long
 def test_statements_one_after_the_other_are_planned_over_next_queries(shop: Session) -> None:
     """A column may be read as soon as the statement that adds it has been said; one that goes, as long as somebody reads it, stays."""
     for name, query in CHANGES["added"].items():
