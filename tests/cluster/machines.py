@@ -31,7 +31,7 @@ for namespace in $(ip netns list | grep -o "^$1-[a-z0-9]*"); do
 done
 for link in $(ip -o link show master "$1" | cut -d: -f2 | cut -d@ -f1); do ip link del "$link" 2>/dev/null; done
 ip link del "$1"
-rm -rf "$2"
+rm -rf "$2" "$3"
 """
 """Takes a network away when its input ends: when it is closed, or with the process that holds the other end.
 
@@ -146,11 +146,13 @@ class Network:
         self.machines: dict[str, Machine] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="tideline-cluster-"))
         """A folder of the outside: of the driver, and of no bare machine."""
+        self.work = Path(tempfile.mkdtemp(prefix="tideline-cluster-", dir="/var/tmp"))
+        """A folder of every machine, on disk: what workers unpack and move is gigabytes."""
         self.logs = self.folder / "logs"
         self.logs.mkdir()
 
     def __enter__(self) -> Network:
-        words = ["sh", "-c", SWEEP, "sh", self.bridge, str(self.folder)]
+        words = ["sh", "-c", SWEEP, "sh", self.bridge, str(self.folder), str(self.work)]
         self.sweeper = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
         run("ip", "link", "add", self.bridge, "type", "bridge")
         run("ip", "link", "set", self.bridge, "up")

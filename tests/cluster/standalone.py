@@ -87,7 +87,15 @@ class Cluster:
             "--host",
             machine.address,
         ]
-        words += ["--cores", str(CORES), "--memory", MEMORY, "--work-dir", "/tmp/work", self.master]
+        words += [
+            "--cores",
+            str(CORES),
+            "--memory",
+            MEMORY,
+            "--work-dir",
+            str(self.network.work / name),
+            self.master,
+        ]
         machine.start(words, own, bare=True)
 
     def bucket(self) -> dict[str, str]:

@@ -54,7 +54,7 @@ from engine.connectors.delta.types import find_renamed_columns, parse_schema
 from engine.connectors.delta.values import MatchedColumn
 from engine.connectors.delta.ways import describe_way, list_means
 from engine.errors import SourceError
-from engine.hummock import Hummock, Version
+from engine.hummock import Hummock, Reader, Version
 from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.monitoring.driver_traffic import track_rows
 from engine.hummock.version import Run
@@ -221,19 +221,11 @@ class DeltaSource(OffsetSource[DeltaStep]):
         with open_read_session(spark, relation.name, place) as session:
             if step.kind == "feed":
                 rows = fold_feed(session, relation, step, place, columns)
-                few = self._collect_if_few(rows) if step.size <= SMALL_BYTES else None
-                if few is not None:
-                    return body.write_rows(few, open_direct_reader(store))
-                ordered = sort_by_key(relation, rows, step.size // ROW_BYTES, session)
-                return body.write_frame(ordered, open_direct_reader(store))
+                return self._write_changes(body, rows, step, open_direct_reader(store))
             if step.kind == "files" and before is not None:
                 found = self._read_files(session, step, before, columns, whole=True)
                 rows = compare_files(relation, found.rows, step.last)
-                few = self._collect_if_few(rows) if self._may_be_few(step, found) else None
-                if few is not None:
-                    return body.write_rows(few, open_direct_reader(store))
-                ordered = sort_by_key(relation, rows, step.size // ROW_BYTES, session)
-                return body.write_frame(ordered, open_direct_reader(store))
+                return self._write_changes(body, rows, step, open_direct_reader(store), tracked=found.tracked)
             of = {} if before is None else match_delta_columns(relation, before.metadata, place)
             first = None if before is None else before.version
             whole = read_snapshot(session, relation, step.last, place, columns)
@@ -372,9 +364,22 @@ class DeltaSource(OffsetSource[DeltaStep]):
         versions = FileVersions(self.log, self.relation, before, step.then, columns)
         return read_changed_rows(session, versions, step.files, whole=whole)
 
-    def _may_be_few(self, step: DeltaStep, found: ChangedRows) -> bool:
-        """Tell whether it pays to look whether the rows of a step are few."""
-        return step.size <= SMALL_BYTES or found.tracked
+    def _write_changes(
+        self,
+        body: WriteChanges,
+        rows: DataFrame,
+        step: DeltaStep,
+        reader: Reader,
+        *,
+        tracked: bool = False,
+    ) -> ChangeResult:
+        """Write rows of changes: few in this process, many by tasks; those that are `tracked` may be few in large files."""
+        few = self._collect_if_few(rows) if tracked or step.size <= SMALL_BYTES else None
+        if few is not None:
+            return body.write_rows(few, reader)
+        return body.write_frame(
+            sort_by_key(self.relation, rows, step.size // ROW_BYTES, rows.sparkSession), reader
+        )
 
     def _write_changed_files(
         self, spark: Spark, step: DeltaStep, before: DeltaPosition, version: Version
@@ -391,11 +396,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
                 self.find_table(version).table,
                 compares=found.compares,
             )
-            few = self._collect_if_few(found.rows) if self._may_be_few(step, found) else None
-            if few is not None:
-                return body.write_rows(few, store.reader)
-            ordered = sort_by_key(relation, found.rows, step.size // ROW_BYTES, session)
-            return body.write_frame(ordered, store.reader)
+            return self._write_changes(body, found.rows, step, store.reader, tracked=found.tracked)
 
     def _write_rows(
         self, spark: Spark, step: DeltaStep, version: Version, columns: Mapping[str, MatchedColumn]
@@ -415,12 +416,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
         with open_read_session(spark, relation.name, self.place) as session:
             if not compares:
                 rows = read_feed_changes(session, relation, step, self.place, columns)
-                few = self._collect_if_few(rows) if step.size <= SMALL_BYTES else None
-                if few is not None:
-                    return body.write_rows(few, store.reader)
-                return body.write_frame(
-                    sort_by_key(relation, rows, step.size // ROW_BYTES, session), store.reader
-                )
+                return self._write_changes(body, rows, step, store.reader)
             rows = read_snapshot(session, relation, step.last, self.place, columns)
             files, count = rows.inputFiles(), rows.count()
             self.place.check_files(files)
