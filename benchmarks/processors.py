@@ -47,3 +47,10 @@ def measure_processors() -> ProcessorSeconds:
         below = "workers" if who == "java" else who
         waiting += [(child, below) for child in children.get(process, [])]
     return ProcessorSeconds(**{who: ticks / os.sysconf("SC_CLK_TCK") for who, ticks in found.items()})
+
+
+def measure_machine() -> float:
+    """Return the seconds that all processes of the machine have spent of its processors; not what other machines took of it."""
+    with Path("/proc/stat").open() as stat:
+        user, nice, system, _, _, irq, softirq = map(int, stat.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.epoch_cases import BenchmarkCase, BidGroups, Categories, Orders
-from benchmarks.processors import measure_processors
+from benchmarks.processors import measure_machine, measure_processors
 from engine.jars import find_pyspark_folder
 from engine.session import Session
 
@@ -57,11 +57,12 @@ ROOM_BYTES = 8 << 30
 
 @dataclass(frozen=True)
 class Measurement:
-    """One thing that was measured: seconds of the wall, of the driver's processors, and bytes through the driver."""
+    """One thing that was measured: seconds of the wall, of processors (the driver's, the machine's), bytes through the driver."""
 
     name: str
     seconds: float
     driver_cpu: float
+    machine_cpu: float
     driver_bytes: int
 
 
@@ -195,7 +196,9 @@ def measure_epochs(case: BenchmarkCase, folder: Path, changes: int, count: int) 
         for number in range(count):
             for change in case.generate_changes(changes):
                 session.write(change.table, change.rows, mode=change.mode)
-            part = _measure_flush(f"{case.name}: {changes:,} changes", session)
+            part = _measure(
+                f"{case.name}: {changes:,} changes", session, lambda: session.flush().raise_for_errors()
+            )
             if number == count - 1:
                 compare(session, case, case.view)
             yield part
@@ -217,13 +220,15 @@ def _measure_build(name: str, case: BenchmarkCase, store: str) -> Measurement:
     """Measure one first content of a view, from its statement on, with a Spark that has started."""
     with Session(store, backfill_rows=BUILDS[name]) as session:
         session.computing  # noqa: B018  # starts Spark
-        started, burnt = time.perf_counter(), measure_processors().total
-        session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}", build=False)
-        part = _measure_flush(f"{name}: {case.rows:,} rows", session)
-        seconds, burnt = time.perf_counter() - started, measure_processors().total - burnt
+
+        def build() -> None:
+            session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}", build=False)
+            session.flush().raise_for_errors()
+
+        part = _measure(f"{name}: {case.rows:,} rows", session, build)
         compare(session, case, case.view)
         session.sql(f"DROP MATERIALIZED VIEW {case.view}")
-    return Measurement(part.name, seconds, burnt, part.driver_bytes)
+    return part
 
 
 def _write(session: Session, case: BenchmarkCase) -> None:
@@ -233,12 +238,15 @@ def _write(session: Session, case: BenchmarkCase) -> None:
             session.write(table, chunk, mode="insert")
 
 
-def _measure_flush(name: str, session: Session) -> Measurement:
-    started, burnt = time.perf_counter(), measure_processors().total
+def _measure(name: str, session: Session, work: Callable[[], None]) -> Measurement:
+    started, driver, machine = time.perf_counter(), measure_processors().total, measure_machine()
     before = session.store.metrics()
-    session.flush().raise_for_errors()
+    work()
     passed = sum(session.store.metrics().since(before).driver_bytes.values())
-    return Measurement(name, time.perf_counter() - started, measure_processors().total - burnt, passed)
+    seconds = time.perf_counter() - started
+    return Measurement(
+        name, seconds, measure_processors().total - driver, measure_machine() - machine, passed
+    )
 
 
 def compare(session: Session, case: BenchmarkCase, view: str) -> None:
@@ -333,7 +341,7 @@ def main() -> int:
     found = measure_all(given, console)
     few, many = min(given.executors), max(given.executors)
     seconds = (f"{workers} executor(s) s" for workers in given.executors)
-    table = Table("", *seconds, "times as fast", "driver's CPU s", "driver's bytes")
+    table = Table("", *seconds, "times as fast", "CPU s of each", "driver's CPU s", "driver's bytes")
     for column in table.columns[1:]:
         column.justify = "right"
     slow = []
@@ -344,7 +352,12 @@ def main() -> int:
         medians = [statistics.median(part.seconds for part in parts[n]) for n in given.executors]
         cpu = statistics.median(part.driver_cpu for part in parts[many])
         passed = max(part.driver_bytes for part in parts[many])
-        table.add_row(name, *(f"{s:.2f}" for s in medians), f"{ratio:.2f}", f"{cpu:.1f}", f"{passed:,}")
+        burnt = " ".join(
+            f"{statistics.median(part.machine_cpu for part in parts[n]):.2f}" for n in given.executors
+        )
+        table.add_row(
+            name, *(f"{s:.2f}" for s in medians), f"{ratio:.2f}", burnt, f"{cpu:.1f}", f"{passed:,}"
+        )
     console.print(table)
     console.print(f"{os.cpu_count()} processors on this machine, driver and executors on it", highlight=False)
     if few == many:

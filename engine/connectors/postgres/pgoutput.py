@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from engine.errors import SourceError
 
@@ -22,20 +22,20 @@ class Unchanged:
 
 
 UNCHANGED: Final = Unchanged()
+_UINT8, _UINT16, _UINT32, _UINT64, _INT32, _INT64 = (struct.Struct(f"!{code}") for code in "BHIQiq")
+_TEXT, _NULL, _UNCHANGED = b"tnu"
 TupleValue: TypeAlias = "bytes | None | Unchanged"
 TupleData: TypeAlias = "tuple[TupleValue, ...]"
 
 
-@dataclass(frozen=True)
-class BeginMessage:
+class BeginMessage(NamedTuple):
     """A transaction begins that is committed by the record at `final_lsn`."""
 
     final_lsn: int
     xid: int
 
 
-@dataclass(frozen=True)
-class CommitMessage:
+class CommitMessage(NamedTuple):
     """The transaction ends; its record ends at `end_lsn`."""
 
     commit_lsn: int
@@ -71,16 +71,14 @@ class TypeName:
     name: str
 
 
-@dataclass(frozen=True)
-class InsertMessage:
+class InsertMessage(NamedTuple):
     """A row that comes."""
 
     oid: int
     new: TupleData
 
 
-@dataclass(frozen=True)
-class UpdateMessage:
+class UpdateMessage(NamedTuple):
     """A row that changes; `old` is its key where that changed, or the whole row where `old_is_whole`."""
 
     oid: int
@@ -89,8 +87,7 @@ class UpdateMessage:
     old_is_whole: bool = False
 
 
-@dataclass(frozen=True)
-class DeleteMessage:
+class DeleteMessage(NamedTuple):
     """A row that goes; `old` is its key, or the whole row where `old_is_whole`."""
 
     oid: int
@@ -133,7 +130,7 @@ def decode_message(data: bytes) -> Message:
     reader = _ByteReader(data)
     try:
         message = _decode(reader)
-    except (struct.error, ValueError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise SourceError(f"a message of pgoutput is broken: {_describe(data)}: {error}") from error
     if reader.at != len(data):
         raise SourceError(
@@ -146,41 +143,49 @@ def _decode(reader: _ByteReader) -> Message:
     kind = reader.read_letter()
     match kind:
         case "I":
-            return InsertMessage(reader.read_number("I"), reader.read_new())
+            return InsertMessage(reader.read_number(_UINT32), reader.read_new())
         case "U":
             return _decode_update(reader)
         case "D":
-            oid, mark = reader.read_number("I"), reader.read_letter()
+            oid, mark = reader.read_number(_UINT32), reader.read_letter()
             if mark not in "KO":
                 raise ValueError(f"a deletion has no {mark!r}")
             return DeleteMessage(oid, reader.read_tuple(), mark == "O")
         case "B":
-            final, _, xid = reader.read_number("Q"), reader.read_number("q"), reader.read_number("I")
+            final, _, xid = (
+                reader.read_number(_UINT64),
+                reader.read_number(_INT64),
+                reader.read_number(_UINT32),
+            )
             return BeginMessage(final, xid)
         case "C":
-            reader.read_number("B")
-            commit, end, _ = reader.read_number("Q"), reader.read_number("Q"), reader.read_number("q")
+            reader.read_number(_UINT8)
+            commit, end, _ = (
+                reader.read_number(_UINT64),
+                reader.read_number(_UINT64),
+                reader.read_number(_INT64),
+            )
             return CommitMessage(commit, end)
         case "R":
             return _decode_relation(reader)
         case "Y":
-            return TypeName(reader.read_number("I"), reader.read_text(), reader.read_text())
+            return TypeName(reader.read_number(_UINT32), reader.read_text(), reader.read_text())
         case "T":
-            count = reader.read_number("I")
-            reader.read_number("B")
-            return TruncateMessage(tuple(reader.read_number("I") for _ in range(count)))
+            count = reader.read_number(_UINT32)
+            reader.read_number(_UINT8)
+            return TruncateMessage(tuple(reader.read_number(_UINT32) for _ in range(count)))
         case "O":
-            return OriginMessage(reader.read_number("Q"), reader.read_text())
+            return OriginMessage(reader.read_number(_UINT64), reader.read_text())
         case "M":
-            reader.read_number("B")
-            reader.read_number("Q")
-            return LogicalMessage(reader.read_text(), reader.read_bytes(reader.read_number("I")))
+            reader.read_number(_UINT8)
+            reader.read_number(_UINT64)
+            return LogicalMessage(reader.read_text(), reader.read_bytes(reader.read_number(_UINT32)))
         case _:
             raise ValueError(f"there is no message {kind!r}")
 
 
 def _decode_update(reader: _ByteReader) -> UpdateMessage:
-    oid, mark = reader.read_number("I"), reader.peek_letter()
+    oid, mark = reader.read_number(_UINT32), reader.peek_letter()
     if mark not in "KO":
         return UpdateMessage(oid, reader.read_new())
     reader.read_letter()
@@ -189,12 +194,12 @@ def _decode_update(reader: _ByteReader) -> UpdateMessage:
 
 
 def _decode_relation(reader: _ByteReader) -> PublishedRelation:
-    oid, schema, name = reader.read_number("I"), reader.read_text(), reader.read_text()
+    oid, schema, name = reader.read_number(_UINT32), reader.read_text(), reader.read_text()
     identity = reader.read_letter()
     columns = []
-    for _ in range(reader.read_number("H")):
-        flags, column = reader.read_number("B"), reader.read_text()
-        kind, _ = reader.read_number("I"), reader.read_number("i")
+    for _ in range(reader.read_number(_UINT16)):
+        flags, column = reader.read_number(_UINT8), reader.read_text()
+        kind, _ = reader.read_number(_UINT32), reader.read_number(_INT32)
         columns.append(PublishedColumn(column, kind, bool(flags & 1)))
     # the schema pg_catalog is sent as an empty text
     return PublishedRelation(oid, schema or "pg_catalog", name, identity, tuple(columns))
@@ -206,9 +211,9 @@ class _ByteReader:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def read_number(self, code: str) -> int:
-        (found,) = struct.unpack_from(f"!{code}", self.data, self.at)
-        self.at += struct.calcsize(code)
+    def read_number(self, form: struct.Struct) -> int:
+        (found,) = form.unpack_from(self.data, self.at)
+        self.at += form.size
         return int(found)
 
     def peek_letter(self) -> str:
@@ -241,19 +246,27 @@ class _ByteReader:
         return self.read_tuple()
 
     def read_tuple(self) -> TupleData:
-        return tuple(self._read_value() for _ in range(self.read_number("H")))
-
-    def _read_value(self) -> TupleValue:
-        kind = self.read_letter()
-        match kind:
-            case "t":
-                return self.read_bytes(self.read_number("I"))
-            case "n":
-                return None
-            case "u":
-                return UNCHANGED
-            case _:
-                raise ValueError(f"a value has no form {kind!r}")
+        """Read a row; most of the log's bytes are in rows, so no value costs a call."""
+        data, values = self.data, list[TupleValue]()
+        count, at = self.read_number(_UINT16), self.at
+        for _ in range(count):
+            kind = data[at]
+            at += 1
+            if kind == _TEXT:
+                (size,) = _UINT32.unpack_from(data, at)
+                start = at + _UINT32.size
+                at = start + size
+                values.append(data[start:at])
+            elif kind == _NULL:
+                values.append(None)
+            elif kind == _UNCHANGED:
+                values.append(UNCHANGED)
+            else:
+                raise ValueError(f"a value has no form {chr(kind)!r}")
+        if at > len(data):
+            raise ValueError("it ends too early")
+        self.at = at
+        return tuple(values)
 
 
 def _describe(data: bytes) -> str:
