@@ -32,6 +32,13 @@ INSTALL = "the connector kafka needs confluent-kafka: pip install 'tideline[kafk
 _LOG = logging.getLogger(__name__)
 _LOG_LEVEL = 2  # of syslog: what librdkafka has to say reaches the errors of this module
 _WAIT = 0.25
+_ELECTING = (
+    "NOT_LEADER_FOR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "OFFSET_NOT_AVAILABLE",
+)
+"""What brokers answer about a partition that gets its leader just now, as one does that was made a moment ago."""
 
 
 class OffsetSpan(NamedTuple):
@@ -208,13 +215,26 @@ class KafkaClient:
     ) -> dict[int, int]:
         kafka = load_kafka()
         level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
-        topic = self.settings.topic
-        asked = self.open_admin().list_offsets(
-            {kafka.TopicPartition(topic, number): spec for number in partitions},
-            isolation_level=level,
-            request_timeout=ANSWER_SECONDS,
-        )
-        return {at.partition: self.wait_for(one, "list offsets").offset for at, one in asked.items()}
+        asked = {kafka.TopicPartition(self.settings.topic, number): spec for number in partitions}
+        electing = {getattr(kafka.KafkaError, name) for name in _ELECTING}
+        ends = time.monotonic() + ANSWER_SECONDS
+        found: dict[int, int] = {}
+        while asked:
+            answers = self.open_admin().list_offsets(
+                asked, isolation_level=level, request_timeout=ANSWER_SECONDS
+            )
+            for at, answer in answers.items():
+                try:
+                    found[at.partition] = self.wait_for(answer, "list offsets").offset
+                except SourceError as error:
+                    said = error.__cause__
+                    code = said.args[0].code() if isinstance(said, kafka.KafkaException) and said else None
+                    if code not in electing or time.monotonic() > ends:
+                        raise
+            asked = {at: spec for at in asked if at.partition not in found}
+            if asked:
+                time.sleep(_WAIT)
+        return found
 
     def wait_for(self, future: Future[Any], doing: str) -> Any:
         """Return the answer to a request; raises SourceError."""
