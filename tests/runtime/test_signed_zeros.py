@@ -39,7 +39,7 @@ CHANGES = (
 )
 
 
-USUAL = ("chosen", "nested")
+USUAL = ("nested",)
 
 
 @pytest.mark.parametrize(

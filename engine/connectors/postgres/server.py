@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from engine.connectors.postgres.connection import PostgresConnection, quote_name
+from engine.connectors.postgres.connection import PostgresConnection, load_psycopg, quote_name
 from engine.connectors.postgres.positions import format_lsn, parse_lsn
 from engine.connectors.postgres.settings import PostgresSettings
 from engine.errors import SourceError
@@ -24,6 +24,8 @@ LISTS_COLUMNS = 150_000
 """From this version on a publication may have lists of columns and filters of rows."""
 LOOK_MESSAGES = 1_000
 """So many messages are looked at to tell whether there is something to take."""
+STREAM_ROWS = 100
+"""Messages come so many at a time, where libpq 17 or newer is installed."""
 _PAUSE = 0.05
 LOCK_SECONDS = 30
 """For so long TRUNCATE, ALTER TABLE and the like are waited for before a snapshot."""
@@ -191,9 +193,10 @@ class PostgresServer(PostgresConnection):
         )
         end = None if upto is None else format_lsn(upto)
         values = (self.settings.slot, end, most, _quote_list(publications))
+        size = STREAM_ROWS if load_psycopg().capabilities.has_stream_chunked() else 1
         try:
             with self.explain_errors(), self.connection.cursor(binary=True) as cursor:
-                for xid, data in cursor.stream(text, values):
+                for xid, data in cursor.stream(text, values, size=size):
                     yield int(xid), bytes(data)
         except ObjectMissing as error:
             raise SourceError(

@@ -242,9 +242,8 @@ def mix(old: dict[str, Grouped], new: dict[str, Grouped], plan: ChangePlan) -> d
     return {model.name: replace(model, source=names.get(model.source, model.source)) for model in kept}
 
 
-@pytest.mark.parametrize(
-    "seed", [3, *(pytest.param(seed, marks=pytest.mark.long) for seed in (300, *range(100, 200)))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [3, 300, *range(100, 200)])
 def test_a_random_change_of_a_project_does_what_its_plan_says(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

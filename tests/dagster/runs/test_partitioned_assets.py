@@ -80,6 +80,7 @@ def test_a_run_tells_of_every_new_partition_and_then_of_those_that_change(cut: P
     assert len(list_partition_events(cut)) == 5
 
 
+@pytest.mark.long
 def test_a_poison_partition_is_told_with_its_error_and_comes_back_when_it_alone_is_materialized(
     cut: Project,
 ) -> None:

@@ -39,9 +39,8 @@ def normalize(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
-    "seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_views_are_computed_as_they_are_kept(tmp_path: object, spark: SparkSession, seed: int) -> None:
     with Session(f"file://{tmp_path}", spark) as session:
         create_tables(session)

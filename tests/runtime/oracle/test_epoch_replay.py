@@ -150,6 +150,7 @@ def test_history_that_is_gone_says_so(project: Session) -> None:
     assert any("files that it was computed from were deleted" in one.reason for one in found)
 
 
+@pytest.mark.long
 def test_partitions_in_quarantine_take_no_part(project: Session) -> None:
     project.sql(
         "CREATE MATERIALIZED VIEW x WITH (partition_by = 'g') AS "
@@ -169,6 +170,7 @@ def test_partitions_in_quarantine_take_no_part(project: Session) -> None:
     assert {one.outcome for one in before} <= {"same bytes", None}
 
 
+@pytest.mark.long
 def test_a_view_that_was_renamed_and_one_with_the_clock(project: Session) -> None:
     create_views(project, "by_group")
     project.sql("CREATE TABLE e (id BIGINT PRIMARY KEY, at TIMESTAMP)")

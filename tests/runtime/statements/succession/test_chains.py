@@ -129,9 +129,8 @@ class Watch:
                 assert name not in self.swapped, (self.commits, name)
 
 
-@pytest.mark.parametrize(
-    "kind", ["added", *(pytest.param(kind, marks=pytest.mark.long) for kind in CHANGES if kind != "added")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", CHANGES)
 def test_who_reads_meanwhile_sees_each_view_as_it_was_or_is_to_be(
     shop: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -166,7 +165,8 @@ def test_who_reads_meanwhile_sees_each_view_as_it_was_or_is_to_be(
 READER = "SELECT k, count(*) AS n FROM d GROUP BY k"
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 8))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 8))
 def test_chains_with_readers_follow_one_change_after_the_other(shop: Session, seed: int) -> None:
     """Views are changed together, or one after the other; rows change between all steps."""
     rng, now = random.Random(seed), dict(FIRST)
