@@ -20,6 +20,7 @@ from demo.stale import find_stale
 from engine.connectors.sinks.files import FileSink
 from engine.runtime.domains.epochs import EpochRunner
 from tests.dagster.conftest import Project
+from tests.long_rest import mark_rest_long
 
 HEAD = "id,shop,price\n"
 MORE = {
@@ -67,7 +68,7 @@ def run(project: Project, way: str, made: dg.Definitions, **config: float) -> No
     assert result.success, result.all_events[-1]
 
 
-@pytest.mark.parametrize("way", ["driver", "sensor"])
+@pytest.mark.parametrize("way", mark_rest_long(["driver", "sensor"]))
 @pytest.mark.parametrize("views", [FEW, pytest.param(MORE, marks=pytest.mark.long)], ids=["few", "all"])
 def test_all_assets_are_fresh_after_a_bulk_idle_inputs_and_a_successor(
     project: Project, monkeypatch: pytest.MonkeyPatch, way: str, views: Mapping[str, str]

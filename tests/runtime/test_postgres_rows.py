@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import InvalidRow, SqlError
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 QUERIES = (
     ("SELECT a FROM generate_series(0, 3) t(a)", [(0,), (1,), (2,), (3,)]),
@@ -86,7 +87,7 @@ def bag(session: Session, text: str) -> Counter[tuple[object, ...]]:
     return Counter(tuple(row.values()) for row in found.to_pylist())
 
 
-@pytest.mark.parametrize(("query", "expected"), QUERIES)
+@pytest.mark.parametrize(("query", "expected"), mark_rest_long(QUERIES, keep=12))
 def test_a_query_and_a_view_of_it_give_the_rows(
     postgres: Session, query: str, expected: list[object]
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_collector_gets_the_spans_of_epochs_and_the_metrics_that_prometheus_ha
     assert "tideline_store_requests" in metrics and "tideline_waiting_domains" in metrics
 
 
+@pytest.mark.long
 def test_collectors_that_are_away_or_never_answer_hold_up_neither_an_epoch_nor_the_end() -> None:
     """To wait for an answer would outlast the test: the exporters' own deadline is a day."""
     pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")

@@ -23,6 +23,7 @@ def url(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) ->
     return url
 
 
+@pytest.mark.long
 def test_rows_that_differ_are_shown_and_end_with_1(
     url: str, tmp_path: Path, spark: SparkSession, command_line: CommandLine
 ) -> None:

@@ -27,6 +27,7 @@ from engine.connectors.landing.source import LandingSource
 from engine.hummock import Hummock
 from engine.runtime.writes import key_order
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +122,7 @@ def write_files(folder: Path, seed: int) -> None:
             (folder / f"{name}.{kind}").write_bytes(gzip.compress(data) if kind == "csv.gz" else data)
 
 
-@pytest.mark.parametrize(("seed", "packed"), [(0, True), (1, True), (2, False)])
+@pytest.mark.parametrize(("seed", "packed"), mark_rest_long([(0, True), (1, True), (2, False)]))
 def test_tasks_give_what_a_poll_by_itself_gives(
     session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int, packed: bool
 ) -> None:

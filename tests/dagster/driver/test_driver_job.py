@@ -224,7 +224,7 @@ def test_a_store_that_fails_a_driver_does_not_end_it(
     assert sum(f"{error}; this driver looks again" in r.event_log_entry.user_message for r in records) == 1
 
 
-@pytest.mark.parametrize("status", [DagsterRunStatus.SUCCESS, DagsterRunStatus.CANCELED])
+@pytest.mark.parametrize("status", mark_rest_long([DagsterRunStatus.SUCCESS, DagsterRunStatus.CANCELED]))
 def test_a_driver_that_is_ended_with_its_services_tells_what_waits_and_has_not_failed(
     served: Project, events: Events, monkeypatch: pytest.MonkeyPatch, status: DagsterRunStatus
 ) -> None:

@@ -15,6 +15,7 @@ from engine.hummock import Delete, Hummock, Put, Table
 from engine.hummock.object_store.local import LocalObjectStore
 from engine.hummock.rows.row_hash import xxhash64
 from tests.hummock.rounds import RoundsStore
+from tests.long_rest import mark_rest_long
 
 SCHEMA = pa.schema([("g", pa.int64()), ("n", pa.int64()), ("v", pa.string())])
 FILES = 12
@@ -68,7 +69,7 @@ READS: dict[str, Callable[[Hummock], object]] = {
 }
 
 
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("read", mark_rest_long(READS, keep=6))
 def test_twelve_cold_files_take_three_rounds_at_most(make: Made, table: Table, read: str) -> None:
     store, counted = make()
     with counted.counted():

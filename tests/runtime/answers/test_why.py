@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from engine.errors import EpochFailed, SqlError
 from engine.meta.catalog.successions import list_successions
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.runtime.answers.views import (
     VIEWS,
     create_tables,
@@ -55,7 +56,7 @@ def check_rows(shop: Session, copy: Session, view: str, seed: int, most: int) ->
     return found.num_rows
 
 
-@pytest.mark.parametrize("view", SAMPLE)
+@pytest.mark.parametrize("view", mark_rest_long(SAMPLE, keep=3))
 def test_the_rows_behind_a_row_make_it_again_by_themselves(shop: Session, copy: Session, view: str) -> None:
     assert check_rows(shop, copy, view, 1, 1)
 

@@ -273,6 +273,7 @@ def test_a_condition_that_fails_on_a_row_stops_its_view_and_says_so(session: Ses
     assert session.flush()["v"].error is None
 
 
+@pytest.mark.long
 def test_a_view_that_is_computed_whole_and_one_over_another_are_checked(session: Session) -> None:
     sales(session)
     session.sql(create("whole", "total < 100; falls_at_most(0.4)", GROUPED, ", refresh_policy = 'full'"))

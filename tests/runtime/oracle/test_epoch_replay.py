@@ -131,6 +131,7 @@ def test_what_no_run_has_computed_says_so(project: Session) -> None:
         project.replay_epochs("t")
 
 
+@pytest.mark.long
 def test_history_that_is_gone_says_so(project: Session) -> None:
     create_views(project, "by_group")
     rng = random.Random(9)

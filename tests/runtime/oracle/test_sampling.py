@@ -135,6 +135,7 @@ def test_a_view_that_goes_takes_its_record_along_and_another_query_begins_anew(p
         sample(project, "counted")
 
 
+@pytest.mark.long
 def test_what_cannot_be_computed_from_stored_rows_says_why(session: Session) -> None:
     session.sql("CREATE TABLE brief (k BIGINT, g BIGINT) APPEND ONLY WITH (retention_seconds = 3600)")
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT g, count(*) AS n FROM brief GROUP BY g")

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import EpochFailed
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.oracle.batch import assert_equal, content, duckdb_over
 
 PLAIN = "SELECT id, day, price, price % 2 AS odd FROM sale"
@@ -122,7 +123,7 @@ def test_a_partition_that_breaks_a_check_is_told_and_comes_back_when_asked(sessi
 
 
 @pytest.mark.parametrize(
-    "check", ["falls_at_most(0.2)", "unique(price)", "SELECT id FROM v WHERE price = 100"]
+    "check", mark_rest_long(["falls_at_most(0.2)", "unique(price)", "SELECT id FROM v WHERE price = 100"])
 )
 def test_a_check_of_the_whole_view_stops_all_of_its_partitions(session: Session, check: str) -> None:
     sales(session)

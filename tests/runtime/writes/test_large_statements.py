@@ -100,7 +100,7 @@ STATEMENTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", STATEMENTS)
+@pytest.mark.parametrize("verb", mark_rest_long(STATEMENTS, keep=5))
 def test_a_large_statement_passes_no_rows_through_the_driver(
     sale: Session, passed: Passed, all_by_tasks: None, verb: str
 ) -> None:

@@ -17,6 +17,7 @@ from engine.runtime.writes import table_restore
 from engine.runtime.writes.table_restore import restore_table
 from engine.session import Session
 from engine.sql.dialect import Dialect
+from tests.long_rest import mark_rest_long
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_views_get_the_difference_alone(session: Session, place: BackupPlace) ->
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (id, s)", ""])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mark_rest_long(range(3)))
 def test_any_changes_are_taken_back(session: Session, place: BackupPlace, key: str, seed: int) -> None:
     rng = random.Random(seed)
     clause = f", {key}" if key else ""

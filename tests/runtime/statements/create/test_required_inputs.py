@@ -46,7 +46,7 @@ def shop(tmp_path: Path, spark: SparkSession) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.parametrize("reader", mark_rest_long(READERS, keep=4))
+@pytest.mark.parametrize("reader", mark_rest_long(READERS, keep=2))
 def test_nothing_new_reads_a_column_that_goes(shop: Session, tmp_path: Path, reader: str) -> None:
     text = reader.format(path=tmp_path / "out")
     shop.sql(FEWER, build=False)
@@ -91,7 +91,7 @@ def test_columns_that_went_at_the_same_time_are_not_read(
         "CREATE INDEX x ON t (spare)",
     ],
 )
-@pytest.mark.parametrize("change", ["DROP COLUMN spare", "RENAME COLUMN spare TO other"])
+@pytest.mark.parametrize("change", mark_rest_long(["DROP COLUMN spare", "RENAME COLUMN spare TO other"]))
 def test_columns_of_tables_that_went_at_the_same_time_are_not_read(
     shop: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, reader: str, change: str
 ) -> None:

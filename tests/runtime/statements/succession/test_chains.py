@@ -309,6 +309,7 @@ def test_a_gate_of_one_holds_all_up(shop: Session) -> None:
     check_nothing_is_left(shop)
 
 
+@pytest.mark.long
 def test_one_that_fails_leaves_all_as_they_were(shop: Session) -> None:
     before = compute_views(shop, FIRST)
     failing = {

@@ -120,6 +120,7 @@ def test_a_view_with_readers_follows_one_query_after_the_other(
     assert altered
 
 
+@pytest.mark.long
 def test_what_stands_beside_a_view_keeps_its_columns(shop: Session, tmp_path: Path) -> None:
     shop.sql("CREATE MATERIALIZED VIEW w AS SELECT g, total FROM v")
     shop.sql(f"CREATE SINK s FROM v WITH (connector = 'file', path = '{tmp_path / 'out'}')")
