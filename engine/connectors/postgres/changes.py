@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from engine.connectors.postgres.pgoutput import (
     InsertMessage,
     PublishedRelation,
     TupleData,
+    TupleValue,
     Unchanged,
     UpdateMessage,
 )
@@ -39,7 +41,16 @@ class ColumnReader:
     """The places of the key's columns among `columns`."""
     left: tuple[str, ...]
 
-    def build_rows(self, values: Sequence[Sequence[str | None]]) -> pa.Table:
+    @cached_property
+    def key_places(self) -> tuple[int, ...]:
+        """Where the key's values stand in a tuple."""
+        return tuple(self.places[at] for at in self.key)
+
+    def pick(self, values: TupleData) -> list[TupleValue]:
+        """Return the columns' values of a tuple."""
+        return [values[at] for at in self.places]
+
+    def build_rows(self, values: Sequence[pa.Array[Any]]) -> pa.Table:
         """Return columns of texts as rows under the names of the table."""
         arrays = [
             build_text_column(texts, kind, column)
@@ -92,11 +103,11 @@ class TypeFinder(Protocol):
         """Tell whether a table has partitions, each of which has a replica identity of its own."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _FoldedRow:
     """The last row of a key, None where it goes; what is UNCHANGED in it stands in the store under the key `origin`."""
 
-    values: list[bytes | None | Unchanged] | None
+    values: list[TupleValue] | None
     origin: Key
 
 
@@ -137,7 +148,7 @@ class FoldedChanges:
             self._put(self._find_old_key(message.old, message.old_is_whole), None)
             return
         assert self.reader is not None
-        new = [message.new[at] for at in self.reader.places]
+        new = self.reader.pick(message.new)
         if isinstance(message, InsertMessage):
             self._put(self._find_key(message.new), new)
             return
@@ -146,12 +157,11 @@ class FoldedChanges:
         else:
             before = self._find_old_key(message.old, message.old_is_whole, message.new)
         if message.old is not None and message.old_is_whole:
-            old = [message.old[at] for at in self.reader.places]
-            new = [o if isinstance(n, Unchanged) else n for n, o in zip(new, old, strict=True)]
+            new = _fill_unchanged(new, self.reader.pick(message.old))
         known, origin = self._rows.get(before), before
         if known is not None and known.values is not None:
             origin = known.origin
-            new = [o if isinstance(n, Unchanged) else n for n, o in zip(new, known.values, strict=True)]
+            new = _fill_unchanged(new, known.values)
         key = self._find_key_of_row(new, before)
         if key != before:
             self._put(before, None)
@@ -163,9 +173,7 @@ class FoldedChanges:
         self.is_emptied = True
         self._rows.clear()
 
-    def _put(
-        self, key: Key, values: list[bytes | None | Unchanged] | None, origin: Key | None = None
-    ) -> None:
+    def _put(self, key: Key, values: list[TupleValue] | None, origin: Key | None = None) -> None:
         before = self._rows.pop(key, None)
         if before is not None and values is None and self.is_emptied:
             return  # it came after all rows went
@@ -176,10 +184,9 @@ class FoldedChanges:
         if self.reader is None:
             raise SourceError(f"table {self.relation.name}: a change of {self.path} came before its columns")
         key: list[bytes | None] = []
-        for at in self.reader.key:
-            place = self.reader.places[at]
+        for place in self.reader.key_places:
             value = values[place]
-            if isinstance(value, Unchanged) and other is not None:
+            if value is UNCHANGED and other is not None:
                 value = other[place]
             if isinstance(value, Unchanged):
                 raise self._build_key_error()
@@ -193,7 +200,7 @@ class FoldedChanges:
             raise self._build_identity_error()
         return key
 
-    def _find_key_of_row(self, values: Sequence[bytes | None | Unchanged], before: Key) -> Key:
+    def _find_key_of_row(self, values: Sequence[TupleValue], before: Key) -> Key:
         assert self.reader is not None
         key: list[bytes | None] = []
         for number, at in enumerate(self.reader.key):
@@ -220,18 +227,16 @@ class FoldedChanges:
         reader = self.reader
         if reader is None or not self._rows:
             return SignedRows(pa.table({}))
-        columns: list[list[str | None]] = [[] for _ in reader.columns]
+        rows = list[Sequence[TupleValue]]()
         for key, row in self._rows.items():
-            values: Sequence[bytes | None | Unchanged]
             if row.values is None:
-                blank: list[bytes | None | Unchanged] = [None] * len(columns)
+                blank: list[TupleValue] = [None] * len(reader.columns)
                 for at, part in zip(reader.key, key, strict=True):
                     blank[at] = part
-                values = blank
+                rows.append(blank)
             else:
-                values = row.values
-            for texts, value in zip(columns, values, strict=True):
-                texts.append(value.decode() if isinstance(value, bytes) else None)
+                rows.append(row.values)
+        columns = [_build_texts(values) for values in zip(*rows, strict=True)]
         gone = np.array([row.values is None for row in self._rows.values()], dtype=bool)
         return SignedRows(reader.build_rows(columns), gone)
 
@@ -253,6 +258,19 @@ class FoldedChanges:
         assert reader is not None
         arrays: list[pa.Array[Any]] = []
         for number, at in enumerate(reader.key):
-            texts = [None if (part := key[number]) is None else part.decode() for key in keys]
+            texts = _build_texts([key[number] for key in keys])
             arrays.append(build_text_column(texts, reader.types[at], reader.columns[at]))
         return pa.Table.from_arrays(arrays, names=[reader.columns[at].name for at in reader.key])
+
+
+def _fill_unchanged(new: list[TupleValue], old: Sequence[TupleValue]) -> list[TupleValue]:
+    """Return a row whose values UNCHANGED are those of the row before."""
+    if UNCHANGED not in new:
+        return new
+    return [o if n is UNCHANGED else n for n, o in zip(new, old, strict=True)]
+
+
+def _build_texts(values: Sequence[TupleValue]) -> pa.Array[Any]:
+    """Return values as texts; what is UNCHANGED is null."""
+    known = [None if value is UNCHANGED else value for value in values]
+    return pa.array(known, pa.binary()).cast(pa.string())

@@ -83,6 +83,14 @@ def read_log(
             read.messages += 1
             message = decode_message(data)
             match message:
+                case InsertMessage() | UpdateMessage() | DeleteMessage():
+                    if not taken:
+                        continue
+                    published = undescribed.pop(message.oid, None)
+                    for folded in followed[message.oid]:
+                        if published is not None:
+                            folded.describe(published, types)
+                        folded.add(message)
                 case BeginMessage(commit_lsn, _):
                     taken = not after.has_taken(xid, commit_lsn)
                     taken = taken and (upto is None or upto.has_taken(xid, commit_lsn))
@@ -91,12 +99,6 @@ def read_log(
                 case PublishedRelation():
                     followed[message.oid] = by_path.get((message.schema, message.name), [])
                     undescribed[message.oid] = message
-                case InsertMessage() | UpdateMessage() | DeleteMessage() if taken and followed[message.oid]:
-                    published = undescribed.pop(message.oid, None)
-                    for folded in followed[message.oid]:
-                        if published is not None:
-                            folded.describe(published, types)
-                        folded.add(message)
                 case TruncateMessage(oids) if taken:
                     for oid in oids:
                         for folded in followed.get(oid, ()):

@@ -24,6 +24,7 @@ class Unchanged:
 UNCHANGED: Final = Unchanged()
 _UINT8, _UINT16, _UINT32, _UINT64, _INT32, _INT64 = (struct.Struct(f"!{code}") for code in "BHIQiq")
 _TEXT, _NULL, _UNCHANGED = b"tnu"
+_INSERT, _UPDATE, _NEW = b"IUN"
 TupleValue: TypeAlias = "bytes | None | Unchanged"
 TupleData: TypeAlias = "tuple[TupleValue, ...]"
 
@@ -129,14 +130,26 @@ def decode_message(data: bytes) -> Message:
     """Return what a message says; raises SourceError for one that this version of the protocol has not."""
     reader = _ByteReader(data)
     try:
-        message = _decode(reader)
+        message = _decode_new_row(reader) or _decode(reader)
     except (struct.error, IndexError, ValueError) as error:
-        raise SourceError(f"a message of pgoutput is broken: {_describe(data)}: {error}") from error
+        why = "it ends too early" if isinstance(error, IndexError) else error
+        raise SourceError(f"a message of pgoutput is broken: {_describe(data)}: {why}") from error
     if reader.at != len(data):
         raise SourceError(
             f"a message of pgoutput has {len(data) - reader.at} bytes more than it should: {_describe(data)}"
         )
     return message
+
+
+def _decode_new_row(reader: _ByteReader) -> InsertMessage | UpdateMessage | None:
+    """Return a message of a new row whose old key is not told, in few steps: most are of this kind; None for another."""
+    kind = reader.data[0]
+    if (kind != _INSERT and kind != _UPDATE) or reader.data[5] != _NEW:
+        return None
+    (oid,) = _UINT32.unpack_from(reader.data, 1)
+    reader.at = 6
+    new = reader.read_tuple()
+    return InsertMessage(oid, new) if kind == _INSERT else UpdateMessage(oid, new)
 
 
 def _decode(reader: _ByteReader) -> Message:

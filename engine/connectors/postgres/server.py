@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.csv as csv
 
 from engine.connectors.postgres.connection import PostgresConnection, load_psycopg, quote_name
 from engine.connectors.postgres.positions import format_lsn, parse_lsn
@@ -24,6 +28,9 @@ LISTS_COLUMNS = 150_000
 """From this version on a publication may have lists of columns and filters of rows."""
 LOOK_MESSAGES = 1_000
 """So many messages are looked at to tell whether there is something to take."""
+BATCH_ROWS = 50_000
+BATCH_BYTES = 16 << 20
+"""A snapshot is read in pieces of so many rows or bytes."""
 STREAM_ROWS = 100
 """Messages come so many at a time, where libpq 17 or newer is installed."""
 _PAUSE = 0.05
@@ -331,11 +338,39 @@ class PostgresServer(PostgresConnection):
         self.query("SELECT pg_catalog.pg_logical_emit_message(true, 'tideline', '')::text")
         return parse_lsn(written)
 
-    def copy_rows(self, columns: Sequence[str], relation: str) -> Iterator[tuple[str | None, ...]]:
-        """Yield the rows of a table as texts; both names are SQL."""
-        text = f"COPY (SELECT {', '.join(columns)} FROM {relation}) TO STDOUT"
+    def copy_rows(self, columns: Sequence[str], relation: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table as columns of texts, up to `BATCH_ROWS` or `BATCH_BYTES` at a time; both names are SQL."""
+        text = f"COPY (SELECT {', '.join(columns)} FROM {relation}) TO STDOUT WITH (FORMAT csv)"
         with self.explain_errors(), self.connection.cursor() as cursor, cursor.copy(text) as copy:
-            yield from copy.rows()
+            lines, size = list[memoryview](), 0
+            for line in copy:  # PostgreSQL sends each row by itself
+                lines.append(memoryview(line))
+                size += len(line)
+                if len(lines) == BATCH_ROWS or size > BATCH_BYTES:
+                    yield _parse_lines(lines, len(columns))
+                    lines, size = [], 0
+            if lines:
+                yield _parse_lines(lines, len(columns))
+
+
+def _parse_lines(lines: Sequence[memoryview], width: int) -> pa.RecordBatch:
+    """Return rows of CSV as texts: what is empty without quotes is null."""
+    data = b"".join(lines)
+    names = [str(at) for at in range(width)]
+    table = csv.read_csv(
+        BytesIO(data),
+        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+        csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    (batch,) = table.combine_chunks().to_batches()
+    assert batch.num_rows == len(lines)
+    return batch
 
 
 def _quote_list(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.connectors.postgres.columns import PostgresType
 from engine.sql.catalog import RelationColumn
@@ -17,34 +18,31 @@ class BrokenArray(ValueError):
     """A text that is no array of PostgreSQL."""
 
 
-def build_text_column(
-    values: Sequence[str | None], its: PostgresType, column: RelationColumn
-) -> pa.Array[Any]:
+def build_text_column(texts: pa.Array[Any], its: PostgresType, column: RelationColumn) -> pa.Array[Any]:
     """Return texts of a type of PostgreSQL as those of a column; one in no such form stays as it is, and fits no type."""
-    change = _find_change(its, column)
-    if change is None:
-        return pa.array(values, pa.string())
-    changed: list[str | None] = []
-    for value in values:
-        try:
-            changed.append(None if value is None else change(value))
-        except BrokenArray:
-            changed.append(value)
-    return pa.array(changed, pa.string())
-
-
-def _find_change(its: PostgresType, column: RelationColumn) -> Callable[[str], str] | None:
     if element_type(column.type) is not None and column.sql_type is None:
-        of_element, dimensions = _CHANGES.get(its.element), column.type.count("array<")
+        return _write_arrays(texts, its, column.type.count("array<"))
+    if column.type == "string" or its.name not in _CHANGES:
+        return texts
+    for pattern, written in _PATTERNS[its.name]:
+        texts = pc.replace_substring_regex(texts, pattern, written)
+    return texts
 
-        def write(text: str) -> str:
-            found = parse_array(text, of_element)
-            if not _fits_dimensions(found, dimensions):
-                raise BrokenArray(text)
-            return json.dumps(found, ensure_ascii=False)
 
-        return write
-    return _CHANGES.get(its.name) if column.type != "string" else None
+def _write_arrays(texts: pa.Array[Any], its: PostgresType, dimensions: int) -> pa.Array[Any]:
+    of_element = _CHANGES.get(its.element)
+    written: list[str | None] = []
+    for text in texts.to_pylist():
+        try:
+            found = None if text is None else parse_array(text, of_element)
+        except BrokenArray:
+            written.append(text)
+            continue
+        if found is None or not _fits_dimensions(found, dimensions):
+            written.append(text)
+        else:
+            written.append(json.dumps(found, ensure_ascii=False))
+    return pa.array(written, pa.string())
 
 
 def _fits_dimensions(found: list[Any], dimensions: int) -> bool:
@@ -82,6 +80,13 @@ _CHANGES: Mapping[str, Callable[[str], str]] = {
     "timestamp": _refuse_before_christ,
     "date": _refuse_before_christ,
 }
+_BEFORE_CHRIST = (r"^(.*) BC$", r"BC \1")
+_PATTERNS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "timestamptz": ((r"\+00$", "Z"), _BEFORE_CHRIST),
+    "timestamp": (_BEFORE_CHRIST,),
+    "date": (_BEFORE_CHRIST,),
+}
+"""What `_CHANGES` does, for whole columns."""
 
 
 def parse_array(text: str, change: Callable[[str], str] | None = None) -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,6 @@ from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import Relation
 from engine.sql.typing.column_conversion import convert_to_type
 from engine.sql.typing.types import to_arrow
-
-BATCH_ROWS = 50_000
 
 
 def write_changes(
@@ -190,6 +187,6 @@ class WholeTable:
         source = f"{only}{quote_name(settings.schema)}.{quote_name(settings.table)}"
         found = self.server.copy_rows([quote_name(names[at]) for at in reader.places], source)
         start = 0
-        while batch := list(islice(found, BATCH_ROWS)):
-            yield f"{self.place}, rows from {start + 1:,}", reader.build_rows(list(zip(*batch, strict=True)))
-            start += len(batch)
+        for batch in found:
+            yield f"{self.place}, rows from {start + 1:,}", reader.build_rows(batch.columns)
+            start += batch.num_rows

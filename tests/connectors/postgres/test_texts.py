@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.connectors.postgres.columns import PostgresType
@@ -57,7 +58,7 @@ def test_a_broken_array_is_refused(text: str) -> None:
 )
 def test_texts_are_values_of_their_type(name: str, kind: str, texts: list[Any], values: list[Any]) -> None:
     column = RelationColumn("c", kind)
-    made = build_text_column(texts, PostgresType(name, "", name), column)
+    made = build_text_column(pa.array(texts, pa.string()), PostgresType(name, "", name), column)
     found = convert_to_type(made, to_arrow(kind))
     assert not found.faults
     assert found.values.to_pylist() == values
@@ -84,7 +85,7 @@ def test_texts_are_values_of_their_type(name: str, kind: str, texts: list[Any], 
     ],
 )
 def test_a_text_is_a_value(its: PostgresType, kind: str, text: str, shown: str) -> None:
-    made = build_text_column([text], its, RelationColumn("c", kind))
+    made = build_text_column(pa.array([text]), its, RelationColumn("c", kind))
     found = convert_to_type(made, to_arrow(kind))
     assert not found.faults
     assert str(found.values[0].as_py()) == shown
@@ -105,5 +106,5 @@ def test_a_text_is_a_value(its: PostgresType, kind: str, text: str, shown: str) 
     ],
 )
 def test_a_value_that_the_type_has_not_is_a_fault(its: PostgresType, kind: str, text: str) -> None:
-    made = build_text_column([text], its, RelationColumn("c", kind))
+    made = build_text_column(pa.array([text]), its, RelationColumn("c", kind))
     assert list(convert_to_type(made, to_arrow(kind)).faults) == [0]
