@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +32,8 @@ from engine.runtime.writes.watermarks import ArrivingRows
 from engine.sql.catalog import Relation
 from engine.sql.typing.column_conversion import convert_to_type
 from engine.sql.typing.types import to_arrow
+
+Item = TypeVar("Item")
 
 
 def write_changes(
@@ -156,7 +160,7 @@ class WholeTable:
         table, relation = self.member.table, self.member.relation
         is_new = not table.live_ssts
         arrivals = ArrivingRows(self.store, version, relation)
-        for place, rows in self._read_batches():
+        for place, rows in _read_ahead(self._read_batches()):
             track_bytes(rows.nbytes)
             gone = np.zeros(rows.num_rows, dtype=bool)
             fitter = RowFitter(relation, self.store, place, rows, gone)
@@ -190,3 +194,12 @@ class WholeTable:
         for batch in found:
             yield f"{self.place}, rows from {start + 1:,}", reader.build_rows(batch.columns)
             start += batch.num_rows
+
+
+def _read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield items of which the next one is made meanwhile: the server sends rows as those before them are written."""
+    with ThreadPoolExecutor(1, "read-ahead") as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
