@@ -169,7 +169,7 @@ def make_rows(
 
 def make_value(kind: exp.DataType, draw: random.Random) -> Any:
     """Return a random value of a type."""
-    if kind.is_type("timestamp", "datetime"):
+    if kind.is_type("timestamp", "timestampntz", "datetime"):
         return datetime.datetime(2024, 1, 1) + datetime.timedelta(minutes=draw.randrange(500_000))
     if kind.is_type("date"):
         return datetime.date(2024, 1, 1) + datetime.timedelta(days=draw.randrange(400))

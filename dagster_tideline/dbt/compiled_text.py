@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
 from dagster_tideline.dbt.manifest import ManifestError
+from dagster_tideline.dbt.translated_times import translate_times
 from engine.errors import SqlError
 from engine.sql.dialect import Dialect
 from engine.sql.parsing.table_names import (
@@ -96,6 +97,7 @@ def translate(text: str, dialect: AdapterDialect) -> str:
     _refuse_other_meanings(tree, text, dialect)
     if dialect.read in _NULL_IF_ANY:
         _keep_nulls(tree)
+    translate_times(tree, text, dialect.read)
     try:
         return tree.sql(dialect=dialect.target, pretty=True, unsupported_level=ErrorLevel.RAISE)
     except (UnsupportedError, SqlglotError, ValueError) as error:

@@ -58,6 +58,17 @@ def test_duckdbs_division_and_order_keep_their_meaning() -> None:
     assert "CAST(a AS DOUBLE PRECISION) / b" in text and "DESC NULLS LAST" in text
 
 
+def test_letters_in_formats_of_dates_are_no_patterns() -> None:
+    text = put("select strftime(a, '%Y-%m-%dT%H:%M'), strftime('Week %V \"%B\"', a) from s.orders", "duckdb")
+    assert """TO_CHAR(a, 'YYYY-MM-DD"T"HH24:MI')""" in text
+    assert """TO_CHAR(a, '"Week" IW \\"FMMonth\\"')""" in text
+    assert "'ID\"\"DD'" in put("select format_date('%u%d', a) from s.orders", "bigquery")
+    assert "AS TIMESTAMP)" in put("select strptime(a, '%Y') from s.orders", "duckdb")
+    with pytest.raises(SqlError, match="%W in the format of a date has no pattern") as caught:
+        put("select a,\n strftime(a, '%Y-%W') from s.orders", "duckdb")
+    assert caught.value.line == 2
+
+
 @pytest.mark.parametrize(
     ("code", "message", "place"),
     [

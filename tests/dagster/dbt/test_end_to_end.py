@@ -22,7 +22,10 @@ with source as (
     -- the shop's own rows: it's raw
     select * from {relation("orders", "raw")}
 )
-select id as order_id, customer as customer_id, cents / 100 as amount, status, placed_at
+select id as order_id, customer as customer_id, cents / 100 as amount, status, placed_at,
+    strftime('%A %-d %B', placed_at) as told, strftime(placed_at, '%Y-%m-%dT%H:%M:%S, Week %V, %d%j') as formatted,
+    strptime(strftime(placed_at, '%Y/%m/%d'), '%Y/%m/%d') as day,
+    date_trunc('month', placed_at::date)::text as month
 from source where status <> 'test'
 """
 ORDERS = f"""
