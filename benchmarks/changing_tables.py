@@ -155,14 +155,14 @@ def make_rows(
     """Return random rows of a CREATE TABLE."""
     columns = {}
     for column in text.find_all(exp.ColumnDef):
-        other = column.find(exp.Reference)
+        other, kind = column.find(exp.Reference), column.args["kind"]
         if other is not None:
             parent, key = other.find(exp.Table).name, other.this.expressions[0].name  # type: ignore[union-attr]
             values = [draw.choice(known[parent].rows)[key] for _ in range(count)]
         elif column.find(exp.PrimaryKeyColumnConstraint) is not None:
-            values = [str(n) if column.kind.is_type("text") else n for n in range(count)]
+            values = [str(n) if kind.is_type("text") else n for n in range(count)]
         else:
-            values = [make_value(column.kind, draw) for _ in range(count)]
+            values = [make_value(kind, draw) for _ in range(count)]
         columns[column.name] = values
     return pa.table(columns)
 

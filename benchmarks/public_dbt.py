@@ -68,7 +68,7 @@ class Model:
     equal: list[bool] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
     rebuilt: int = 0
-    """The rounds in which the view was computed as a whole."""
+    """In how many rounds the view was computed as a whole."""
     note: str = ""
 
     @property
@@ -175,7 +175,7 @@ class Trial:
         for key, one in open_ones.items():
             found[key] = content(session, f"`{one.reading.relation}`")
             one.rows = found[key].num_rows
-            one.rebuilt += one.reading.relation in rebuilt
+            one.rebuilt += bool(one.equal) and one.reading.relation in rebuilt
             why = str(failed.get(one.reading.relation) or "") or find_difference(
                 found[key], wanted[key], one.left_out
             )
@@ -227,7 +227,8 @@ class Trial:
         return (
             f"{self.warehouse.project.name}: {len(models)} models, {len(taken)} taken, {len(models) - len(taken)} not; "
             f"{len(right)} equal in all rounds, {len(parts)} of them without columns that dbt's answers differ in; "
-            f"{sum(one.is_wrong for one in models)} wrong"
+            f"{sum(one.is_wrong for one in models)} wrong; "
+            f"{sum(one.rebuilt for one in models)} times a view was computed as a whole"
         )
 
 

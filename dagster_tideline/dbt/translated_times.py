@@ -17,6 +17,7 @@ _PERCENT = ("duckdb", "bigquery", "trino", "athena")
 """Dialects whose formats have `%`, as sqlglot reads them; others have patterns of their own, which are like `to_char`'s."""
 _PLAIN_MOMENTS = ("duckdb", "trino", "athena")
 """Dialects where a moment that is read from a text has no zone."""
+_MOMENTS = ("timestamp", "timestampntz", "timestamptz", "timestampltz")
 _PLAIN_TRUNCATION = ("duckdb", "redshift")
 _PATTERNS = {
     "%Y": "YYYY", "%y": "YY", "%G": "IYYY", "%m": "MM", "%-m": "FMMM", "%B": "FMMonth", "%b": "Mon",
@@ -34,12 +35,16 @@ def translate_times(tree: exp.Query, text: str, read: str) -> None:
         for node in list(tree.find_all(exp.TimeToStr)):
             _translate_format(node, text, read)
     if read in _PLAIN_MOMENTS:
-        for node in reversed(list(tree.find_all(exp.StrToTime))):  # the inner ones first
-            node.replace(exp.cast(node.copy(), exp.DataType.Type.TIMESTAMPNTZ))
+        for moment in reversed(list(tree.find_all(exp.StrToTime))):  # the inner ones first
+            moment.replace(exp.cast(moment.copy(), exp.DataType.Type.TIMESTAMPNTZ))
     if read in _PLAIN_TRUNCATION:
-        for node in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
+        for start in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
+            if isinstance(start.this, exp.Cast) and start.this.to.is_type(*_MOMENTS):
+                continue
             # A date becomes a moment without a zone by that, and moments stay what they are.
-            node.set("this", node.this + exp.Interval(this=exp.Literal.string("0"), unit=exp.Var(this="DAY")))
+            start.set(
+                "this", start.this + exp.Interval(this=exp.Literal.string("0"), unit=exp.Var(this="DAY"))
+            )
 
 
 def _translate_format(node: exp.TimeToStr, text: str, read: str) -> None:
