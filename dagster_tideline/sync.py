@@ -118,7 +118,7 @@ def plan_sync(catalog: Catalog, models: Sequence[Model]) -> SyncPlan:
                 f'itself; undo the change, or run `tideline sql "DROP {relation.kind.upper()} {model.name} CASCADE"`'
             )
             continue
-        if _is_same_but_options(model, relation):
+        if _is_same_but_options(model, relation) and not relation.behind:
             altered[model.name] = model
             continue
         changed[model.name] = None
@@ -334,7 +334,12 @@ def explain_absent(model: Model, catalog: Catalog) -> str:
 
 
 def is_same(model: Model, relation: Relation) -> bool:
-    """Tell whether the store has what a model declares, as far as white space, comments and the case of names do not matter."""
+    """Tell whether the store has what a model declares, as far as white space, comments and the case of names do not matter.
+
+    A view that is behind what it reads does not have it.
+    """
+    if relation.behind:
+        return False
     if model.kind != relation.kind or model.dialect != relation.dialect:
         return False
     if normalize_sql(model.sql, model.dialect) == normalize_sql(relation.sql, relation.dialect):

@@ -50,6 +50,8 @@ ChangeClass = Literal[
 """
 BUILDS = ("difference", "rebuild")
 """The work for which a view is computed as a whole."""
+_DISCARDED = "what it reads is another since its next query was discarded"
+_FOLLOWS = "its next query was discarded, and is the one that it has"
 PUBLIC_KINDS = ("table", "source", "view", "materialized view", "sink")
 
 
@@ -244,6 +246,8 @@ def _explain(
     if found in ("unchanged", "no model", "renamed") and change.work != "rename":
         read = [name for name in (*before.depends_on, *before.through) if name in report.changes]
         return (f"{', '.join(dict.fromkeys(read)) or 'what it reads'}, which it reads, is another",)
+    if before.behind and before.sql == after.sql:
+        return (_FOLLOWS,) if change.is_same_query else (_DISCARDED,)
     if found == "cosmetic":
         return ("its text is another, and its query the same",)
     if found == "options":

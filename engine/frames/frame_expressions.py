@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -23,6 +23,8 @@ _BINARY = {
 }
 _PREFIX_OPERATORS = {"not": "NOT ", "!": "NOT ", "negative": "- ", "~": "~ "}
 _POSTFIX_OPERATORS = {"isnull": " IS NULL", "isnotnull": " IS NOT NULL"}
+_OF_UNITS = ("timestampadd", "timestampdiff")
+"""Calls whose first argument is a word in SQL, and a text in frames."""
 _FRAMES = {1: "ROWS", 2: "RANGE"}
 _NAME = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
@@ -45,6 +47,16 @@ def get_first_part(text: str) -> str:
 def get_last_part(text: str) -> str:
     """Return what a column is called after it was selected by a name."""
     return _split_parts(text)[-1]
+
+
+def get_field_path(text: str, names: Collection[str]) -> str:
+    """Return what Spark calls a column that stands in a call: with its fields, without one of `names` before it."""
+    first, *rest = _split_parts(text)
+    return (
+        ".".join(rest)
+        if rest and first.lower() in {name.lower() for name in names}
+        else ".".join((first, *rest))
+    )
 
 
 def _split_parts(text: str) -> list[str]:
@@ -136,6 +148,10 @@ class FrameExpressions:
             return f"({_PREFIX_OPERATORS[plain]}{self.render(arguments[0])})"
         if plain in _POSTFIX_OPERATORS and len(arguments) == 1:
             return f"({self.render(arguments[0])}{_POSTFIX_OPERATORS[plain]})"
+        if plain == "in" and len(arguments) == 1:
+            return "FALSE"  # not null either, as SQL has no list without a value
+        if plain in _OF_UNITS and (unit := _find_unit(arguments)):
+            return f"{name}({unit}, {self.render_list(arguments[1:])})"
         if plain == "in":
             return f"({self.render(arguments[0])} IN ({self.render_list(arguments[1:])}))"
         if plain == "when":
@@ -212,6 +228,14 @@ class FrameExpressions:
                 f"a constant of the kind {kind.replace('_', ' ')}", "write it with expr('…')"
             )
         return write(value)
+
+
+def _find_unit(arguments: Sequence[Any]) -> str | None:
+    """Return the unit that is the first of some arguments, None for what is no plain word."""
+    if not arguments or arguments[0].WhichOneof("expr_type") != "literal":
+        return None
+    word = arguments[0].literal.string
+    return word if word.isascii() and word.isalpha() else None
 
 
 def _make_number_writer(kind: str) -> Callable[[Any], str]:

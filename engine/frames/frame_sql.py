@@ -6,7 +6,7 @@ to know all of a frame's columns is refused unless its source says them, or a se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from engine.errors import SqlError
 from engine.frames.frame_expressions import (
     FrameExpressions,
     build_frame_error,
+    get_field_path,
     get_last_part,
     quote_identifier,
 )
@@ -35,6 +36,8 @@ _JOINS = {
 _LEFT_ALONE = (5, 6)
 _LEFT_STAYS, _RIGHT_STAYS = (1, 3, 5, 6), (1, 4)
 """Joins USING some columns after which those are the left side's, or the right side's."""
+_LEFT_GIVEN, _RIGHT_GIVEN = (1, 3, 5, 6), (4,)
+"""Joins USING some columns that give those of the left side, or of the right side: where both are equal, one is given."""
 _SETS = {1: "INTERSECT", 2: "UNION", 3: "EXCEPT"}
 _NAMED_CALLS = ("sum", "avg", "min", "max", "count")
 """Aggregates whose columns Spark calls as they are written, if they are of one column."""
@@ -172,6 +175,11 @@ class _FrameWriter:
         for side, stay in ((left, _LEFT_STAYS), (right, _RIGHT_STAYS)):
             if node.using_columns and node.join_type not in stay:
                 places |= {n: one.merge_columns(node.using_columns) for n, one in side.places.items()}
+        for side, own in ((left, _LEFT_GIVEN), (right, _RIGHT_GIVEN)):
+            if node.using_columns and node.join_type not in own:
+                places |= {
+                    n: places[n].hide_columns(node.using_columns) for n in side.places if n not in shared
+                }
         joined = _FrameQuery(
             "",
             places,
@@ -250,11 +258,18 @@ class _FrameWriter:
                 name = expr.alias.name[0]
                 return f"{write.render(expr.alias.expr)} AS {quote(name)}", name
             case "cast" if expr.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
+                path = get_field_path(
+                    expr.cast.expr.unresolved_attribute.unparsed_identifier, _list_aliases(query)
+                )
                 name = get_last_part(expr.cast.expr.unresolved_attribute.unparsed_identifier)
+                if path != name:
+                    hint = "name it: alias('x')"
+                    raise build_frame_error(f"a cast of the field {path} without a name", hint)
                 return f"{write.render(expr)} AS {quote(name)}", name
-            case "unresolved_function" if _find_call_name(expr.unresolved_function) is not None:
-                name = str(_find_call_name(expr.unresolved_function))
-                return f"{write.render(expr)} AS {quote(name)}", name
+            case "unresolved_function":
+                name = _find_call_name(expr.unresolved_function, _list_aliases(query))
+                if name is not None:
+                    return f"{write.render(expr)} AS {quote(name)}", name
         raise build_frame_error(f"a column without a name, {write.render(expr)}", "name it: alias('x')")
 
     def _aggregate(self, node: Any) -> _FrameQuery:
@@ -321,6 +336,8 @@ class _FrameWriter:
         for expr in node.columns:
             if expr.WhichOneof("expr_type") != "unresolved_attribute":
                 raise build_frame_error("a dropped expression", "drop columns by their names")
+            if _is_unseen(query, expr.unresolved_attribute):
+                continue  # a column of its name is another frame's
             # of another frame, a column of this name is another one
             texts.add(self._bind_expressions(query).render(expr).lower())
             gone.add(get_last_part(expr.unresolved_attribute.unparsed_identifier))
@@ -428,6 +445,12 @@ def render_frame_query(relation: Any, read_source: ReadSource | None = None) -> 
     return _FrameWriter(read_source).build_query(relation).text
 
 
+def _is_unseen(query: _FrameQuery, node: Any) -> bool:
+    """Tell whether a column of a frame is none of those that a query gives, as a join gives that of the other side."""
+    place = query.places.get(node.plan_id) if node.HasField("plan_id") else None
+    return place is not None and get_last_part(node.unparsed_identifier).lower() in place.unseen
+
+
 def _tell_apart(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return names of columns if each is there once; None if they are not known, or two could not be told apart."""
     if names is None or len({name.lower() for name in names}) < len(names):
@@ -446,15 +469,23 @@ def _join_columns(
     return _tell_apart((*first, *(name for name in (*left, *right) if name.lower() not in shared)))
 
 
-def _find_call_name(node: Any) -> str | None:
-    """Return what Spark calls the column of an aggregate that was given no name; None for one that is called otherwise."""
+def _list_aliases(query: _FrameQuery) -> set[str]:
+    """Return what stands in FROM is called."""
+    return {place.alias for place in query.places.values() if place.alias is not None}
+
+
+def _find_call_name(node: Any, aliases: Collection[str]) -> str | None:
+    """Return what Spark calls the column of an aggregate that was given no name; None for one that is called otherwise.
+
+    The `aliases` are of what stands in FROM, and are no part of it.
+    """
     name, arguments = node.function_name, list(node.arguments)
     if name not in _NAMED_CALLS or len(arguments) != 1:
         return None
     (one,) = arguments
     match one.WhichOneof("expr_type"):
         case "unresolved_attribute":
-            column = get_last_part(one.unresolved_attribute.unparsed_identifier)
+            column = get_field_path(one.unresolved_attribute.unparsed_identifier, aliases)
             return f"{name}({'DISTINCT ' if node.is_distinct else ''}{column})"
         case "unresolved_star" if name == "count" and not node.is_distinct:
             return "count(1)"

@@ -39,7 +39,14 @@ def call_rows(
         reason = f"{FUNCTION} {function.name} {NOT_LOADED}: {_explain(function, error)}"
         hint = "its imports must be there wherever Spark runs Python"
         rows = len(columns[0]) if columns else 1
-        return [None] * rows, [f"{reason}; {hint}"] * rows
+        return [None] * rows, [_escape(f"{reason}; {hint}")] * rows
+    # a copy each: what a call sets in it is gone with the batch, and no other thread runs in the same
+    return loaded.context.copy().run(_call_each, function, loaded, kind, columns)
+
+
+def _call_each(
+    function: PythonFunction, loaded: Loaded, kind: pa.DataType, columns: Sequence[pa.Array[Any]]
+) -> tuple[list[Any], list[str | None]]:
     write = find_writer(kind)
     values: list[Any] = []
     problems: list[str | None] = []
@@ -79,7 +86,13 @@ def _describe_problem(function: PythonFunction, row: Sequence[Any], error: BaseE
         f"{name} => {'…' if isinstance(value, WrongValue) else describe(value, each)}"
         for name, value in zip(names, row, strict=True)
     )
-    return f"{FUNCTION} {function.name} {FAILED} ({', '.join(shown)}): {_explain(function, error)}; {_REMEDY}"
+    said = f"{FUNCTION} {function.name} {FAILED} ({', '.join(shown)}): {_explain(function, error)}; {_REMEDY}"
+    return _escape(said)
+
+
+def _escape(text: str) -> str:
+    """Return a text of a user's code without halves of characters, which no column of texts takes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _explain(function: PythonFunction, error: BaseException) -> str:

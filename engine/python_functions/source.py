@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextvars
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -64,6 +65,9 @@ def _check_defined(
         if name in asynchronous:
             raise WrongSource(f"{name} is asynchronous, and nothing awaits it", 0, "leave async out")
         node = defined.get(name)
+        if node is None and (other := next((one for one in defined if one.lower() == name.lower()), None)):
+            hint = f"write def {name}(…): names of SQL that are not in quotes are in lower case"
+            raise WrongSource(f"it defines {other}, and not {name}", defined[other].lineno, hint)
         if node is None:
             raise WrongSource(f"it does not define {name}", 0, hint)
         if any(isinstance(part, _NO_RESULT) for part in _walk_own(node)):
@@ -91,8 +95,12 @@ def _walk_own(node: ast.AST) -> list[ast.AST]:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A function whose text has been run; of an aggregate `finish` gives the value of a state."""
+    """A function whose text has been run; of an aggregate `finish` gives the value of a state.
 
+    Its `context` is what the text has set of variables of a thread, as the precision of decimals: no other function sees it.
+    """
+
+    context: contextvars.Context
     call: Callable[..., Any]
     create_state: Callable[[], Any] | None = None
     finish: Callable[[Any], Any] | None = None
@@ -102,7 +110,9 @@ class Loaded:
 def load_function(function: PythonFunction) -> Loaded:
     """Run the text of a function, once in this process, and return what it defines; raises whatever the text does."""
     names: dict[str, Any] = {"__name__": f"tideline_function_{function.name}"}
-    exec(compile(function.body, name_file(function), "exec"), names)  # a user's code is what this is for
+    context = contextvars.Context()
+    # a user's code is what this is for
+    context.run(exec, compile(function.body, name_file(function), "exec"), names)
     if not function.aggregate:
-        return Loaded(names[function.entry])
-    return Loaded(names["accumulate"], names["create_state"], names.get("finish"))
+        return Loaded(context, names[function.entry])
+    return Loaded(context, names["accumulate"], names["create_state"], names.get("finish"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import struct
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,10 +19,24 @@ _UTC = datetime.UTC
 _WIDTHS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _MOST_TEXT = 120
 _DIGITS = decimal.Context(prec=76)
+_NAN = math.nan
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class WrongValue(ValueError):
     """A value that is none of a type, or that Python has no form for."""
+
+
+def find_formless(kind: pa.DataType) -> str:
+    """Return what of a type functions have no values for, in words; empty where they have values for all of it."""
+    if pa.types.is_map(kind):
+        if pa.types.is_nested(kind.key_type):
+            return "a map whose keys are lists or structs, which no dict has"
+        return find_formless(kind.key_type) or find_formless(kind.item_type)
+    if pa.types.is_nested(kind):
+        parts = (kind.field(n).type for n in range(kind.num_fields))
+        return next((found for part in parts if (found := find_formless(part))), "")
+    return "a type without values" if pa.types.is_null(kind) else ""
 
 
 def read_arguments(column: pa.Array[Any]) -> list[Any]:
@@ -122,7 +137,7 @@ def _find_writer(kind: pa.DataType) -> Convert:
     if pa.types.is_time(kind):
         return _write_time
     if pa.types.is_duration(kind):
-        return lambda value: _require(value, (datetime.timedelta,), "a timedelta")
+        return _write_duration
     raise AssertionError(kind)
 
 
@@ -144,7 +159,7 @@ def _write_float(value: Any, kind: pa.DataType) -> float:
     try:
         number = float(found)
         if pa.types.is_float32(kind):
-            struct.pack("<f", number)
+            (number,) = struct.unpack("<f", struct.pack("<f", number))
     except OverflowError:
         raise WrongValue(f"it gave {describe(found)}, which is too large for a {kind}") from None
     if isinstance(found, int) and int(number) != found:
@@ -191,8 +206,26 @@ def _write_time(value: Any) -> datetime.time:
     return time
 
 
+def _write_duration(value: Any) -> datetime.timedelta:
+    _require(value, (datetime.timedelta,), "a timedelta")
+    _refuse_nanoseconds(value)
+    plain = datetime.timedelta(value.days, value.seconds, value.microseconds)
+    if not -(1 << 63) <= plain // _MICROSECOND < 1 << 63:
+        raise WrongValue(f"it gave {describe(value)}, which has more microseconds than 64 bits")
+    return plain
+
+
+def _refuse_nanoseconds(value: Any) -> None:
+    """Raise WrongValue for a time of another package that is finer than Python's."""
+    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+        raise WrongValue(f"it gave {describe(value)}, which has nanoseconds: round it to microseconds")
+
+
 def _write_moment(value: Any, zoned: bool) -> datetime.datetime:
     moment: datetime.datetime = _require(value, (datetime.datetime,), "a datetime")
+    if moment != moment:  # NaT of pandas, which Arrow takes for a null
+        raise WrongValue(f"it gave {describe(value)}, which is no datetime: return None")
+    _refuse_nanoseconds(value)
     aware = moment.utcoffset() is not None
     if zoned and not aware:
         said = (
@@ -211,7 +244,15 @@ def _write_map(value: Any, of_key: Convert, of_value: Convert) -> list[tuple[Any
     pairs = _require(value, (dict,), "a dict")
     if None in pairs:
         raise WrongValue("it gave a dict with the key None, which no map has")
-    return [(of_key(key), of_value(one)) for key, one in pairs.items()]
+    found = [(_write_key(of_key(key)), of_value(one)) for key, one in pairs.items()]
+    if len({_NAN if key != key else key for key, _ in found}) < len(found):
+        raise WrongValue(f"it gave {describe(value)}, of which two keys are one in the map")
+    return found
+
+
+def _write_key(key: Any) -> Any:
+    """Return a key of a map as Spark has it: the two zeros of floats are one."""
+    return 0.0 if isinstance(key, float) and key == 0 else key
 
 
 def _write_struct(value: Any, writers: dict[str, Convert]) -> dict[str, Any]:

@@ -111,7 +111,8 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     With `null_keys` a null is a value of the key like others, as in
     RisingWave. `through` names the plain views and functions whose text the statement uses. A plain view that is `renamed` gives
     its query's columns other names. `watermark` is that of a table which has one, `carried` are the columns of a view that
-    follow such. `checks` are those of a materialized view; a relation of the kind check is a hidden view for them.
+    follow such. `checks` are those of a materialized view; a relation of the kind check is a hidden view for them. A materialized
+    view is `behind` whose plan may be from before a change of what it reads: the query that followed that was given up.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Relation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     watermark: Watermark | None = None
     carried: tuple[Carried, ...] = ()
     checks: tuple[Check, ...] = ()
+    behind: bool = False
 
     @property
     def row_lifetime(self) -> float | None:

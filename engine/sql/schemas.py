@@ -99,6 +99,31 @@ def qualify_tables(tree: exp.Expr, dialect: Dialect) -> None:
             column.set("db", None)
 
 
+def qualify_calls(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
+    """`s.f(x)` -> a call of one name with a dot, or without where the schema is the store's own."""
+    for dot in list(tree.find_all(exp.Dot)):
+        call, schema = dot.expression, dot.this
+        while isinstance(call, exp.Filter | exp.Window):
+            call = call.this
+        if not isinstance(call, exp.Anonymous) or not isinstance(schema, exp.Identifier):
+            continue
+        name = schema.name.lower()
+        if name in SYSTEM:
+            continue
+        if name != own_schema(dialect):
+            whole_name = f"{name}.{call.name}"
+            quoted = isinstance(call.this, exp.Identifier)
+            call.set("this", exp.to_identifier(whole_name, quoted=True) if quoted else whole_name)
+        if "start" in schema.meta:
+            call.meta["start"] = schema.meta["start"]
+        whole: exp.Expr = dot.expression
+        if dot is tree:
+            whole.pop()
+            return whole
+        dot.replace(whole)
+    return tree
+
+
 def find_schema_before(column: exp.Column) -> tuple[str, int | None] | None:
     """Return the relation, in lower case, that a column was said to be of with its schema, and where that stands in the text."""
     found: tuple[str, int | None] | None = column.meta.get(_SCHEMA)

@@ -80,6 +80,29 @@ def unnamed(spark: SparkSession) -> DataFrame:
     return found.withColumnRenamed("sum(x)", "s")
 
 
+def shared_without_the_others_key(spark: SparkSession) -> DataFrame:
+    item, label = spark.table("item"), spark.table("label")
+    return item.join(label, "g").where("id > 0").drop(label.g)
+
+
+def shared_without_the_lefts_key(spark: SparkSession) -> DataFrame:
+    item, label = spark.table("item"), spark.table("label")
+    return item.join(label, "g", "right").drop(item.g).join(item.select("id"), "id").drop(label.g)
+
+
+def unnamed_fields(spark: SparkSession) -> DataFrame:
+    found = (
+        spark.table("item").select("g", F.struct("x", F.struct("id").alias("inner")).alias("s")).alias("t")
+    )
+    return found.groupBy("g").agg(F.sum("s.x"), F.max("t.s.inner.id"), F.min("t.g"))
+
+
+def with_units_and_nobody(spark: SparkSession) -> DataFrame:
+    then = F.timestamp_add("HOUR", F.col("x"), F.timestamp_seconds("id"))
+    apart = F.timestamp_diff("MINUTE", F.timestamp_seconds("id"), then)
+    return spark.table("item").where(~F.col("x").isin([])).select("id", apart.alias("m"))
+
+
 def of_a_text(spark: SparkSession) -> DataFrame:
     return (
         spark.sql("WITH a AS (SELECT g, max(x) AS m FROM item GROUP BY g) SELECT * FROM a")
@@ -121,6 +144,10 @@ def tables(spark: SparkSession) -> Iterator[SparkSession]:
         by_name,
         by_name_with_gaps,
         unnamed,
+        shared_without_the_others_key,
+        shared_without_the_lefts_key,
+        unnamed_fields,
+        with_units_and_nobody,
         of_a_text,
         of_a_range,
     ],
@@ -146,6 +173,12 @@ def test_a_text_gives_what_its_frame_gives(
         (
             lambda spark: spark.table("item").groupBy("g").agg(F.sum(F.col("x") + 1)),
             "a column without a name",
+        ),
+        (
+            lambda spark: (
+                spark.table("item").select(F.struct("x").alias("s")).select(F.col("s.x").cast("int"))
+            ),
+            "a cast of the field s.x without a name",
         ),
     ],
 )

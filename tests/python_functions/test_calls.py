@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 
 from engine.python_functions.calls import build_result_type, call_columns, call_rows
@@ -52,6 +54,24 @@ def test_a_problem_is_bounded_and_one_line() -> None:
     function = make("def f(a): raise ValueError('x\\n' * 10_000)", "a")
     (problem,) = call_rows(function, pa.int64(), [pa.array(["y" * 10_000])])[1]
     assert problem is not None and len(problem) < 1_000 and "\n" not in problem
+
+
+def test_a_problem_with_half_a_character_is_told() -> None:
+    odd = "class Odd:\n    def __repr__(self): return '\\udc80'\n"
+    for body in ("def f(a): raise ValueError('\\udc80')", f"{odd}def f(a): return Odd()"):
+        found = call_columns(make(body, "a"), pa.int64(), pa.array([1]))
+        assert "\\udc80" in found.field("problem")[0].as_py()
+
+
+def test_what_a_function_says_of_its_thread_is_for_it_alone_and_in_all_threads() -> None:
+    body = "from decimal import Decimal, getcontext\n{}def f(a):\n    {}return len(str(Decimal(a) / 3))"
+    exact = make(body.format("getcontext().prec = 40\n", ""), "a")
+    fleeting = make(body.format("", "getcontext().prec += 5; "), "a")
+    plain = make(body.format("", ""), "a")
+    for function, expected in ((exact, 42), (fleeting, 35), (plain, 30), (fleeting, 35)):
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(call_rows, function, pa.int64(), [pa.array([1])]).result()
+        assert found == call_rows(function, pa.int64(), [pa.array([1])]) == ([expected], [None])
 
 
 def test_an_aggregate_goes_over_the_rows_of_a_group() -> None:

@@ -6,10 +6,18 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from engine.python_functions.values import WrongValue, build_column, describe, find_writer, read_arguments
+from engine.python_functions.values import (
+    WrongValue,
+    build_column,
+    describe,
+    find_formless,
+    find_writer,
+    read_arguments,
+)
 
 UTC = dt.UTC
 GIVEN: list[tuple[pa.DataType, Any]] = [
@@ -40,6 +48,14 @@ REFUSED: list[tuple[pa.DataType, Any, str]] = [
     (pa.float64(), 10**400, "too large"),
     (pa.float64(), Decimal(1), "Decimal"),
     (pa.float32(), 1e39, "too large"),
+    (pa.float32(), 2**24 + 1, "without a loss"),
+    (pa.duration("us"), dt.timedelta.max, "64 bits"),
+    (pa.duration("us"), pd.Timedelta(1, "ns"), "nanoseconds"),
+    (pa.timestamp("us"), pd.Timestamp("2026-01-01 00:00:00.000000001"), "nanoseconds"),
+    (pa.timestamp("us"), pd.NaT, "is no datetime: return None"),
+    (pa.timestamp("us", "UTC"), pd.NaT, "is no datetime: return None"),
+    (pa.map_(pa.float32(), pa.int32()), {0.1: 1, 0.1 + 1e-12: 2}, "two keys are one"),
+    (pa.map_(pa.float64(), pa.int32()), {float("nan"): 1, -float("nan"): 2}, "two keys are one"),
     (pa.decimal128(5, 2), 1.5, "float"),
     (pa.decimal128(5, 2), Decimal("1.234"), "more digits"),
     (pa.decimal128(5, 2), 1000, "too large"),
@@ -73,6 +89,18 @@ def test_a_value_of_a_type_is_taken_and_null_always(kind: pa.DataType, value: An
 def test_a_value_of_another_type_is_refused(kind: pa.DataType, value: Any, said: str) -> None:
     with pytest.raises(WrongValue, match=said):
         find_writer(kind)(value)
+
+
+def test_a_zero_as_a_key_of_a_map_has_no_sign() -> None:
+    ((key, _),) = find_writer(pa.map_(pa.float64(), pa.int32()))({-0.0: 1})
+    assert str(key) == "0.0"
+
+
+def test_types_that_hold_what_python_has_no_form_for_are_found() -> None:
+    keyed = pa.map_(pa.list_(pa.int32()), pa.int32())
+    for kind in (keyed, pa.list_(keyed), pa.map_(pa.string(), keyed), pa.struct([("a", keyed)])):
+        assert "keys are lists or structs" in find_formless(kind)
+    assert find_formless(pa.null()) and not any(find_formless(kind) for kind, _ in GIVEN)
 
 
 def test_a_function_gets_moments_in_utc_and_maps_as_dicts() -> None:

@@ -38,6 +38,14 @@ def accumulate(state, v, w):
 def finish(state):
     return Decimal(sorted(state)[len(state) // 2]) / 4 if state else None
 $$"""
+TOTAL = """
+CREATE AGGREGATE total(v BIGINT) RETURNS BIGINT LANGUAGE python DETERMINISTIC AS $$
+def create_state():
+    return 0
+
+def accumulate(state, v):
+    return state + (v or 0)
+$$"""
 QUERIES = {
     "chosen": "SELECT id, score(price, name) AS s FROM bid WHERE score(price, name) > 3",
     "grouped": "SELECT score(auction, name) AS g, sum(score(price, name)) AS s, max(score(price, name)) AS m, count(*) AS n "
@@ -300,6 +308,22 @@ def test_a_function_that_is_not_declared_deterministic_is_in_no_view(bids: Sessi
         ("CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE java AS 'x'", "JAVA are not offered"),
         ("CREATE FUNCTION f(a INT) LANGUAGE python AS 'x'", "needs RETURNS"),
         (
+            "CREATE FUNCTION Tag(a INT) RETURNS INT LANGUAGE python AS 'def Tag(a): return 1'",
+            "defines Tag, and not tag",
+        ),
+        (
+            "CREATE FUNCTION array_sum(a ARRAY<INT>) RETURNS INT LANGUAGE python AS 'def array_sum(a): return 1'",
+            "means something else in dialect spark",
+        ),
+        (
+            "CREATE FUNCTION f(a MAP<ARRAY<INT>, INT>) RETURNS INT LANGUAGE python AS 'def f(a): return 1'",
+            "a map whose keys are lists",
+        ),
+        (
+            "CREATE TABLE g (id BIGINT PRIMARY KEY, y BIGINT GENERATED ALWAYS AS (score(id, 'a')))",
+            "no built-in function score",
+        ),
+        (
             "CREATE FUNCTION f(a VARIANT) RETURNS INT LANGUAGE python AS 'def f(a): return 1'",
             "VARIANT|variant",
         ),
@@ -415,6 +439,54 @@ def test_why_tells_the_rows_behind_a_function(bids: Session) -> None:
     bids.sql("INSERT INTO bid VALUES (1, 1, 8, 'a'), (2, 2, 9, NULL), (3, 2, 10, NULL)")
     bids.flush().raise_for_errors()
     assert sorted(row["id"] for row in bids.why("v", 2).sources["bid"].to_pylist()) == [1, 2]
+
+
+def test_a_schema_before_a_call_says_which_function_is_meant(bids: Session) -> None:
+    bids.sql("CREATE SCHEMA util")
+    for name, value in (("f", "own"), ("util.f", "util")):
+        bids.sql(
+            f"CREATE FUNCTION {name}(a BIGINT) RETURNS STRING LANGUAGE python DETERMINISTIC AS $$def f(a): return '{value}'$$"
+        )
+    bids.sql(TOTAL.replace("total", "util.total"))
+    query = "SELECT auction, f(max(id)) AS o, default.f(max(id)) AS d, util.F(max(id)) AS u, util.total(id) FILTER (WHERE id > 1) AS n FROM bid GROUP BY auction"
+    bids.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    bids.sql("INSERT INTO bid VALUES (1, 2, 3, 'a'), (2, 2, 5, NULL)")
+    bids.flush().raise_for_errors()
+    assert compare(bids, "v", query) == [(2, "own", "own", "util", 2)]
+    with pytest.raises(SqlError, match=r"util.f is read by v"):
+        bids.sql("DROP FUNCTION util.f")
+    with pytest.raises(SqlError, match=r"(?i)nowhere.f"):
+        bids.sql("CREATE MATERIALIZED VIEW w AS SELECT nowhere.f(id) AS x FROM bid")
+
+
+def test_a_function_in_quotes_is_called_in_quotes(tmp_path: Path, spark: SparkSession) -> None:
+    with Session((tmp_path / "s").as_uri(), spark, "postgres") as session:
+        for name in ('"Tag"', "tag"):
+            entry = name.strip('"')
+            session.sql(
+                f"CREATE FUNCTION {name}(a INT) RETURNS TEXT LANGUAGE python IMMUTABLE AS $$def {entry}(a): return '{entry}'$$"
+            )
+        assert rows(session, 'SELECT "Tag"(1) AS x, tag(1) AS y, Tag(1) AS z') == [("Tag", "tag", "tag")]
+
+
+def test_an_aggregate_gets_its_rows_in_one_order_where_its_view_is_recomputed(bids: Session) -> None:
+    bids.sql(TOTAL.replace("total", "listed").replace("BIGINT LANGUAGE", "STRING LANGUAGE").replace(
+        "return 0", "return ''").replace("state + (v or 0)", "state + str(v)"))  # fmt: skip
+    query = (
+        "SELECT auction, listed(price) AS l, listed(id) FILTER (WHERE id < 3) AS f FROM bid GROUP BY auction"
+    )
+    bids.sql(f"CREATE MATERIALIZED VIEW v WITH (refresh_policy = 'full') AS {query}")
+    bids.sql("INSERT INTO bid VALUES (4, 2, 3, 'a'), (2, 2, 5, NULL), (1, 2, 9, NULL), (3, 2, NULL, 'b')")
+    bids.flush().raise_for_errors()
+    assert rows(bids, "SELECT * FROM v") == [(2, "None359", "12")]
+    bids.sql(
+        "CREATE AGGREGATE maps(m MAP<STRING, INT>) RETURNS INT LANGUAGE python DETERMINISTIC AS $$"
+        "def create_state(): return 0\ndef accumulate(s, m): return s + 1\n$$"
+    )
+    with pytest.raises(UnsupportedSql, match="maps, which have no order"):
+        bids.sql(
+            "CREATE MATERIALIZED VIEW w WITH (refresh_policy = 'full') AS SELECT maps(map(name, 1)) AS n FROM bid"
+        )
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "risingwave"])

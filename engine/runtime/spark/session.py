@@ -45,6 +45,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+    # `${…}` in a text of SQL is what it says, and no setting or variable of the environment
+    "spark.sql.variable.substitute": "false",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",

@@ -9,7 +9,7 @@ import msgspec
 import sqlglot.expressions as exp
 
 from engine.errors import UnsupportedSql
-from engine.python_functions.definition import DECLARE, NOT_DECLARED, find_known
+from engine.python_functions.definition import DECLARE, NOT_DECLARED, PythonFunction, find_known
 from engine.sql.batch.ad_hoc import build_spark_tree, query_tables
 from engine.sql.batch.row_errors import guard_tree
 from engine.sql.catalog import Catalog, Relation
@@ -113,12 +113,14 @@ def build_whole_query(
     if not query_tables(query, catalog, sql):
         raise unsupported_error("a view that reads no table", query, sql, "read at least one table")
     tree, readings = build_spark_tree(query, catalog, dialect, _MARK, sql)
-    for part in tree.find_all(exp.Anonymous):
+    for part in list(tree.find_all(exp.Anonymous)):
         function = find_known(find_function_name(part) or "")
         if function is not None and not function.deterministic:
             raise unsupported_error(
                 f"function {function.name}, {NOT_DECLARED}, in a view", query, sql, DECLARE
             )
+        if function is not None and function.aggregate:
+            _sort_rows(part, function, query, sql)
     if null_on_error:
         tree = guard_tree(parse_tree(tree.sql(dialect="spark"), "spark"))
     by_all = (exp.Star, exp.Pivot)  # and NATURAL joins: they mean columns without naming them
@@ -127,6 +129,18 @@ def build_whole_query(
     inputs = tuple(_build_scan(catalog.get(reading.table)) for reading in readings)
     text = _format_with_inputs(tree, [reading.view for reading in readings])
     return WholeQuery(text, inputs, None if natural or tree.find(*by_all) else used)
+
+
+def _sort_rows(call: exp.Anonymous, function: PythonFunction, query: exp.Query, sql: str) -> None:
+    """Let an aggregate in Python get the rows of its group in one order, whatever order Spark computes them in."""
+    if any("map<" in kind for _, kind in function.parameters):
+        hint = "pass map_entries(…), which can be ordered; or leave refresh_policy out"
+        message = (
+            f"function {function.name} of rows with maps, which have no order, in a view that is recomputed"
+        )
+        raise unsupported_error(message, query, sql, hint)
+    (rows,) = call.expressions
+    call.set("expressions", [exp.Anonymous(this="sort_array", expressions=[rows.copy()])])
 
 
 def _format_with_inputs(tree: exp.Expr, views: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from engine.sql.parsing.changelogs import is_changelog
 from engine.sql.parsing.dialect_readers import PARTITIONED, PLACE
 from engine.sql.parsing.exact_calls import parse_exactly
 from engine.sql.parsing.statement_errors import unsupported_error_at
-from engine.sql.schemas import qualify_tables
+from engine.sql.schemas import qualify_calls, qualify_tables
 
 _ANY_CASE = "any_case"
 TIME_WINDOWS = ("tumble", "hop", "cumulate", "session", PARTITIONED)
@@ -48,6 +48,7 @@ def parse_tree(text: str, dialect: Dialect) -> exp.Expr:
     for node in reversed(list(found.find_all(exp.Lambda, bfs=False))):  # those inside others first
         _bind_variables(node, dialect)
     qualify_tables(found, dialect)
+    found = qualify_calls(found, dialect)
     _refuse_uuid(found, text)
     return found
 

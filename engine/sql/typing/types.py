@@ -108,6 +108,25 @@ def field_type(kind: str, name: str) -> str | None:
     return next((its.strip() for field, _, its in found if field.strip("` ").lower() == name.lower()), None)
 
 
+def find_moved_field(one: str | None, other: str | None) -> str | None:
+    """Return a field that two types have in a struct at other places; None if there is none, or a type is not known.
+
+    >>> find_moved_field("array<struct<a:int,b:int>>", "array<struct<B:int,c:int>>")
+    'b'
+    """
+    if one is None or other is None:
+        return None
+    if (inner := element_type(one)) is not None:
+        return find_moved_field(inner, element_type(other))
+    if one.startswith("map<") and other.startswith("map<"):
+        pairs = zip(split_types(one[4:-1]), split_types(other[4:-1]), strict=False)
+        return next((found for pair in pairs if (found := find_moved_field(*pair))), None)
+    names = [[name.lower() for name in field_names(kind)] for kind in (one, other)]
+    moved = [name for n, name in enumerate(names[0]) if name in names[1] and names[1].index(name) != n]
+    inside = (find_moved_field(field_type(one, name), field_type(other, name)) for name in names[0])
+    return next(iter(moved), None) or next((found for found in inside if found), None)
+
+
 def from_arrow(kind: pa.DataType) -> str:
     """Return the Spark type string of an Arrow type; raises UnsupportedSql for a type that Spark has none for."""
     for name, simple in _SIMPLE.items():

@@ -117,6 +117,36 @@ def test_an_edit_is_a_change_of_the_views_that_call_a_function(tmp_path: Path, s
         assert plan_models(session, load_models(folder)).is_empty
 
 
+def test_a_change_that_was_discarded_is_planned_again(tmp_path: Path, spark: SparkSession) -> None:
+    """What a view reads has changed then, and its own text has not."""
+    folder = tmp_path / "assets"
+    write_files(folder)
+    (folder / "above.sql").write_text("CREATE MATERIALIZED VIEW above AS SELECT id, zz FROM plain")
+    with Session((tmp_path / "s").as_uri(), spark) as session:
+        assert not sync_models(session, load_models(folder)).errors
+        session.sql("INSERT INTO t VALUES (1, 15)")
+        session.flush().raise_for_errors()
+        write_files(folder, before="// 10", after="// 20")
+        assert not sync_models(session, load_models(folder)).errors
+        for view in ("a_view", "above"):
+            session.discard(view)
+        session.flush().raise_for_errors()
+        old = {"a_view": [(1, "Z1")], "above": [(1, "Z1Z1")]}
+        assert {view: rows(session, f"SELECT * FROM {view}") for view in old} == old
+
+        plan = plan_models(session, load_models(folder))
+        for view in old:
+            assert (plan[view].change, plan[view].work) == ("content", "difference")
+            assert plan[view].reasons == ("what it reads is another since its next query was discarded",)
+        assert {one.name for one in plan.changes if one.is_planned} == {*old}
+        assert not sync_models(session, load_models(folder)).errors
+        session.flush().raise_for_errors()
+        session.flush().raise_for_errors()
+        assert rows(session, "SELECT * FROM a_view") == [(1, "Z0")]
+        assert rows(session, "SELECT * FROM above") == [(1, "Z0Z0")]
+        assert plan_models(session, load_models(folder)).is_empty
+
+
 def test_an_edit_that_a_view_cannot_follow_is_refused_whole(tmp_path: Path, spark: SparkSession) -> None:
     folder = tmp_path / "assets"
     write_files(folder)

@@ -173,3 +173,12 @@ connect("local[1]").stop()
 print(signal.getsignal(signal.SIGINT) is before)
 """
     assert printed(script).strip() == str(own)
+
+
+def test_a_text_is_what_it_says_and_no_setting(tmp_path: Path, spark: SparkSession) -> None:
+    with Session((tmp_path / "s").as_uri(), spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+        session.sql("INSERT INTO t VALUES (1)")
+        for text in ("${spark.master}", "${env:HOME}", "${nobody}"):
+            query = f"SELECT id, concat('{text}', upper(CAST(id AS STRING))) AS x FROM t WHERE '{text}' <> ''"
+            assert session.sql(query).to_pylist() == [{"id": 1, "x": f"{text}1"}]

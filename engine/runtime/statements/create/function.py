@@ -16,6 +16,7 @@ from engine.meta.catalog.stored_catalog import (
     require_same_catalog,
 )
 from engine.python_functions.definition import PythonFunction, remember
+from engine.python_functions.values import find_formless
 from engine.runtime.reads.spark_read import analyze_sql, make_view_prefix
 from engine.runtime.relations import build_name_error, list_readers
 from engine.runtime.statement_context import StatementContext
@@ -24,6 +25,7 @@ from engine.runtime.statements.create.required_inputs import require_inputs
 from engine.runtime.statements.create.view_change import ViewChange
 from engine.sql.batch.ad_hoc import build_spark_query
 from engine.sql.catalog import Catalog, Relation
+from engine.sql.parsing.statement_errors import unsupported_error
 from engine.sql.statements.ddl.create_function import build_definition
 from engine.sql.statements.ddl.macros import (
     PYTHON,
@@ -121,7 +123,9 @@ def _build_relation(statement: CreateFunction, stored: StoredCatalog, context: S
 def _build_python_relation(statement: CreateFunction, context: StatementContext) -> Relation:
     function = remember(build_definition(statement))
     for _, kind in (*function.parameters, ("", function.returns)):
-        to_arrow(kind)
+        if formless := find_formless(to_arrow(kind)):
+            message = f"a function in Python has no value for {formless}: {kind}"
+            raise unsupported_error(message, None, statement.sql, "pass a list of structs, or a text")
     return Relation(
         name=statement.name,
         kind="function",

@@ -199,8 +199,23 @@ def give_up_succession(view: str, store: Hummock) -> tuple[str, ...]:
     if view not in pending or pending[view].copied:
         return ()
     gone = list_given_up(version, view)
-    store.commit(build_removal(version, load_catalog(version), {pending[one].successor for one in gone}))
+    stored, staged = load_catalog(version), StagedStore(store)
+    behind = {
+        one: msgspec.structs.replace(stored.catalog.get(one), behind=True)
+        for one in gone
+        if not pending[one].resync and _follows_others(stored, one, pending[one].successor)
+    }
+    staged.commit(Commit(catalog=encode_entries(behind, {}), precondition=require_same_catalog(version)))
+    removed = {pending[one].successor for one in gone}
+    staged.commit(build_removal(staged.version, load_catalog(staged.version), removed))
+    staged.land()
     return tuple(gone)
+
+
+def _follows_others(stored: StoredCatalog, view: str, successor: str) -> bool:
+    """Tell whether the next query of a view may be another by what it reads, and not by the view's text alone."""
+    before, after = stored.catalog.get(view), stored.catalog.get(successor)
+    return before.sql == after.sql or bool(before.through or after.through)
 
 
 def discard_change(store: Hummock, view: str, sql: str) -> str:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import sqlglot.expressions as exp
+from sqlglot.errors import ParseError, TokenError
 
+from engine.errors import SqlError
 from engine.python_functions.definition import PythonFunction
 from engine.python_functions.source import WrongSource, check_source, tidy_source
 from engine.sql.catalog import check_relation_name
-from engine.sql.dialect import Dialect
+from engine.sql.dialect import DIALECTS, Dialect
 from engine.sql.functions import load_spark_functions
 from engine.sql.parsing.dialect_readers import resolve_dialect
 from engine.sql.parsing.location import locate
 from engine.sql.parsing.names import normalize_identifier, resolve_table_name
 from engine.sql.parsing.statement_errors import sql_error, unsupported_error
+from engine.sql.parsing.tree_parser import parse_tree
+from engine.sql.schemas import strip_schema
 from engine.sql.statements.statement_types import CreateFunction
 from engine.sql.typing.types import parse_sql_type, parse_type
 
@@ -47,6 +53,13 @@ def build_function(tree: exp.Create, sql: str, dialect: Dialect) -> CreateFuncti
     said = _read_properties(tree, sql)
     if said.returns is None:
         raise sql_error(f"function {name} needs RETURNS and a type", tree.this, sql, _FORM)
+    callers = DIALECTS if said.language == "python" else (dialect,)
+    own = _find_other_reading(strip_schema(name), len(tree.this.expressions), callers)
+    if own is not None:
+        message = (
+            f"{name}(…) means something else in dialect {own}, so that nothing could call function {name}"
+        )
+        raise sql_error(message, tree.this, sql, "choose another name")
     text = _read_body(tree, sql, name, dialect, said.language)
     _refuse_modifiers(tree.this.expressions, sql)
     if said.language == "python":
@@ -100,6 +113,21 @@ def build_definition(statement: CreateFunction) -> PythonFunction:
         hint = f"{error.hint} (line {error.line} of the body)" if error.line else error.hint
         raise sql_error(message, None, statement.sql, hint) from error
     return function
+
+
+def _find_other_reading(name: str, count: int, dialects: Iterable[Dialect]) -> Dialect | None:
+    """Return a dialect that has a form of its own for a call by a name; None where all read the call of a user's function."""
+    if re.fullmatch(r"[a-z_]\w*", name) is None:
+        return None  # it is called in quotes
+    text = f"SELECT {name}({', '.join(f'a{n}' for n in range(count))})"
+    for dialect in dialects:
+        try:
+            found = parse_tree(text, dialect).expressions[0]
+        except (ParseError, TokenError, SqlError):
+            return dialect
+        if not isinstance(found, exp.Anonymous) or found.name.lower() != name:
+            return dialect
+    return None
 
 
 def _read_properties(tree: exp.Create, sql: str) -> _Said:

@@ -65,7 +65,8 @@ def _check_expression(node: exp.Expr, what: str, dialect: Dialect, sql: str) -> 
             )
         name = find_unknown_function(part)
         if name is not None and (dialect == "spark" or not has_translation(name)):
-            raise sql_error(f"there is no function {name}", part, sql, suggest_functions(name))
+            hint = f"{suggest_functions(name)}; functions of the store are called in queries: compute it in a view"
+            raise sql_error(f"there is no built-in function {name}", part, sql, hint)
 
 
 def _print_expression(node: exp.Expr, types: Mapping[str, str], dialect: Dialect) -> str:

@@ -115,5 +115,7 @@ def find_called_function(node: exp.Expr, catalog: Catalog) -> Relation | None:
     """Return the function of a user that a node calls, if it is such a call."""
     if not isinstance(node, exp.Anonymous):
         return None
-    relation = catalog.relations.get(str(node.name).lower())
+    name = str(node.name)
+    quoted = isinstance(node.this, exp.Identifier) and bool(node.this.args.get("quoted"))
+    relation = catalog.relations.get(name if quoted and name in catalog.relations else name.lower())
     return relation if relation is not None and relation.kind == "function" else None
