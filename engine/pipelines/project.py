@@ -275,6 +275,10 @@ class _PipelineReader:
 
     def _map_text(self, text: str, home: tuple[str, str]) -> _Query:
         """Return a text of SQL over relations of the store."""
+        if "${" in text:
+            raise PipelineError(
+                "its text has ${…}, for which Spark puts in a setting: write the value itself"
+            )
         plain, places = mask_streams(text)
         streams, tables, foreign = list[str](), list[str](), dict[str, str]()
         for parts, at in list_tables(plain, "spark"):

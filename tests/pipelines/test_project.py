@@ -76,6 +76,16 @@ def test_a_stream_of_rows_that_are_only_added_is_a_view(tmp_path: Path) -> None:
     assert "it joins the stream log with the table orders" in find_reason(reading, "mixed")
 
 
+def test_a_text_in_which_spark_puts_settings_is_not_taken(tmp_path: Path) -> None:
+    reading = read(
+        tmp_path,
+        sql="CREATE MATERIALIZED VIEW m AS SELECT id FROM orders WHERE x = '${where}';",
+        py="@dp.materialized_view\ndef n():\n    return spark.sql(\"SELECT '${where}' AS w FROM orders\")\n",
+    )
+    for name in ("m", "n"):
+        assert "its text has ${…}" in find_reason(reading, name)
+
+
 def test_flows_of_one_table_are_matched_by_name(tmp_path: Path) -> None:
     reading = read(
         tmp_path,

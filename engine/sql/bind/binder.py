@@ -37,7 +37,6 @@ from engine.sql.rewrites.binding.equalities import Equalities
 from engine.sql.rewrites.binding.join_keys import JoinKeys
 from engine.sql.rewrites.contract import QueryText
 from engine.sql.rewrites.rules import apply_parsed_rules, apply_plan_rules
-from engine.sql.typing.types import find_moved_field
 
 
 @dataclass(frozen=True)
@@ -247,10 +246,6 @@ class _QueryBinder:
                         f"column {n} is {one} in one branch of {query.key.upper()} and {other} in another"
                     )
                     raise self.build_error(message, query, "CAST one of them to the other's type")
-                if self.dialect == "spark" and (moved := find_moved_field(one, other)):
-                    message = f"field {moved} of column {n} stands at another place in another branch of {query.key.upper()}"
-                    hint = "write the fields of both in one order: Spark takes them by their places, whatever their names"
-                    raise self.build_error(message, query, hint)
 
     def _bind_branches(
         self, query: exp.Expr, every: bool, ctes: Ctes, outer: Scope | None

@@ -77,6 +77,7 @@ from engine.sql.incremental.fragments import IncrementalPlan
 from engine.sql.incremental.incremental_plan import build_incremental_plan
 from engine.sql.incremental.key_types import check_key_types, check_plain
 from engine.sql.incremental.python_joins import check_python_joins
+from engine.sql.incremental.union_fields import check_union_fields
 from engine.sql.incremental.watermarks.state_expiry import add_expiry
 from engine.sql.incremental.watermarks.watermark_columns import build_scan_lookup
 from engine.sql.parsing.statement_errors import sql_error
@@ -354,6 +355,8 @@ def _plan_incremental(
         bound = replace(bound, plan=guard_plan(bound.plan))
     query = restrict_to_closed(bound.plan, statement, catalog)
     analyzer = SparkAnalyzer(context.spark(), catalog, statement.sql)
+    if dialect == "spark":
+        check_union_fields(bound.plan, analyzer, statement.sql)
     is_partitioned = "partition_by" in statement.options  # of which partitions may be computed again
     of_scan = None if is_partitioned else build_scan_lookup(catalog)
     plan = build_incremental_plan(
