@@ -101,14 +101,17 @@ def qualify_tables(tree: exp.Expr, dialect: Dialect) -> None:
 
 def qualify_calls(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
     """`s.f(x)` -> a call of one name with a dot, or without where the schema is the store's own."""
-    for dot in list(tree.find_all(exp.Dot)):
-        call, schema = dot.expression, dot.this
+    for node in list(tree.find_all(exp.Dot, exp.Column)):
+        # before FILTER sqlglot takes the schema for the table of a column
+        parts = ("this", "expression") if isinstance(node, exp.Dot) else ("table", "this")
+        schema, whole = (node.args.get(part) for part in parts)
+        call: exp.Expr | None = whole
         while isinstance(call, exp.Filter | exp.Window):
             call = call.this
         if not isinstance(call, exp.Anonymous) or not isinstance(schema, exp.Identifier):
             continue
         name = schema.name.lower()
-        if name in SYSTEM:
+        if name in SYSTEM or not isinstance(whole, exp.Expr):
             continue
         if name != own_schema(dialect):
             whole_name = f"{name}.{call.name}"
@@ -116,11 +119,10 @@ def qualify_calls(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
             call.set("this", exp.to_identifier(whole_name, quoted=True) if quoted else whole_name)
         if "start" in schema.meta:
             call.meta["start"] = schema.meta["start"]
-        whole: exp.Expr = dot.expression
-        if dot is tree:
-            whole.pop()
+        whole.pop()
+        if node is tree:
             return whole
-        dot.replace(whole)
+        node.replace(whole)
     return tree
 
 

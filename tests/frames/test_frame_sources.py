@@ -87,7 +87,7 @@ def shared_without_the_others_key(spark: SparkSession) -> DataFrame:
 
 def shared_without_the_lefts_key(spark: SparkSession) -> DataFrame:
     item, label = spark.table("item"), spark.table("label")
-    return item.join(label, "g", "right").drop(item.g).join(item.select("id"), "id").drop(label.g)
+    return item.join(label, "g", "right").drop(item.g)
 
 
 def unnamed_fields(spark: SparkSession) -> DataFrame:

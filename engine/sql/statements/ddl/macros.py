@@ -115,6 +115,8 @@ def find_called_function(node: exp.Expr, catalog: Catalog) -> Relation | None:
     """Return the function of a user that a node calls, if it is such a call."""
     if not isinstance(node, exp.Anonymous):
         return None
+    if isinstance(node.parent, exp.Dot) and node.arg_key == "expression":
+        return None  # what stands before it is no schema of the store
     name = str(node.name)
     quoted = isinstance(node.this, exp.Identifier) and bool(node.this.args.get("quoted"))
     relation = catalog.relations.get(name if quoted and name in catalog.relations else name.lower())
