@@ -152,6 +152,9 @@ class FrameExpressions:
             return "FALSE"  # not null either, as SQL has no list without a value
         if plain in _OF_UNITS and (unit := _find_unit(arguments)):
             return f"{name}({unit}, {self.render_list(arguments[1:])})"
+        if plain == "nth_value" and len(arguments) == 3 and arguments[2].WhichOneof("expr_type") == "literal":
+            of = " IGNORE NULLS" if arguments[2].literal.boolean else ""
+            return f"{name}({self.render_list(arguments[:2])}){of}"
         if plain == "in":
             return f"({self.render(arguments[0])} IN ({self.render_list(arguments[1:])}))"
         if plain == "when":

@@ -11,7 +11,7 @@ import sqlglot.expressions as exp
 from engine.sql.bind.aggregates import AggregateBinder
 from engine.sql.bind.clock_conditions import ClockConditionBinder
 from engine.sql.bind.expressions import ExpressionBinder, bound_column, split_conjuncts, walk_own_parts
-from engine.sql.bind.ordering import build_ambiguity_error
+from engine.sql.bind.ordering import build_ambiguity_error, strip_number
 from engine.sql.bind.over_windows.windows import WINDOW, WindowBinder
 from engine.sql.bind.scope import Scope
 from engine.sql.bind.subqueries import is_subquery
@@ -166,6 +166,7 @@ class GroupBinder:
         return expand_grouping_sets(plan, named, GroupingSets(key_sets, groups.number, whole), calls, keys)
 
     def resolve_element(self, node: exp.Expr, items: Items) -> exp.Expr:
+        node = strip_number(node)
         if not isinstance(node, exp.Literal) or node.is_string:
             return self._resolve_alias(node, items)
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):

@@ -46,8 +46,14 @@ def parse_order_items(order: exp.Order | None, dialect: Dialect) -> list[OrderIt
         first = ordered.args.get("nulls_first")
         if first is None:
             first = descending if dialect != "spark" else not descending
-        found.append(OrderItem(ordered.this, descending, bool(first)))
+        found.append(OrderItem(strip_number(ordered.this), descending, bool(first)))
     return found
+
+
+def strip_number(node: exp.Expr) -> exp.Expr:
+    """Return the number that stands in brackets, which mean nothing around one; other nodes as they are."""
+    inner = node.unnest()
+    return inner if isinstance(inner, exp.Literal) and not inner.is_string else node
 
 
 @dataclass(frozen=True)

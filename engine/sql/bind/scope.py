@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import sqlglot.expressions as exp
@@ -154,6 +155,10 @@ class Scope:
         self.merged |= {left, right}
         self.using = [column for column in self.using if column not in (left, right)] + [either]
         self.sources.append(FromSource("", self.sources[-1].plan, ((name, either),)))
+
+    def show_first(self, columns: Sequence[str]) -> None:
+        """Let `*` begin with these columns: those of the last join USING some, before those of joins inside it."""
+        self.using = [*columns, *(column for column in self.using if column not in columns)]
 
     def expand_star(self, alias: str | None, node: exp.Expr) -> list[tuple[str, str]]:
         """Return the columns that `*` or `alias.*` means."""

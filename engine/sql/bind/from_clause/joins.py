@@ -88,6 +88,9 @@ class JoinBuilder:
             using = self._list_common_names(source)
         coalesced: list[tuple[str, Expr]] = []
         conditions = [self._bind_using(part, source, kind, coalesced) for part in using]
+        shown = [one for one in self.scope.sources if one is not source or kind not in ("semi", "anti")]
+        names = map(normalize_identifier, using)
+        self.scope.show_first([column for name in names for column in self.scope.find_visible(name, shown)])
         for part in [part for on in _list_on_conditions(join) for part in split_conjuncts(on)]:
             if not self.expressions.has_subquery(part):
                 conditions.append(self.bind_condition(part, "ON", ordered=asof))

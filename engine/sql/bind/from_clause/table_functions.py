@@ -203,7 +203,7 @@ class TableFunctionBinder:
             )
         start, end, *steps = [self._bind_argument(part) for part in parts]
         step = steps[0] if steps else Literal("1")
-        last = end if upto else fill_template(":end - sign(:step)", end=end, step=step)
+        last = end if upto else fill_template("if(:step > 0, :end - 1, :end + 1)", end=end, step=step)
         operands = {"start": start, "last": last, "step": step}
         if steps and isinstance(parts[2], exp.Interval):
             forward = not parts[2].name.startswith("-")
