@@ -214,9 +214,6 @@ class _QueryBinder:
 
     def _bind_set_operation(self, query: exp.SetOperation, ctes: Ctes, outer: Scope | None) -> BoundQuery:
         rule = SetOperationBinder(self.types, self.fresh)
-        if query.args.get("by_name"):
-            hint = "select the columns of both sides by their names, in one order"
-            raise self.build_unsupported(f"{query.key.upper()} BY NAME", query, hint)
         word = query.key.upper() + (" ALL" if not query.args.get("distinct") else "")
         if word != "UNION ALL":
             self.notes.append(f"{word}: the groups of a UNION ALL whose rows are counted by side")

@@ -79,9 +79,3 @@ def test_values_that_no_dialect_brings_together_are_refused(query: str, dialect:
 @pytest.mark.parametrize("query", ALIKE)
 def test_quoted_texts_and_numbers_are_of_the_type_beside_them(query: str, dialect: Dialect) -> None:
     bound(query.replace("TEXT", "STRING") if dialect == "spark" else query, dialect)
-
-
-def test_a_union_by_name_is_refused() -> None:
-    """What it says of names would have no effect."""
-    with pytest.raises(SqlError, match="UNION BY NAME"):
-        bound("SELECT id, i FROM t UNION ALL BY NAME SELECT i, id FROM t", "spark")
