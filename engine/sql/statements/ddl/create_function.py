@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -117,7 +116,7 @@ def build_definition(statement: CreateFunction) -> PythonFunction:
 
 def _find_other_reading(name: str, count: int, dialects: Iterable[Dialect]) -> Dialect | None:
     """Return a dialect that has a form of its own for a call by a name; None where all read the call of a user's function."""
-    if re.fullmatch(r"[a-z_]\w*", name) is None:
+    if not name.isidentifier():
         return None  # it is called in quotes
     text = f"SELECT {name}({', '.join(f'a{n}' for n in range(count))})"
     for dialect in dialects:
