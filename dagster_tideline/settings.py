@@ -24,6 +24,7 @@ DBT_SOURCES = "TIDELINE_DBT_SOURCES"
 """The tables that stand for sources of the dbt project, beside its manifest: `raw.orders=orders, raw.items=items`."""
 PIPELINE_SPEC = "TIDELINE_PIPELINE_SPEC"
 PIPELINE_TABLES = "TIDELINE_PIPELINE_TABLES"
+PIPELINE_LEFT_OUT = "TIDELINE_PIPELINE_LEAVE_OUT"
 """The tables that stand for what the pipeline reads: `raw.orders=orders, /data/items=items`."""
 VARIABLES = {
     "home": "TIDELINE_HOME",
@@ -215,7 +216,9 @@ def _read_dbt_project() -> dict[str, object] | None:
 def _read_pipeline() -> dict[str, object] | None:
     """Return the fields of the pipeline that the environment names, None if it names none."""
     spec = _resolve_folder(os.environ.get(PIPELINE_SPEC))
-    return None if spec is None else {"spec": spec, "tables": read_pipeline_tables()}
+    if spec is None:
+        return None
+    return {"spec": spec, "tables": read_pipeline_tables(), "leave_out": read_left_out_columns()}
 
 
 def read_dbt_sources() -> dict[str, str]:
@@ -226,6 +229,11 @@ def read_dbt_sources() -> dict[str, str]:
 def read_pipeline_tables() -> dict[str, str]:
     """Return the tables that the environment says stand for a pipeline's, by those; raises EnvironmentNotReady."""
     return _parse_variable(PIPELINE_TABLES, os.environ.get(PIPELINE_TABLES, ""))
+
+
+def read_left_out_columns() -> tuple[str, ...]:
+    """Return the columns that the environment says a pipeline's datasets are kept without."""
+    return tuple(filter(None, map(str.strip, os.environ.get(PIPELINE_LEFT_OUT, "").split(","))))
 
 
 def _parse_variable(variable: str, text: str) -> dict[str, str]:

@@ -99,6 +99,9 @@ OF_A_PROJECT: Mapping[str, EnvironmentVariable] = {
         "the tables that stand for what it reads: `raw.orders=orders, /data/items=items`",
         "those of the last parts of their names",
     ),
+    "TIDELINE_PIPELINE_LEAVE_OUT": EnvironmentVariable(
+        "columns that its datasets are kept without: `silver_orders.processed_at, …`", "none"
+    ),
 }
 OF_A_PROCESS: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_STORE_DELAY_MS": EnvironmentVariable(

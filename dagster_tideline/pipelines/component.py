@@ -17,8 +17,12 @@ class TidelinePipelineComponent(TidelineModelsComponent):
     """`spark-pipeline.yml` of the pipeline, or its folder, relative to the folder of `defs.yaml`."""
     tables: Mapping[str, str] = {}
     """The tables that stand for others, for files, or for its datasets: `raw.orders: orders`, `/data/items: items`."""
+    leave_out: tuple[str, ...] = ()
+    """Columns that datasets are kept without, such as the time of a run: `silver_orders.processed_at`."""
 
     def build_settings(self, project: Path, place: Path) -> Settings:
         """Return the settings of the models below the folder `place` of a project, and of the pipeline."""
-        pipeline = PipelineProject(spec=(place / self.spec).resolve(), tables=self.tables)
+        pipeline = PipelineProject(
+            spec=(place / self.spec).resolve(), tables=self.tables, leave_out=self.leave_out
+        )
         return super().build_settings(project, place).replace(pipeline=pipeline)

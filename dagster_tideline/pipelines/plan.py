@@ -12,7 +12,7 @@ from dagster_tideline.models.node_readings import refuse_nodes
 from dagster_tideline.pipelines.project import PipelineProject, list_known_tables, read_pipeline_models
 from dagster_tideline.plan import find_refusals
 from dagster_tideline.project_models import read_stored_relations
-from dagster_tideline.settings import parse_table_pairs, read_pipeline_tables
+from dagster_tideline.settings import parse_table_pairs, read_left_out_columns, read_pipeline_tables
 from engine.cli.printing import Format, print_listing
 from engine.errors import TidelineError
 
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what `plan` and `run` both take."""
     parser.add_argument("spec", type=Path)
     parser.add_argument("--table", action="append", default=[])
+    parser.add_argument("--leave-out", action="append", default=[])
     parser.add_argument("--store", default="")
     parser.add_argument("--format", type=Format, default=Format.table)
     parser.add_argument("--wide", action="store_true")
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build_project(given: argparse.Namespace) -> PipelineProject:
     """Return the pipeline that arguments name; tables that these say go before those of the environment."""
     tables = {**read_pipeline_tables(), **parse_table_pairs(given.table)}
-    return PipelineProject(spec=given.spec, tables=tables)
+    return PipelineProject(
+        spec=given.spec, tables=tables, leave_out=(*read_left_out_columns(), *given.leave_out)
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,6 +30,8 @@ class PipelineProject(BaseModel):
     """`spark-pipeline.yml`, or the folder that has it."""
     tables: Mapping[str, str] = {}
     """The tables that stand for others, for files, or for its datasets: `raw.orders: orders`, `/data/items: items`."""
+    leave_out: tuple[str, ...] = ()
+    """Columns that datasets are kept without, such as the time of a run: `silver_orders.processed_at`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def read_pipeline_models(
 
     `known` are tables that are there, `said` is what the headers of models say that do not say it themselves.
     """
-    reading = read_pipeline(project.spec, project.tables, known)
+    reading = read_pipeline(project.spec, project.tables, known, project.leave_out)
     models = order_models([_build_view(view, reading, said or {}) for view in reading.views])
     nodes = tuple(
         NodeReading(

@@ -7,7 +7,7 @@ to know all of a frame's columns is refused unless its source says them, or a se
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlglot
@@ -49,10 +49,14 @@ _SELECT_HINT = (
 
 @dataclass(frozen=True)
 class FrameSource:
-    """What stands in FROM for a source of a frame, a relation's name or a query in brackets, and its columns if known."""
+    """What stands in FROM for a source of a frame, a relation's name or a query in brackets, and its columns if known.
+
+    `left_out` are columns, in lower case, that the query was written without.
+    """
 
     text: str
     columns: tuple[str, ...] | None = None
+    left_out: frozenset[str] = frozenset()
 
 
 ReadSource = Callable[[Any], FrameSource]
@@ -95,7 +99,9 @@ class _FrameQuery:
 @dataclass
 class _FrameWriter:
     read_source: ReadSource | None = None
+    left_out: frozenset[str] = frozenset()
     names: int = 0
+    left: set[str] = field(default_factory=set)
 
     def build_query(self, relation: Any) -> _FrameQuery:
         """Return the SELECT that an operator of a frame is."""
@@ -136,6 +142,7 @@ class _FrameWriter:
         return self._build_source(FrameSource(numbers, ("id",)))
 
     def _build_source(self, source: FrameSource) -> _FrameQuery:
+        self.left |= source.left_out
         name = self._make_name()
         sides = None if source.columns is None else ((name, source.columns),)
         text = f"{source.text} AS {quote(name)}"
@@ -235,7 +242,10 @@ class _FrameWriter:
     def _set_select_list(
         self, query: _FrameQuery, items: Sequence[tuple[str, str | None]], group: str = ""
     ) -> _FrameQuery:
-        """Return a query with its SELECT list: texts, and names where they are known."""
+        """Return a query with its SELECT list: texts, and names where they are known; without columns that are left out."""
+        stay = [one for one in items if one[1] is None or one[1].lower() not in self.left_out]
+        self.left |= {str(name).lower() for _, name in items} & self.left_out
+        items = stay or items
         listed = [query.columns if text == "*" else None if name is None else (name,) for text, name in items]
         known = _tell_apart(None if None in listed else tuple(name for one in listed for name in one or ()))
         places = {number: place.select(items, query.items > 1) for number, place in query.places.items()}
@@ -437,12 +447,19 @@ class _FrameWriter:
         return self.build_query(node.input)
 
 
-def render_frame_query(relation: Any, read_source: ReadSource | None = None) -> str:
+def render_frame_query(
+    relation: Any, read_source: ReadSource | None = None, left_out: frozenset[str] = frozenset()
+) -> str:
     """Return the query that a frame's tree of Spark Connect is, in Spark's SQL; raises SqlError for what no view is made of.
 
-    `read_source` says what stands for the sources that a frame reads; without it these are tables of their names.
+    `read_source` says what stands for the sources that a frame reads; without it these are tables of their names. Columns that
+    are `left_out`, by names in lower case, are computed nowhere in it; SqlError is raised for one that it would not compute.
     """
-    return _FrameWriter(read_source).build_query(relation).text
+    writer = _FrameWriter(read_source, left_out)
+    query = writer.build_query(relation)
+    for name in sorted(left_out - writer.left):
+        raise build_frame_error(f"no column {name} that could be left out", "name one that it computes")
+    return query.text
 
 
 def _is_unseen(query: _FrameQuery, node: Any) -> bool:

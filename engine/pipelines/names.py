@@ -79,6 +79,11 @@ class DatasetNames:
         """Return the table that the user says stands for a dataset."""
         return self.replaced.get(_qualify(dataset))
 
+    def find_said(self, parts: tuple[str, ...]) -> Dataset | None:
+        """Return the dataset that a user's words mean: its name, or that with its database, or with its catalog, too."""
+        words = ".".join(_fold(parts))
+        return next((one for key, one in self.own.items() if words in _list_keys(key)), None)
+
     def find_dataset(self, parts: tuple[str, ...], home: tuple[str, str]) -> Dataset | None:
         """Return the dataset of the pipeline that a name means, None for another table."""
         keys = [(*home[: max(3 - len(parts), 0)], *parts)] if len(parts) <= 3 else []

@@ -11,8 +11,9 @@ from typing import Any
 from engine.errors import SqlError, TidelineError
 from engine.frames.frame_sql import FrameSource, render_frame_query
 from engine.pipelines.elements import Dataset, Elements, QueryFlow
+from engine.pipelines.left_out import find_left_out, keep_schema, leave_out
 from engine.pipelines.names import FILE_FORMATS, DatasetNames, KnownTable, split_name
-from engine.pipelines.python_file import read_python_files
+from engine.pipelines.python_file import read_python_files, read_schema_names
 from engine.pipelines.query_columns import list_query_columns
 from engine.pipelines.spec import PipelineError, PipelineSpec, read_spec
 from engine.pipelines.sql_file import read_sql_files
@@ -102,25 +103,36 @@ class _Built:
 
 
 def read_pipeline(
-    path: Path, said: Mapping[str, str] | None = None, known: Iterable[KnownTable] = ()
+    path: Path,
+    said: Mapping[str, str] | None = None,
+    known: Iterable[KnownTable] = (),
+    left_out: Iterable[str] = (),
 ) -> PipelineReading:
     """Return what a pipeline's spec and files define, as views; raises PipelineError for a spec that Spark would not take.
 
     `said` are the tables that stand for those that it reads, for its files, or for datasets of its own, by their names. `known`
-    are tables that are there.
+    are tables that are there, `left_out` the columns that datasets are kept without, as `dataset.column`.
     """
     spec = read_spec(path)
     found = Elements()
     read_python_files(spec, found)
     read_sql_files(spec, found)
-    return _PipelineReader(spec, found, DatasetNames(found.datasets, said or {}, known, spec.folder)).read()
+    names = DatasetNames(found.datasets, said or {}, known, spec.folder)
+    return _PipelineReader(spec, found, names, find_left_out(names, left_out)).read()
 
 
 class _PipelineReader:
     """Builds the views of one pipeline; a dataset that cannot be taken costs itself and what reads it."""
 
-    def __init__(self, spec: PipelineSpec, found: Elements, names: DatasetNames) -> None:
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        found: Elements,
+        names: DatasetNames,
+        left_out: Mapping[int, frozenset[str]],
+    ) -> None:
         self.spec, self.found, self.names = spec, found, names
+        self._left_out = left_out
         self._built: dict[int, _Built | TidelineError] = {}
         self._order: list[Dataset] = []
         self._flows: dict[int, list[QueryFlow]] = {}
@@ -176,8 +188,10 @@ class _PipelineReader:
         if replacement is not None:
             return DatasetReading(dataset.kind, name, dataset.place, replacement, TABLE)
         taken = "view" if dataset.kind == "temporary view" else VIEW
-        note = "its columns have the types of its query" if dataset.schema is not None else ""
-        return DatasetReading(dataset.kind, name, dataset.place, relation, taken, note)
+        notes = ["its columns have the types of its query"] if dataset.schema is not None else []
+        if left := self._left_out.get(id(dataset)):
+            notes.append(f"without its columns {', '.join(sorted(left))}, which are left out")
+        return DatasetReading(dataset.kind, name, dataset.place, relation, taken, "; ".join(notes))
 
     def _tell_tables(self, views: Sequence[PipelineView]) -> list[DatasetReading]:
         """Return which tables of the store stand for what the views read."""
@@ -233,7 +247,7 @@ class _PipelineReader:
             raise PipelineError(f"several flows fill it, and a {dataset.kind} has one")
         queries = [self._build_flow(dataset, flow) for flow in flows]
         query = queries[0] if len(queries) == 1 else _unite(queries)
-        _check_schema(dataset, query.columns)
+        _check_schema(keep_schema(dataset, self._left_out.get(id(dataset), frozenset())), query.columns)
         is_stream = dataset.kind == "temporary view" and bool(query.streams)
         return _Built(query, is_stream, dataset.kind == "streaming table")
 
@@ -242,7 +256,13 @@ class _PipelineReader:
         if flow.error:
             raise PipelineError(flow.error)
         _check_configuration({**self.spec.configuration, **flow.conf})
-        query = self._render_text(flow) if flow.text else self._render_frame(flow)
+        left = self._left_out.get(id(dataset), frozenset())
+        query = self._render_text(flow, left) if flow.text else self._render_frame(flow, left)
+        for column in query.columns or ():
+            if column.lower() in left:
+                raise PipelineError(
+                    f"its column {column} comes with all columns of what it reads, so it cannot be left out"
+                )
         if dataset.kind == "materialized view" and query.streams:
             raise PipelineError(
                 f"it reads {query.streams[0]} as a stream: Spark's materialized views read tables"
@@ -270,8 +290,11 @@ class _PipelineReader:
             )
 
     # ---- texts and frames ------------------------------------------------------------------------------------
-    def _render_text(self, flow: QueryFlow) -> _Query:
-        return self._map_text(flow.text, flow.home)
+    def _render_text(self, flow: QueryFlow, left: frozenset[str]) -> _Query:
+        text, made = leave_out(flow.text, left)
+        for column in sorted(left - made):
+            raise PipelineError(f"no SELECT list has its column {column}, so it cannot be left out")
+        return self._map_text(text, flow.home)
 
     def _map_text(self, text: str, home: tuple[str, str]) -> _Query:
         """Return a text of SQL over relations of the store."""
@@ -297,7 +320,7 @@ class _PipelineReader:
             columns = tuple(name for name in listed if name is not None)
         return _Query(mapped, columns, tuple(streams), tuple(tables), foreign)
 
-    def _render_frame(self, flow: QueryFlow) -> _Query:
+    def _render_frame(self, flow: QueryFlow, left: frozenset[str]) -> _Query:
         streams, tables, foreign = list[str](), list[str](), dict[str, str]()
 
         def note(query: _Query) -> None:
@@ -307,15 +330,17 @@ class _PipelineReader:
 
         def read_source(node: Any) -> FrameSource:
             if hasattr(node, "query"):
-                query = self._map_text(node.query, flow.home)
+                text, made = leave_out(node.query, left)
+                query = self._map_text(text, flow.home)
                 note(query)
-                return FrameSource(f"({query.text})", query.columns)
+                return FrameSource(f"({query.text})", query.columns, made)
             found = self._find_frame_source(node, flow.home)
             (streams if found.is_stream else tables).append(found.words)
             foreign.update(found.foreign)
-            return FrameSource(quote(found.name), self._find_columns(found.name))
+            columns = self._find_columns(found.name)
+            return _select_schema(node, found, columns) or FrameSource(quote(found.name), columns)
 
-        text = render_frame_query(flow.relation, read_source)
+        text = render_frame_query(flow.relation, read_source, left)
         listed = list_query_columns(parse_query(text, "spark"), self._find_columns)
         columns = None if listed is None or None in listed else tuple(str(name) for name in listed)
         return _Query(text, columns, tuple(streams), tuple(tables), foreign)
@@ -385,6 +410,28 @@ class _Source:
     foreign: Mapping[str, str] = field(default_factory=dict)
 
 
+def _select_schema(node: Any, found: _Source, columns: tuple[str, ...] | None) -> FrameSource | None:
+    """Return the columns of a table that the schema of a frame's reader names, None where it says none, or just these.
+
+    Raises PipelineError for one that the table has not.
+    """
+    text = node.data_source.schema if node.WhichOneof("read_type") == "data_source" else ""
+    if not text:
+        return None
+    names = read_schema_names(text)
+    folded = [name.lower() for name in names]
+    have = None if columns is None else [name.lower() for name in columns]
+    if have == folded:
+        return None
+    for name in names if have is not None else ():
+        if name.lower() not in have:
+            raise PipelineError(
+                f"the schema of its reader has the column {name}, and the table {found.name}, which stands for its files, has not"
+            )
+    listed = ", ".join(map(quote, names))
+    return FrameSource(f"(SELECT {listed} FROM {quote(found.name)})", names)
+
+
 VIEW, TABLE = "materialized view", "table that you land"
 _SPARK_DOES = {
     "materialized view": "; Spark computes it in full at each update",
@@ -430,17 +477,17 @@ def _unite(queries: Sequence[_Query]) -> _Query:
     return _Query("\nUNION ALL\n".join(texts), first, streams, (), foreign)
 
 
-def _check_schema(dataset: Dataset, columns: tuple[str, ...] | None) -> None:
+def _check_schema(schema: tuple[str, ...] | None, columns: tuple[str, ...] | None) -> None:
     """Raise PipelineError where a dataset says other columns than its query gives."""
-    if dataset.schema is None:
+    if schema is None:
         return
     if columns is None:
         raise PipelineError(
             "it says a schema, and the columns of its query are not known: select them by name"
         )
-    if [name.lower() for name in columns] != [name.lower() for name in dataset.schema]:
+    if [name.lower() for name in columns] != [name.lower() for name in schema]:
         raise PipelineError(
-            f"its schema has the columns {', '.join(dataset.schema)}, and its query {', '.join(columns)}: let both be alike"
+            f"its schema has the columns {', '.join(schema)}, and its query {', '.join(columns)}: let both be alike"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 import traceback
@@ -170,6 +171,15 @@ def _list_schema(schema: StructType | str | None) -> tuple[str, ...] | None:
     if schema is None:
         return None
     return tuple(schema.names) if isinstance(schema, StructType) else read_column_names(schema)
+
+
+def read_schema_names(text: str) -> tuple[str, ...]:
+    """Return the names of the columns of a reader's schema, which is JSON or SQL; raises SqlError for what is none."""
+    return (
+        tuple(StructType.fromJson(json.loads(text)).names)
+        if text.startswith("{")
+        else read_column_names(text)
+    )
 
 
 @contextmanager

@@ -151,6 +151,38 @@ def files():
     assert (bronze.relation, bronze.taken) == ("log", "table that you land")
 
 
+def test_a_reader_with_a_schema_gives_its_columns(tmp_path: Path) -> None:
+    reading = read(
+        tmp_path,
+        {"/data/x": "orders", "/data/y": "landed"},
+        py="""
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+@dp.materialized_view
+def one():
+    return spark.read.schema("x INT").csv("/data/x").withColumnRenamed("x", "y")
+
+@dp.materialized_view
+def same():
+    return spark.read.schema("ID INT, x INT").csv("/data/x")
+
+@dp.materialized_view
+def lacks():
+    return spark.read.schema("id INT, z INT").csv("/data/x")
+
+@dp.materialized_view
+def later():
+    columns = [StructField("b", IntegerType()), StructField("a", IntegerType())]
+    return spark.read.schema(StructType(columns)).json("/data/y").drop("a")
+""",
+    )
+    found = {view.relation: view.query for view in reading.views if not view.error}
+    assert found["one"] == "SELECT `x` AS `y` FROM (SELECT `x` FROM `orders`) AS `frame_1`"
+    assert found["same"] == "SELECT * FROM `orders` AS `frame_1`"
+    assert "SELECT `b` FROM (SELECT `b`, `a` FROM" in found["later"]
+    assert "has the column z, and the table orders" in find_reason(reading, "lacks")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

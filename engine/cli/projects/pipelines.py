@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import click
 import typer
+import typer.core
 
 from engine.cli.options import Output, Spark, Store, Wide
 from engine.cli.printing import Format, PrintingCommand
@@ -28,7 +31,28 @@ Tables = Annotated[
 ]
 
 
-@pipelines.command(cls=PrintingCommand)
+_LEFT_OUT = "tideline.pipelines.left_out"
+
+
+class PipelineCommand(PrintingCommand):
+    """A command that knows which columns datasets are kept without."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        words = (
+            "A column that a dataset is kept without, such as the time of a run: silver_orders.processed_at."
+        )
+        option = typer.core.TyperOption(
+            param_decls=["--leave-out"], multiple=True, expose_value=False, callback=_keep_columns, help=words
+        )
+        self.params.append(option)
+
+
+def _keep_columns(context: click.Context, option: click.Parameter, columns: Sequence[str]) -> None:
+    context.meta[_LEFT_OUT] = tuple(columns)
+
+
+@pipelines.command(cls=PipelineCommand)
 def plan(
     spec: Spec,
     table: Tables = None,
@@ -45,7 +69,7 @@ def plan(
     _execute("plan", _list_arguments(spec, table, store, output, wide))
 
 
-@pipelines.command(cls=PrintingCommand)
+@pipelines.command(cls=PipelineCommand)
 def run(
     spec: Spec,
     table: Tables = None,
@@ -68,6 +92,7 @@ def run(
 def _list_arguments(spec: Path, table: list[str] | None, store: str, output: Format, wide: bool) -> list[str]:
     arguments = [str(spec), f"--format={output.value}", *(["--wide"] if wide else [])]
     arguments += [f"--table={pair}" for pair in table or ()]
+    arguments += [f"--leave-out={one}" for one in click.get_current_context().meta[_LEFT_OUT]]
     return [*arguments, *([f"--store={store}"] if store else [])]
 
 

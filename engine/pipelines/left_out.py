@@ -1,0 +1,96 @@
+"""Columns that a dataset is kept without, such as the time of a run: which ones, and a text of SQL without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sqlglot import Token, TokenType
+
+from engine.pipelines.elements import Dataset
+from engine.pipelines.names import DatasetNames, split_name
+from engine.pipelines.spec import PipelineError
+from engine.sql.parsing.tokens import tokenize
+
+_ENDS = frozenset(
+    {
+        *(TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY),
+        *(TokenType.LIMIT, TokenType.OFFSET, TokenType.UNION, TokenType.INTERSECT, TokenType.SEMICOLON),
+        *(TokenType.LATERAL, TokenType.QUALIFY, TokenType.WINDOW, TokenType.CLUSTER_BY, TokenType.SORT_BY),
+    }
+)
+"""What follows a SELECT list in the same brackets; EXCEPT does, too, unless it stands behind a star."""
+
+
+def find_left_out(names: DatasetNames, said: Iterable[str]) -> Mapping[int, frozenset[str]]:
+    """Return the columns to leave out by the ids of their datasets; raises PipelineError for what names none of a dataset."""
+    found: dict[int, frozenset[str]] = {}
+    for text in said:
+        *parts, column = split_name(text)
+        dataset = names.find_said(tuple(parts))
+        if dataset is None or dataset.kind == "sink":
+            raise PipelineError(
+                f"there is no dataset {'.'.join(parts)} whose column {column} could be left out: write dataset.column"
+            )
+        found[id(dataset)] = found.get(id(dataset), frozenset()) | {column.lower()}
+    return found
+
+
+def leave_out(text: str, columns: frozenset[str]) -> tuple[str, frozenset[str]]:
+    """Return a query without columns in its SELECT lists, at whatever depth, and which of them these had."""
+    if not columns:
+        return text, columns
+    gone: list[tuple[int, int]] = []
+    made = set[str]()
+    for items in _list_selects(tokenize(text, "spark")):
+        named = [(_name_item(item), item) for item in items]
+        left = [name not in columns for name, _ in named]
+        made |= {name for name, _ in named if name in columns}
+        if not any(left):
+            continue  # a list has one column at least: what reads it is refused where it names the others
+        for n, (item, stays) in enumerate(zip(items, left, strict=True)):
+            if stays:
+                continue
+            if any(left[n + 1 :]):
+                gone.append((item[0].start, items[n + 1][0].start))
+            else:  # what is in front stays without its comma
+                gone.append((items[n - 1][-1].end + 1, item[-1].end + 1))
+    for begin, end in sorted(gone, reverse=True):
+        text = text[:begin] + text[end:]
+    return text, frozenset(made)
+
+
+def keep_schema(dataset: Dataset, columns: frozenset[str]) -> tuple[str, ...] | None:
+    """Return the columns that a dataset says itself, without those that are left out."""
+    if dataset.schema is None:
+        return None
+    return tuple(name for name in dataset.schema if name.lower() not in columns)
+
+
+def _list_selects(tokens: Sequence[Token]) -> Iterator[list[list[Token]]]:
+    """Yield the items of each SELECT list, each by its tokens."""
+    for at, token in enumerate(tokens):
+        if token.token_type == TokenType.SELECT:
+            yield _list_items(tokens, at + 1)
+
+
+def _list_items(tokens: Sequence[Token], at: int) -> list[list[Token]]:
+    items: list[list[Token]] = [[]]
+    depth = 0
+    if at < len(tokens) and tokens[at].token_type in (TokenType.DISTINCT, TokenType.ALL):
+        at += 1
+    for n in range(at, len(tokens)):
+        kind = tokens[n].token_type
+        depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+        after_star = items[-1] and items[-1][-1].token_type == TokenType.STAR
+        if depth < 0 or (depth == 0 and (kind in _ENDS or (kind == TokenType.EXCEPT and not after_star))):
+            break
+        if depth == 0 and kind == TokenType.COMMA:
+            items.append([])
+        else:
+            items[-1].append(tokens[n])
+    return [item for item in items if item]
+
+
+def _name_item(item: Sequence[Token]) -> str:
+    """Return what a column is called, in lower case: its alias, or the last part of its name."""
+    return item[-1].text.lower()
