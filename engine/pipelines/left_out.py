@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sqlglot import Token, TokenType
+from sqlglot import Token, TokenType, exp
 
 from engine.pipelines.elements import Dataset
 from engine.pipelines.names import DatasetNames, split_name
@@ -57,6 +57,32 @@ def leave_out(text: str, columns: frozenset[str]) -> tuple[str, frozenset[str]]:
     for begin, end in sorted(gone, reverse=True):
         text = text[:begin] + text[end:]
     return text, frozenset(made)
+
+
+def find_left_out_problem(tree: exp.Expr, columns: frozenset[str]) -> str:
+    """Return why a query without columns may have other rows in those that are left; empty if it has the same ones."""
+    for node in tree.walk():
+        if (
+            isinstance(node, exp.Column)
+            and not isinstance(node.this, exp.Star)
+            and node.name.lower() in columns
+        ):
+            return f"its column {node.name} is used in it, not in SELECT lists alone"
+        if isinstance(node, exp.Distinct):
+            return "it has a DISTINCT, in whose rows a column counts"
+        if isinstance(node, exp.SetOperation):
+            return f"it has a {node.key.upper()}, which goes by the places of columns"
+        if isinstance(node, exp.Group) and (node.args.get("all") or any(map(_is_place, node.expressions))):
+            return "it has a GROUP BY places in the SELECT list, or ALL of it"
+        if isinstance(node, exp.Order) and any(_is_place(one.this) for one in node.expressions):
+            return "it has an ORDER BY places in the SELECT list"
+        if isinstance(node, exp.Join) and node.method == "NATURAL":
+            return "it has a NATURAL JOIN, which goes by all names"
+    return ""
+
+
+def _is_place(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
 
 
 def keep_schema(dataset: Dataset, columns: frozenset[str]) -> tuple[str, ...] | None:

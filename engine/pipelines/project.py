@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import SqlError, TidelineError
 from engine.frames.frame_sql import FrameSource, render_frame_query
 from engine.pipelines.elements import Dataset, Elements, QueryFlow
-from engine.pipelines.left_out import find_left_out, keep_schema, leave_out
+from engine.pipelines.left_out import find_left_out, find_left_out_problem, keep_schema, leave_out
 from engine.pipelines.names import FILE_FORMATS, DatasetNames, KnownTable, split_name
 from engine.pipelines.python_file import read_python_files, read_schema_names
 from engine.pipelines.query_columns import list_query_columns
@@ -258,6 +258,8 @@ class _PipelineReader:
         _check_configuration({**self.spec.configuration, **flow.conf})
         left = self._left_out.get(id(dataset), frozenset())
         query = self._render_text(flow, left) if flow.text else self._render_frame(flow, left)
+        if left and (problem := find_left_out_problem(parse_query(query.text, "spark"), left)):
+            raise PipelineError(f"{problem}: no column can be left out")
         for column in query.columns or ():
             if column.lower() in left:
                 raise PipelineError(
@@ -423,8 +425,8 @@ def _select_schema(node: Any, found: _Source, columns: tuple[str, ...] | None) -
     have = None if columns is None else [name.lower() for name in columns]
     if have == folded:
         return None
-    for name in names if have is not None else ():
-        if name.lower() not in have:
+    for name in names:
+        if have is not None and name.lower() not in have:
             raise PipelineError(
                 f"the schema of its reader has the column {name}, and the table {found.name}, which stands for its files, has not"
             )

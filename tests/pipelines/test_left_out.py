@@ -77,6 +77,25 @@ def texted():
     assert notes["gold"].endswith("; without its columns at, which are left out")
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SELECT id, now() AS at FROM orders WHERE at IS NULL", "its column at is used in it"),
+        ("SELECT id, now() AS at FROM orders ORDER BY orders.at", "its column at is used in it"),
+        ("SELECT DISTINCT id, now() AS at FROM orders", "it has a DISTINCT"),
+        ("SELECT id, now() AS at FROM orders UNION ALL SELECT now() AS at, id FROM orders", "it has a UNION"),
+        ("SELECT now() AS at, id, max(x) AS x FROM orders GROUP BY 2", "GROUP BY places"),
+        ("SELECT now() AS at, id, max(x) AS x FROM orders GROUP BY ALL", "GROUP BY places"),
+        ("SELECT now() AS at, id FROM orders ORDER BY 2 LIMIT 3", "ORDER BY places"),
+        ("SELECT b.id, b.at FROM (SELECT id, x AS at FROM orders) b NATURAL JOIN orders", "NATURAL JOIN"),
+    ],
+)
+def test_a_query_that_would_have_other_rows_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+    reading = read(tmp_path, "v.at", sql=f"CREATE MATERIALIZED VIEW v AS {text}")
+    (reason,) = [one.reason for one in reading.elements if one.name == "v"]
+    assert problem in reason
+
+
 def test_what_cannot_be_left_out_is_told(tmp_path: Path) -> None:
     sql = (
         "CREATE MATERIALIZED VIEW a AS SELECT id FROM orders;"

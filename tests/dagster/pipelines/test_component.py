@@ -69,6 +69,10 @@ def test_the_environment_names_a_spec_and_its_tables(tmp_path: Path, monkeypatch
     settings = Settings.of_environment(tmp_path)
     found = {one.name: one for one in load_project_models(settings)}
     assert found["best"].reads == ("landed",)
+    assert settings.pipeline is not None and settings.pipeline.leave_out == ()
+    monkeypatch.setenv("TIDELINE_PIPELINE_LEAVE_OUT", " silver.at, gold.by ,")
+    left = Settings.of_environment(tmp_path).pipeline
+    assert left is not None and left.leave_out == ("silver.at", "gold.by")
     monkeypatch.setenv("TIDELINE_PIPELINE_TABLES", "raw.orders")
     with pytest.raises(EnvironmentNotReady, match="names no table: write"):
         Settings.of_environment(tmp_path)
