@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 import msgspec
 
 from engine.connectors.delta.vectors import Vector
 
+BRINGING_BACK = ("RESTORE", "CLONE")
+"""Operations whose files are those of earlier versions, or of another table."""
 ROW_BYTES = 32
 """About what a row of a change takes in a file, at the least."""
 
@@ -42,10 +45,26 @@ def mark_removed(file: DataFile) -> DataFile:
 
 
 class FileActions(msgspec.Struct, frozen=True):
-    """What a commit did with files of rows."""
+    """What a commit did with files of rows; `brings_back` tells that rows may have come which are older than the commit."""
 
     added: tuple[DataFile, ...] = ()
     removed: tuple[DataFile, ...] = ()
+    brings_back: bool = False
+
+
+def build_actions(
+    version: int, operation: str, added: Iterable[DataFile], removed: Iterable[DataFile]
+) -> FileActions:
+    """Return what the commit of a version did by the actions of its entry."""
+    came, went = tuple(added), tuple(mark_removed(file) for file in removed)
+    paths = {_identify(file.path) for file in went}
+    back = operation in BRINGING_BACK or any(
+        file.data_change
+        and _identify(file.path) not in paths
+        and file.default_row_commit_version not in (None, version)
+        for file in came
+    )
+    return FileActions(came, went, back)
 
 
 @dataclass
@@ -53,21 +72,27 @@ class FileChanges:
     """What differs between the files of two versions: each path with what it was, and what it is; None where it was not there."""
 
     states: dict[str, tuple[DataFile | None, DataFile | None]] = field(default_factory=dict)
+    brings_back: bool = False
+    """Whether rows may have come that are older than the earlier version, but were not in it."""
     _rewritten: set[str] = field(default_factory=set)
+    _size: int = 0
 
     def take(self, actions: FileActions) -> bool:
         """Take what a further commit did, False if it touches a file that was rewritten since: then it begins anew."""
-        added = {file.path: file for file in actions.added}
-        removed = {file.path: file for file in actions.removed}
+        added = {_identify(file.path): file for file in actions.added}
+        removed = {_identify(file.path): file for file in actions.removed}
         every = (*actions.added, *actions.removed)
-        touched = {file.path for file in every if file.data_change}
-        moved = {file.path for file in every} - touched
+        touched = {_identify(file.path) for file in every if file.data_change}
+        moved = {_identify(file.path) for file in every} - touched
         if touched & self._rewritten:
             return False
         self._rewritten |= moved
+        self.brings_back = self.brings_back or actions.brings_back
         for path in touched:
-            first = self.states[path][0] if path in self.states else removed.get(path)
-            self.states[path] = (first, added.get(path))
+            was = self.states.get(path)
+            pair = (was[0] if was else removed.get(path), added.get(path))
+            self.states[path] = pair
+            self._size += _weigh(*pair) - (_weigh(*was) if was else 0)
         return True
 
     def list_come(self) -> list[DataFile]:
@@ -95,10 +120,20 @@ class FileChanges:
 
     def measure(self) -> int:
         """Return about how many bytes of files the rows take that may have changed."""
-        whole = sum(file.size or 0 for file in (*self.list_come(), *self.list_gone()))
-        return whole + ROW_BYTES * sum(
-            abs(count_hidden(new) - count_hidden(old)) for old, new in self.list_changed()
-        )
+        return self._size
+
+
+def _identify(path: str) -> str:
+    """Return a file's name without what its writers may write in several ways."""
+    plain = unquote(path)
+    return "/" + plain.removeprefix("file:").lstrip("/") if plain.startswith("file:") else plain
+
+
+def _weigh(old: DataFile | None, new: DataFile | None) -> int:
+    """Return about how many bytes the rows take that a path has, or had, alone."""
+    if old is not None and new is not None:
+        return ROW_BYTES * abs(count_hidden(new) - count_hidden(old))
+    return sum(file.size or 0 for file in (old, new) if file is not None)
 
 
 def count_hidden(file: DataFile) -> int:

@@ -44,7 +44,13 @@ BROADCAST_ROWS = 1_000_000
 _NUMBER, _ROW, _FILE, _ID, _VERSION, _PART = (
     f"{ADDED}{part}" for part in ("number", "row", "file", "id", "version", "part")
 )
-_GLOB = re.compile(r"[{}\[\]*?\\]")
+_READING = {
+    "recursiveFileLookup": "true",
+    "__globPaths__": "false",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+}
+"""How Spark is to read files: partitions are those of the log, names are no patterns, and what can't be read is told."""
 _UNREAD = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 """What a schema says of columns whose values are not in files as they are read."""
 
@@ -88,7 +94,8 @@ def read_changed_rows(
     by_id = has_row_ids(relation)
     if by_id and not (tracked and have_row_ids(changes.iterate_files())):
         raise FilesNotFollowed("its row tracking is off, or not all of its files tell the ids of their rows")
-    fresh = [f for f in come if tracked and (f.default_row_commit_version or 0) > before.version]
+    known = tracked and not changes.brings_back  # else an old version of a row is no sign that it was there
+    fresh = [f for f in come if known and (f.default_row_commit_version or 0) > before.version]
     again = [f for f in come if f not in fresh]
     compares = bool(gone and again)
     shown = _decode_changes(log, changes)
@@ -144,10 +151,11 @@ def match_known_columns(
     relation: Relation, metadata: Metadata, columns: Mapping[str, MatchedColumn]
 ) -> dict[str, MatchedColumn]:
     """Return how the columns of a table are taken at an earlier version; one that was not there, or was another, is left out."""
-    there = {column.name: column for column in parse_schema(metadata.schema_string)}
+    there = {column.name.lower(): column for column in parse_schema(metadata.schema_string)}
     found = {}
     for name, column in columns.items():
-        matched = match_column(there[column.name], column.type) if column.name in there else None
+        was = there.get(column.name.lower())  # which may have been written in another case
+        matched = None if was is None else match_column(was, column.type)
         if matched is not None:
             found[name] = matched
     return found
@@ -290,7 +298,7 @@ class FileReader:
             {"type": "struct", "fields": [_build_physical(field, mapping) for field in kept]}
         )
         places = [self._locate(file) for file in files]
-        frame = self.session.read.schema(schema).option("recursiveFileLookup", "true").parquet(*places)
+        frame = self.session.read.schema(schema).options(**_READING).parquet(*places)
         found = [re.sub(r"^file:/+", "file:/", name) for name in frame.inputFiles()]
         self.log.place.check_files(found)
         by_place = {unquote(name): name for name in found}
@@ -312,16 +320,12 @@ class FileReader:
         """Return where a file is, as Spark takes it."""
         parts = urlsplit(file.path)
         if parts.scheme in ("s3", "s3a", "s3n"):
-            place = f"s3a://{unquote(file.path.partition('://')[2])}"
-        elif parts.scheme == "file" or (not parts.scheme and file.path.startswith("/")):
-            place = f"file:{unquote(parts.path)}"
-        elif parts.scheme:
+            return f"s3a://{unquote(file.path.partition('://')[2])}"
+        if parts.scheme == "file" or (not parts.scheme and file.path.startswith("/")):
+            return f"file:{unquote(parts.path)}"
+        if parts.scheme:
             raise FilesNotFollowed(f"{file.path} is at an address that is not known here")
-        else:
-            place = f"{self.log.place.spark}/{unquote(file.path)}"
-        if _GLOB.search(place):  # which Spark takes for a pattern
-            raise FilesNotFollowed(f"the name of {file.path} has a character of patterns")
-        return place
+        return f"{self.log.place.spark}/{unquote(file.path)}"
 
     def _render_column(self, field: Mapping[str, Any]) -> str:
         """Return a column as Spark SQL over the file's, with the names that the table has, also of what is in it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -16,12 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.arrow import as_values
-from engine.connectors.confinement import check_bucket_allowed, find_project_home, resolve_allowed_path
-from engine.connectors.delta.file_changes import DataFile, FileActions, mark_removed
+from engine.connectors.confinement import (
+    check_bucket_allowed,
+    find_project_home,
+    is_bucket_address,
+    resolve_allowed_path,
+)
+from engine.connectors.delta.file_changes import DataFile, FileActions, build_actions
 from engine.connectors.delta.types import parse_schema
 from engine.connectors.delta.vectors import Vector
 from engine.connectors.landing.folder import resolve_landing_folder
-from engine.errors import SourceError, StorageError, UnknownStore
+from engine.errors import PathNotAllowed, SourceError, StorageError, UnknownStore
 from engine.hummock.object_store import ObjectInfo, ObjectStore, open_object_store
 from engine.hummock.object_store.local import LocalObjectStore
 
@@ -35,6 +40,7 @@ _MAPPING = "delta.columnMapping.mode"
 _VERSION = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(parquet|json)")
 _REMOTE = re.compile(r"s3a?://([^/]+)(?:/(.*))?")
+_CLIMBS = re.compile(r"(?:^|/)(?:\.|%2e){2}(?:/|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
 
@@ -99,7 +105,7 @@ class DeltaCommit(msgspec.Struct, frozen=True):
     size: int
     metadata: Metadata | None
     elsewhere: tuple[str, ...] = ()
-    """The files that it names by their full paths."""
+    """The files that may lie outside of the table's folder, by their full paths."""
     files: tuple[str, ...] = ()
     """The files that tell which rows it changed, as the log names them."""
     actions: FileActions = FileActions()
@@ -120,17 +126,28 @@ class DeltaPlace:
     @property
     def is_confined(self) -> bool:
         """Whether a table may name only files in places that are allowed."""
-        return not self.is_remote and find_project_home() is not None
+        return find_project_home() is not None
 
     def check_files(self, files: Iterable[str]) -> None:
         """Raise PathNotAllowed for a file, given by its full path, that this table's own folder does not allow to read."""
-        home, prefix = find_project_home(), self.spark + "/"
-        if home is None or not self.is_confined:
+        home, prefix = find_project_home(), self.spark.rstrip("/") + "/"
+        if home is None:
             return
         for file in files:
-            plain = re.sub(r"^file:/+", "file:/", file)
-            if not plain.startswith(prefix) and not unquote(plain).startswith(prefix):
-                resolve_allowed_path(Path(unquote(plain).removeprefix("file:")), home)
+            address = _normalize_address(file)
+            plain = unquote(address)
+            if (address.startswith(prefix) or plain.startswith(prefix)) and ".." not in plain.split("/"):
+                continue
+            if is_bucket_address(plain):
+                check_bucket_allowed(plain)
+                continue
+            path = plain.removeprefix("file:")
+            if not path.startswith("/"):
+                raise PathNotAllowed(
+                    f"{file}, which the log of the Delta table at {self.display_name} names, is at a place that is not read: "
+                    "copy it into the table's folder"
+                )
+            resolve_allowed_path(Path(path), home)
 
     def open_store(self) -> ObjectStore:
         """Return its files; raises StorageError where there is no such folder."""
@@ -194,20 +211,31 @@ class DeltaLog:
         every = [f for a in actions for f in (a.add, a.remove, a.cdc) if f is not None]
         vectors = [f.deletion_vector for f in every if f.deletion_vector is not None]
         names = [f.path for f in every] + [v.path_or_inline_dv for v in vectors if v.storage_type == "p"]
+        operation = next((a.commit_info.operation or "" for a in actions if a.commit_info is not None), "")
         return DeltaCommit(
             version,
             _compute_digest(data),
-            next((a.commit_info.operation or "" for a in actions if a.commit_info is not None), ""),
+            operation,
             bool(data_files or cdc_files),
             sum(file.size or 0 for file in cdc_files or data_files),
             self._find_metadata(entry_path(version), actions),
-            tuple(name for name in names if name.startswith("/") or _SCHEME.match(name)),
+            tuple(self._list_elsewhere(names)),
             tuple(file.path for file in cdc_files or data_files),
-            FileActions(
-                tuple(a.add for a in actions if a.add is not None),
-                tuple(mark_removed(a.remove) for a in actions if a.remove is not None),
+            build_actions(
+                version,
+                operation,
+                (a.add for a in actions if a.add is not None),
+                (a.remove for a in actions if a.remove is not None),
             ),
         )
+
+    def _list_elsewhere(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the full paths among names of files, and those that climb out of a folder."""
+        for name in names:
+            if name.startswith("/") or _SCHEME.match(name):
+                yield name
+            elif _CLIMBS.search(name):
+                yield f"{self.place.spark}/{name}"
 
     def has_file(self, name: str) -> bool:
         """Tell whether a file that the log names is there; of one that it names by its address in a bucket nothing is known."""
@@ -330,6 +358,11 @@ class DeltaLog:
 
 def _explain_missing(folder: Path) -> str:
     return f"{folder} is a file" if folder.is_file() else f"there is no folder {folder}"
+
+
+def _normalize_address(address: str) -> str:
+    """Return an address with one slash behind `file:`, and buckets as Spark names them."""
+    return re.sub("^s3n?://", "s3a://", re.sub("^file:/+", "file:/", address))
 
 
 def entry_path(version: int) -> str:

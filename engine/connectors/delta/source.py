@@ -34,6 +34,7 @@ from engine.connectors.delta.frames import (
     read_table_rows,
 )
 from engine.connectors.delta.log import DeltaLog, parse_delta_place
+from engine.connectors.delta.notices import describe_missing
 from engine.connectors.delta.offsets import DeltaOffset, decode_offset, encode_offset
 from engine.connectors.delta.pass_through import (
     compare_files,
@@ -50,9 +51,9 @@ from engine.connectors.delta.steps import (
     plan_next_step,
     plan_snapshot,
 )
-from engine.connectors.delta.types import find_renamed_columns, parse_schema
+from engine.connectors.delta.types import find_renamed_columns
 from engine.connectors.delta.values import MatchedColumn
-from engine.connectors.delta.ways import describe_way, list_means
+from engine.connectors.delta.ways import NO_ROW_IDS, describe_way, list_means
 from engine.errors import SourceError
 from engine.hummock import Hummock, Reader, Version
 from engine.hummock.manifests.preconditions import require_unchanged
@@ -178,7 +179,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
         step = self._pass_lacking(step, offset)
         metadata = step.then.metadata
         columns = match_delta_columns(self.relation, metadata, self.place)
-        warnings, reported = self._describe_missing(step, offset, columns.values())
+        warnings, reported = describe_missing(self.relation, step.then.metadata, offset, columns.values())
         self._reached = step.then
         return StepResult(
             encode_offset(DeltaOffset(step.then, reported)),
@@ -258,7 +259,11 @@ class DeltaSource(OffsetSource[DeltaStep]):
         columns = match_delta_columns(self.relation, step.then.metadata, self.place)
         step = self._adjust_step(step, offset, columns.values())
         warnings: list[str] = []
-        if given.kind == "files" and step.kind == "difference":
+        if step.kind == "difference" and has_row_ids(self.relation) and not given.keeps_ids:
+            warnings.append(
+                "the whole table was compared, as its rows may have got other ids while row tracking was off"
+            )
+        elif given.kind == "files" and step.kind == "difference":
             warnings.append(
                 "the whole table was compared, as columns have other names, or were away for a while"
             )
@@ -273,7 +278,7 @@ class DeltaSource(OffsetSource[DeltaStep]):
             warnings.append(f"the whole table was compared, as files do not tell what has changed: {why}")
         metadata = step.then.metadata
         columns = match_delta_columns(self.relation, metadata, self.place)
-        missing, reported = self._describe_missing(step, offset, columns.values())
+        missing, reported = describe_missing(self.relation, step.then.metadata, offset, columns.values())
         warnings += missing
         note = describe_way(metadata, has_row_ids(self.relation))
         if note and (after is None or after.note != note):
@@ -302,6 +307,11 @@ class DeltaSource(OffsetSource[DeltaStep]):
         if offset is None or step.kind not in ("feed", "files", "nothing"):
             return step
         metadata = step.then.metadata
+        if has_row_ids(self.relation) and not step.keeps_ids:
+            if metadata.tracks_rows:
+                return replace(self._plan_comparison(offset), kind="difference")
+            if step.kind == "files":
+                raise SourceError(f"table {self.relation.name}: {NO_ROW_IDS}")
         types = {column.name: column.type for column in columns}
         others = find_renamed_columns(offset.at.metadata.schema_string, metadata.schema_string, types)
         name = next(iter(others), None)
@@ -456,36 +466,6 @@ class DeltaSource(OffsetSource[DeltaStep]):
         """Return rows if they are few, else None."""
         found = track_rows(rows.limit(SMALL_ROWS + 1).toArrow())
         return found if found.num_rows <= SMALL_ROWS else None
-
-    def _describe_missing(
-        self, step: DeltaStep, offset: DeltaOffset | None, columns: Collection[MatchedColumn]
-    ) -> tuple[list[str], tuple[str, ...]]:
-        """Return what to say of what the table lacks or has narrower, each once, and of which it is said by now."""
-        there = {column.name: column for column in parse_schema(step.then.metadata.schema_string)}
-        matched = {column.name for column in columns}
-        name, pass_through = self.relation.name, self.relation.is_pass_through
-        anew = "a source that is created anew" if pass_through else "a table that is made anew"
-        said: dict[str, str] = {}
-        for column in (one for one in there if one not in matched):
-            adds = f"ALTER TABLE {name} ADD COLUMN {column} {(there[column].type or '…').upper()} reads it from then on"
-            said[column] = f"the Delta table has a new column {column}, which {name} lacks: " + (
-                f"{anew} has it" if pass_through else adds
-            )
-        for field in (field for column in columns for field in column.left):
-            said[field] = f"the Delta table has a new field {field}, which {name} lacks: {anew} has it"
-        for one in (one for column in columns for one in column.wider):
-            path, _, kind = one.rpartition(" ")
-            unfit = (
-                "the first value that does not fit stops it"
-                if pass_through
-                else "rows whose value does not fit are set aside"
-            )
-            said[one] = (
-                f"{path} of the Delta table is {kind} by now, and narrower in {name}: {unfit}; {anew} has its type"
-            )
-        if offset is None:  # what the user has left out
-            return [], tuple(said)
-        return [text for what, text in said.items() if what not in offset.told], tuple(said)
 
 
 def _build_letters(step: DeltaStep, done: ChangeResult) -> list[DeadLetter]:

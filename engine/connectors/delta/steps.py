@@ -51,7 +51,8 @@ class DeltaStep:
     """What one commit takes: versions from `first` to `last`, as changes or as a difference; afterwards it stands at `then`.
 
     `files` are changes, too, told by the files that came and went. `nothing` changes no row. `size` are bytes of files. Of a
-    feed's changes `last` is the last version that has some.
+    feed's changes `last` is the last version that has some. `keeps_ids` tells that rows were tracked all the while: else those
+    which nothing has changed may have other ids by now.
     """
 
     kind: Literal["snapshot", "feed", "files", "difference", "nothing"]
@@ -60,6 +61,7 @@ class DeltaStep:
     size: int
     then: DeltaPosition
     files: FileChanges = field(default_factory=FileChanges)
+    keeps_ids: bool = True
 
 
 def plan_snapshot(log: DeltaLog, kind: Literal["snapshot", "difference"]) -> DeltaStep:
@@ -88,7 +90,7 @@ def plan_next_step(
     _check_same(log, table, at)
     kind: Literal["feed", "files", "difference", "nothing"] = "nothing"
     first = last = at.version + 1
-    size, then, feeds, files = 0, at, True, FileChanges()
+    size, then, feeds, files, tracked = 0, at, True, FileChanges(), at.metadata.tracks_rows
     without: Literal["files", "difference"] = "files" if "files" in by else "difference"
     while (commit := _read_next_commit(log, then, at)) is not None:
         wrong = _explain_break(commit, then.metadata, by)
@@ -115,6 +117,7 @@ def plan_next_step(
         feeds = feeds and (
             metadata.has_feed or kind != "feed"
         )  # none is read across a version without, even one of no rows
+        tracked = tracked and metadata.tracks_rows and metadata.row_columns == at.metadata.row_columns
         then = DeltaPosition(commit.version, commit.digest, metadata)
     if then is at:
         if log.find_newest_version() > at.version:
@@ -125,7 +128,7 @@ def plan_next_step(
         return None
     if kind == "files":
         kind, size = ("files" if any(files.iterate_files()) else "nothing"), files.measure()
-    return DeltaStep(kind, first, last if kind == "feed" else then.version, size, then, files)
+    return DeltaStep(kind, first, last if kind == "feed" else then.version, size, then, files, tracked)
 
 
 def _read_next_commit(log: DeltaLog, then: DeltaPosition, at: DeltaPosition) -> DeltaCommit | None:

@@ -21,6 +21,11 @@ BY_KEY = (
     "ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true) makes it cost what changes"
 )
 
+NO_ROW_IDS = (
+    "the row tracking of the Delta table is off, which tells the rows of a table without a PRIMARY KEY: ALTER TABLE … SET "
+    "TBLPROPERTIES (delta.enableRowTracking = true) there, or create this table again with a PRIMARY KEY"
+)
+
 
 def list_means(relation: Relation) -> frozenset[Means]:
     """Return what may tell a table's changes: a feed has no ids of rows, so it is of no use to a table without a key."""
@@ -29,6 +34,8 @@ def list_means(relation: Relation) -> frozenset[Means]:
 
 def describe_way(metadata: Metadata, keyless: bool) -> str:
     """Return how changes are found, "" by a feed; a table that is `keyless` needs the ids of rows."""
+    if keyless and not metadata.tracks_rows:
+        return NO_ROW_IDS
     if keyless:
         return BY_ROW_IDS.replace("has no change data feed", "is followed without a key")
     if metadata.has_feed:

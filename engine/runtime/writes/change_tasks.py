@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ COMES = 1
 UNFIT = f"{ADDED}unfit"
 """Tells, in a column of rows that may lack it, why one that comes can't be taken; one that goes, and has it, was not."""
 MOST_LETTERS = 1_000
+MOST_KNOWN = 100_000
+"""Of so many rows that could not be taken before a difference a task remembers that this was said."""
 INLINE_BYTES = 1 << 20
 
 
@@ -137,6 +140,7 @@ class _ChangeTask:
         """What a deletion tells: the key, and of a source the old row."""
         self.printed_columns = [name for name in self.columns if name in self.key or name not in self.left]
         self.needed = [c.name for c in relation.columns if c.name in self.key and relation.is_never_null(c)]
+        self._known: Counter[str] = Counter()
         self._buffered: list[pa.Table] = []
         self._rows = self._bytes = 0
 
@@ -167,7 +171,7 @@ class _ChangeTask:
             lacking |= to_mask(rows.column(name).is_null())
         if not lacking.any():
             return rows
-        rejected = rows.filter(pa.array(lacking & ~_find_deleted(rows)))
+        rejected = self._find_rejected(rows, lacking)
         nulls = [name for name in self.needed if rejected.column(name).null_count]
         self._set_aside(rejected, f"the key {', '.join(nulls)} is null")
         return rows.filter(pa.array(~lacking))
@@ -175,9 +179,28 @@ class _ChangeTask:
     def _filter_fitting(self, rows: pa.Table) -> pa.Table:
         """Return the rows that can be taken; of the others those that come are set aside."""
         unfit = to_mask(rows.column(UNFIT).is_valid())
-        rejected = rows.filter(pa.array(unfit & ~_find_deleted(rows)))
+        rejected = self._find_rejected(rows, unfit)
         self._set_aside(rejected, UNFIT)
         return rows.filter(pa.array(~unfit)).drop_columns([UNFIT])
+
+    def _find_rejected(self, rows: pa.Table, left: np.ndarray) -> pa.Table:
+        """Return, of rows that can't be taken, those that come, but not those that a difference says were there."""
+        gone = _find_deleted(rows)
+        came = rows.filter(pa.array(left & ~gone))
+        if not self.body.compares:
+            return came
+        room = MOST_KNOWN - self._known.total()
+        was = rows.filter(pa.array(left & gone)).slice(0, room)
+        names = [name for name in (*self.printed_columns, UNFIT) if name in rows.column_names]
+        self._known.update(_format_row(row) for row in as_rows(was.select(names)))
+        if not self._known:
+            return came
+        new = np.ones(came.num_rows, dtype=bool)
+        for at, row in enumerate(as_rows(came.select(names))):
+            text = _format_row(row)
+            if self._known[text]:
+                new[at], self._known[text] = False, self._known[text] - 1
+        return came.filter(pa.array(new))
 
     def _set_aside(self, rows: pa.Table, reason: str) -> None:
         """Set rows aside, each for a reason; UNFIT means its own."""
@@ -199,7 +222,7 @@ class _ChangeTask:
         starts = self._find_key_starts(rows)
         before, top, stored = self._fold(rows, starts)
         if not last:  # a key's rows may go on: what counts of its rows so far waits
-            waiting = sorted({*stored[-1:][stored[-1:] >= 0].tolist(), int(top[-1])})
+            waiting = sorted({*self._find_stored(rows, starts[-1:]).ravel().tolist(), int(top[-1])} - {-1})
             self._buffered = [before.take(to_positions(np.array(waiting)))]
             top, stored = top[:-1], stored[:-1]
         self._emit(before, top, stored, few=last)
@@ -218,7 +241,10 @@ class _ChangeTask:
         top = ends - 1
         places = rows.column(PLACE).to_numpy()
         gone = _find_deleted(rows)
-        stored = np.where(places[starts] == 0, starts, -1) if self.body.compares else None
+        known = self._find_stored(rows, starts)
+        stored = np.where(
+            known[1] < 0, known[0], -1
+        )  # of several rows it is not known which one the table has
         before = np.maximum(top - 1, 0)
         twice = (top > starts) & (places[top] == places[before]) & ~gone[top]
         for at in np.flatnonzero(twice).tolist():
@@ -235,7 +261,17 @@ class _ChangeTask:
                     group.filter(pa.array(others)),
                     "its key occurs more than once in the Delta table, another row was stored",
                 )
-        return rows, top, np.full(len(top), -1) if stored is None else stored
+        return rows, top, stored
+
+    def _find_stored(self, rows: pa.Table, starts: np.ndarray) -> np.ndarray:
+        """Return, of keys that start somewhere, the first and the second row which a difference begins with; -1 for none."""
+        found = np.full((2, len(starts)), -1)
+        if self.body.compares:
+            places = rows.column(PLACE).to_numpy()
+            ends = np.append(starts[1:], rows.num_rows)
+            for n, at in enumerate((starts, np.minimum(starts + 1, rows.num_rows - 1))):
+                found[n] = np.where((at >= starts + n) & (at < ends) & (places[at] == 0), at, -1)
+        return found
 
     def _emit(self, rows: pa.Table, top: np.ndarray, stored: np.ndarray, *, few: bool) -> None:
         gone = _find_deleted(rows)[top]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from engine.connectors.delta.file_changes import DataFile, FileActions, FileChanges
+import pytest
+
+from engine.connectors.delta.file_changes import DataFile, FileActions, FileChanges, build_actions
 from engine.connectors.delta.vectors import Vector
 
 
@@ -44,3 +46,32 @@ def test_a_commit_that_touches_a_rewritten_file_begins_anew() -> None:
     assert not take(changes, [file("old")], [])
     assert [each.path for each in changes.list_come()] == ["new", "more"]
     assert take(FileChanges(), [], [file("big")])
+
+
+def test_a_file_is_one_however_its_name_is_written() -> None:
+    changes = FileChanges()
+    assert take(changes, [file("k=a%20b/ü"), file("file:///d/e")], [])
+    assert take(changes, [], [file("k=a b/%C3%BC"), file("file:/d/e")])
+    assert not any(changes.iterate_files()) and changes.measure() == 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "path", "version", "changes", "back"),
+    [
+        ("WRITE", "new", 5, True, False),
+        ("DELETE", "old", 2, True, False),  # with another vector
+        ("WRITE", "new", 2, True, True),
+        ("OPTIMIZE", "new", 2, False, False),
+        ("RESTORE", "old", 2, True, True),
+        ("WRITE", "new", None, True, False),
+    ],
+)
+def test_rows_that_are_older_than_their_commit_are_known(
+    operation: str, path: str, version: int | None, changes: bool, back: bool
+) -> None:
+    added = DataFile(path, None, changes, 1, {}, 0, version)
+    done = build_actions(5, operation, [added], [file("old")])
+    assert done.brings_back is back
+    found = FileChanges()
+    assert found.take(done) and found.take(FileActions())
+    assert found.brings_back is back

@@ -41,6 +41,7 @@ TABLES = {
         f"{NO_VECTORS}",
         "",
     ),
+    "clustered": ("id BIGINT, p INT, v STRING", f"{TRACKED}, {VECTORS}", ""),
     "checkpoints": (
         "id BIGINT, p INT, v STRING",
         f"{VECTORS}, 'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2'",
@@ -79,6 +80,7 @@ def test_every_kind_of_table_is_followed_by_its_files(
 ) -> None:
     columns, properties, partitioned = TABLES[kind]
     there = delta(columns, properties=properties, partitioned=partitioned)
+    there.sql(*(["ALTER TABLE {} CLUSTER BY (p)"] if kind == "clustered" else []))
     there.sql(f"INSERT INTO {{}} (id, p, v) {ROWS}")
     session.sql(f"CREATE TABLE t (PRIMARY KEY (id)) WITH (connector = 'delta', path = '{there.path}')")
     session.sql(
@@ -99,7 +101,7 @@ def test_every_kind_of_table_is_followed_by_its_files(
 
 
 @pytest.mark.long
-def test_a_clustered_table_and_special_partitions(
+def test_partitions_of_special_values(
     session: Session, delta: Callable[..., DeltaTable], compared: list[str]
 ) -> None:
     there = delta("id BIGINT, day DATE, v STRING, t TIMESTAMP", properties=VECTORS, partitioned="v, day, t")
@@ -202,6 +204,101 @@ def test_rows_that_a_vector_hides_where_they_were_may_be_copied_elsewhere(
     there.insert("VALUES (9, 'z')")
     poll(session)
     assert held(session) == there.rows() == [(1, "a"), (2, "a"), (3, "a"), (4, "a"), (5, "a"), (9, "z")]
+    assert not compared
+
+
+@pytest.mark.parametrize(
+    ("key", "vectors"),
+    [
+        ("id BIGINT PRIMARY KEY", NO_VECTORS),
+        pytest.param("id BIGINT PRIMARY KEY", VECTORS, marks=pytest.mark.long),
+        pytest.param("id BIGINT", NO_VECTORS, marks=pytest.mark.long),
+        pytest.param("id BIGINT", VECTORS, marks=pytest.mark.long),
+    ],
+)
+def test_rows_that_are_restored_and_then_written_again_come(
+    session: Session, delta: Callable[..., DeltaTable], compared: list[str], key: str, vectors: str
+) -> None:
+    there = delta("id BIGINT, v STRING", properties=f"{TRACKED}, {vectors}")
+    there.insert("SELECT /*+ COALESCE(1) */ id, 'a' FROM range(5)")
+    there.sql("UPDATE {} SET v = 'b' WHERE id = 1", "DELETE FROM {} WHERE id = 2")
+    follow(session, there, f"{key}, v STRING")
+    poll(session)
+    there.sql("RESTORE TABLE {} TO VERSION AS OF 1", f"ALTER TABLE {{}} SET TBLPROPERTIES ({NO_VECTORS})")
+    there.sql("UPDATE {} SET v = 'c' WHERE id = 3")
+    poll(session)
+    assert held(session) == there.rows() == [(0, "a"), (1, "a"), (2, "a"), (3, "c"), (4, "a")]
+    assert not compared
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("meanwhile", ["OPTIMIZE {}", "ALTER TABLE {} DROP FEATURE rowTracking"])
+def test_ids_that_rows_got_while_row_tracking_was_off(
+    session: Session, delta: Callable[..., DeltaTable], meanwhile: str
+) -> None:
+    off = "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableRowTracking' = 'false')"
+    on = f"ALTER TABLE {{}} SET TBLPROPERTIES ({TRACKED})"
+    there = delta("id BIGINT, v STRING", properties=f"{TRACKED}, {VECTORS}")
+    there.insert("SELECT id, 'a' FROM range(5)")
+    there.sql(
+        "INSERT INTO {} VALUES (7, 'a')", "DELETE FROM {} WHERE id = 7", "INSERT INTO {} VALUES (8, 'b')"
+    )
+    follow(session, there, "id BIGINT, v STRING")
+    poll(session)
+    there.sql(off, meanwhile, on)
+    assert any("other ids while row tracking was off" in text for text in poll(session).warnings)
+    assert held(session) == there.rows()
+    there.sql("UPDATE {} SET v = 'c' WHERE id < 3")
+    poll(session)
+    assert held(session) == there.rows()
+    there.sql(off)
+    poll(session)
+    there.sql("DELETE FROM {} WHERE id = 3")
+    with pytest.raises(
+        SourceError, match=r"(?s)row tracking of the Delta table is off.*enableRowTracking = true"
+    ):
+        poll(session)
+    there.sql(on)
+    poll(session)
+    assert held(session) == there.rows()
+
+
+@pytest.mark.long
+def test_a_column_whose_name_is_written_otherwise_is_the_same(
+    session: Session, delta: Callable[..., DeltaTable], compared: list[str]
+) -> None:
+    there = delta("id BIGINT, v STRING", properties=f"{BY_ID}, {NO_VECTORS}")
+    there.insert("SELECT /*+ COALESCE(1) */ id, 'a' FROM range(5)")
+    session.sql(
+        f"CREATE SOURCE s (id BIGINT PRIMARY KEY, v STRING) WITH (connector = 'delta', path = '{there.path}')"
+    )
+    session.sql("CREATE MATERIALIZED VIEW seen AS SELECT v, count(*) AS n FROM s GROUP BY v")
+    poll(session, "s")
+    session.flush().raise_for_all()
+    for name in ("v", "id"):
+        there.sql(
+            f"ALTER TABLE {{}} RENAME COLUMN {name} TO x",
+            f"ALTER TABLE {{}} RENAME COLUMN x TO {name.upper()}",
+        )
+        there.sql(f"UPDATE {{}} SET V = '{name}' WHERE {'ID' if name == 'id' else 'id'} = 1")
+        poll(session, "s")
+        session.flush().raise_for_all()
+        assert held(session, "seen") == sorted([("a", 4), (name, 1)], key=repr)
+    assert not compared
+
+
+@pytest.mark.long
+def test_a_folder_whose_name_is_a_pattern(
+    session: Session, spark: SparkSession, tmp_path: Path, compared: list[str]
+) -> None:
+    there = SparkDeltaTable(spark, tmp_path / "a [b] {c}*? %20ü").make(properties=VECTORS)
+    there.insert("SELECT id, 'a' FROM range(5)")
+    follow(session, there)
+    poll(session)
+    there.sql("UPDATE {} SET v = 'b' WHERE id = 3", f"ALTER TABLE {{}} SET TBLPROPERTIES ({NO_VECTORS})")
+    there.sql("UPDATE {} SET v = 'c' WHERE id = 4")
+    poll(session)
+    assert held(session) == there.rows()
     assert not compared
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +22,7 @@ from engine.connectors.delta.steps import (
     plan_snapshot,
 )
 from engine.connectors.delta.types import parse_schema
-from engine.errors import SourceError
+from engine.errors import PathNotAllowed, SourceError
 from engine.hummock.object_store import open_object_store
 
 LONG = {"name": "id", "type": "long", "nullable": False, "metadata": {}}
@@ -339,3 +340,63 @@ def test_keys_in_an_address_are_refused_and_not_shown() -> None:
     with pytest.raises(SourceError, match="keys have no place in an address") as refused:
         parse_delta_place("s3://AKIA:hidden@bucket/table")
     assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "file", "refused"),
+    [
+        ("home/t", "file:///home/t/a%20b.parquet", ""),
+        ("home/t", "file:/home/t/../u/a", ""),
+        ("home/t", "file:///home/t/%2e%2E/../x/a", "lies outside of"),
+        ("home/t", "/x/a", "lies outside of"),
+        ("home/t", "s3://other/a", "no place of this project"),
+        ("home/t", "s3://lake/in/a", ""),
+        ("home/t", "hdfs://x/home/t/a", "a place that is not read"),
+        ("home/t", "HTTP://x/a", "a place that is not read"),
+        ("s3://lake/in", "s3://lake/in/a%20b", ""),
+        ("s3://lake/in", "s3a://lake/in/b", ""),
+        ("s3://lake/in", "s3n://lake/inner/b", "no place of this project"),
+        ("s3://lake/in", "s3a://lake/in/../out", "no address of a bucket"),
+        ("s3://lake/in", "file:///home/t/a", ""),
+        ("s3://lake/in", "file:///etc/a", "lies outside of"),
+    ],
+)
+def test_files_that_a_log_names_lie_where_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, file: str, refused: str
+) -> None:
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TIDELINE_ALLOWED_PATHS", "s3://lake/in")
+    at = parse_delta_place(place.removeprefix("home/"))
+    named = file.replace("/home/", f"{tmp_path}/home/")
+    with pytest.raises(PathNotAllowed, match=refused) if refused else nullcontext():
+        at.check_files([named])
+
+
+@pytest.mark.parametrize("name", ["../../secret/x", "a/%2e%2e/../../x", "file:///etc/x", "hdfs://x/y"])
+def test_a_log_can_not_name_files_that_lie_elsewhere(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    at = written.start().then
+    monkeypatch.setenv("TIDELINE_HOME", str(tmp_path / "delta"))
+    written.commit({"add": {"path": name, "size": 1, "dataChange": True}})
+    with pytest.raises(PathNotAllowed):
+        plan_next_step(written.log, "t", at)
+
+
+def test_a_step_tells_whether_rows_were_tracked_all_the_while(tmp_path: Path) -> None:
+    names = {
+        "delta.rowTracking.materializedRowIdColumnName": "a",
+        "delta.rowTracking.materializedRowCommitVersionColumnName": "b",
+    }
+    on, off = {"delta.enableRowTracking": "true", **names}, {"delta.enableRowTracking": "false", **names}
+    other = {**on, "delta.rowTracking.materializedRowIdColumnName": "c"}
+    for number, (first, *then, kept) in enumerate(
+        ((on, on, True), (on, off, on, False), (off, on, False), (on, other, False))
+    ):
+        written = Written(tmp_path / str(number))
+        written.commit(metadata("A", first))
+        at = written.start().then
+        for said in then:
+            written.commit(metadata("A", said), added(data_change=False))
+        step = plan_next_step(written.log, "t", at)
+        assert step is not None and (step.kind, step.keeps_ids) == ("nothing", kept)

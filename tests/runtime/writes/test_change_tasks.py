@@ -143,6 +143,24 @@ def test_of_rows_of_one_place_the_greatest_is_taken_whatever_their_order(lake: S
                 assert held(lake.store)[1, ""] == shown((9.0, None))
 
 
+def test_of_several_old_rows_of_a_key_it_is_not_known_which_one_is_there(lake: Session) -> None:
+    run(lake, body_of(lake), ordered([(1, "", 9.0, None, 1, False), (2, "", 2.0, None, 1, False)]), 9)
+    old: list[Row] = [(1, "", v, None, 0, True) for v in (5.0, 9.0)] + [(2, "", 2.0, None, 0, True)]
+    new: list[Row] = [(1, "", v, None, 0, False) for v in (3.0, 5.0)] + [(2, "", 2.0, None, 0, False)]
+    for size in (1, 2, 100):
+        assert run(lake, body_of(lake, compares=True), ordered(old + new), size).puts == 1
+        assert held(lake.store)[1, ""] == shown((5.0, None))
+
+
+def test_rows_without_a_key_that_a_difference_says_were_there_are_not_set_aside_again(lake: Session) -> None:
+    rows: list[Row] = [(None, "x", v, None, 0, True) for v in (1.0, 2.0, 2.0)]
+    rows += [(None, "x", v, None, 0, False) for v in (2.0, 2.0, 2.0, 3.0)]
+    rows += [(1, None, 1.0, None, 0, True), (None, None, 1.0, None, 0, False)]
+    for size in (1, 100):
+        done = run(lake, body_of(lake, compares=True), ordered(rows), size)
+        assert (done.aside, sorted(json.loads(one.raw)["v"] for one in done.letters)) == (3, [1.0, 2.0, 3.0])
+
+
 def test_rows_without_a_key_are_set_aside_as_far_as_they_come(
     lake: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
