@@ -307,11 +307,8 @@ class DeltaSource(OffsetSource[DeltaStep]):
         if offset is None or step.kind not in ("feed", "files", "nothing"):
             return step
         metadata = step.then.metadata
-        if has_row_ids(self.relation) and not step.keeps_ids:
-            if metadata.tracks_rows:
-                return replace(self._plan_comparison(offset), kind="difference")
-            if step.kind == "files":
-                raise SourceError(f"table {self.relation.name}: {NO_ROW_IDS}")
+        if has_row_ids(self.relation) and not step.keeps_ids and metadata.tracks_rows:
+            return replace(self._plan_comparison(offset), kind="difference")
         types = {column.name: column.type for column in columns}
         others = find_renamed_columns(offset.at.metadata.schema_string, metadata.schema_string, types)
         name = next(iter(others), None)
@@ -355,6 +352,8 @@ class DeltaSource(OffsetSource[DeltaStep]):
         at = None if offset is None else offset.at
         if step.kind == "nothing":
             return ChangeResult()
+        if has_row_ids(self.relation) and not step.then.metadata.tracks_rows:
+            raise SourceError(f"table {self.relation.name}: {NO_ROW_IDS}")
         if self.relation.is_pass_through:
             return self._write_pass_through(spark, step, at, version)
         columns = match_delta_columns(self.relation, step.then.metadata, self.place)

@@ -254,10 +254,11 @@ def test_ids_that_rows_got_while_row_tracking_was_off(
     there.sql(off)
     poll(session)
     there.sql("DELETE FROM {} WHERE id = 3")
-    with pytest.raises(
-        SourceError, match=r"(?s)row tracking of the Delta table is off.*enableRowTracking = true"
-    ):
+    refused = r"(?s)row tracking of the Delta table is off.*enableRowTracking = true"
+    with pytest.raises(SourceError, match=refused):
         poll(session)
+    with pytest.raises(SourceError, match=refused):
+        session.sql("ALTER TABLE t RESYNC")
     there.sql(on)
     poll(session)
     assert held(session) == there.rows()
