@@ -22,6 +22,7 @@ OF_NO_TIME = ("sum", "any", "all", "count", "count_distinct", "to_int64")
 COLLECTORS = ("gc", "chain", "self.maintenance")
 """What collects garbage, and no rows."""
 OF_NUMBERS_AND_TEXTS = {
+    "engine/connectors/postgres/texts.py": ("texts.to_pylist()",),
     "engine/connectors/delta/columns.py": (
         "session.read.format('delta').load(place.spark).limit(0).collect()",
     ),

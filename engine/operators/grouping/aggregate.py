@@ -207,7 +207,7 @@ def keyed_recompute(top: Project, table: str, change: Change, context: EpochCont
     groups = (
         _group_together(rows, by, calls, context) if context.is_small else group_by_spark(rows, by, calls)
     )
-    fresh = project(top, groups, counter)
+    fresh = project(_restrict_to_living(top, counter), groups, counter)
     columns = list(top.columns)
     found = context.fresh("found")
     probe = Probe(tuple((column, column) for column in top.key), "old", null_safe=True)
@@ -220,6 +220,16 @@ def keyed_recompute(top: Project, table: str, change: Change, context: EpochCont
         f"struct({', '.join([*new, '1L AS `_w`', f'{lives} AS `_lives`'])})))"
     )
     return Change(select(as_frame(looked).selectExpr(pair).where("`_lives`"), [*columns, "_w"]))
+
+
+def _restrict_to_living(top: Project, counter: str) -> Project:
+    """Return a projection that computes nothing of a group without rows, of which results may be errors."""
+    lives = fill_template(":rows > 0", rows=Column(counter))
+    items = [
+        (name, expr if isinstance(expr, Column) else call_of("if", lives, expr, NULL))
+        for name, expr in top.items
+    ]
+    return replace(top, items=tuple(items))
 
 
 def _recompute_separately(top: Project, table: str, change: Change, context: EpochContext) -> Change:
