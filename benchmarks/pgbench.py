@@ -1,8 +1,9 @@
 """Views over the tables of pgbench, kept while pgbench writes them: seconds behind, and rows beside PostgreSQL's own answers.
 
-    python -m benchmarks.pgbench [--clients 4] [--seconds 60] [--scale 10] [--moments 10]
+    python -m benchmarks.pgbench [--clients 4] [--seconds 60] [--scale 10] [--moments 10] [--rate 1000]
 
-A server of its own is started, as the tests have it; `pgbench` comes with it. Four tables of one slot are followed, and two views
+A server of its own is started, as the tests have it; `pgbench` comes with it, and keeps the processors busy unless it has a
+`--rate` of transactions a second. Four tables of one slot are followed, and two views
 join three of them each and aggregate. A loop polls and flushes, as the driver of a project does. A transaction is behind from
 its start, which pgbench writes into its row of history, to the end of the flush that shows it.
 
@@ -208,6 +209,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--scale", type=int, default=10)
     parser.add_argument("--moments", type=int, default=10)
+    parser.add_argument("--rate", type=int, default=0)
     return parser.parse_args()
 
 
@@ -218,7 +220,8 @@ def main() -> int:
     database = program.create_database()
     with tempfile.TemporaryDirectory() as folder, Session((Path(folder) / "store").as_uri()) as session:
         prepare(program, database, session, given.scale)
-        options = ("-n", "-c", str(given.clients), "-T", str(given.seconds))
+        options = ["-n", "-c", str(given.clients), "-T", str(given.seconds)]
+        options += ["-R", str(given.rate)] if given.rate else []
         with run_pgbench(program, database, *options) as writing:
             found = follow(session, writing, given.seconds, given.moments)
             if writing.returncode:

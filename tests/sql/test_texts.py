@@ -44,6 +44,7 @@ EXPECTED = {
     "sql/statements/session/set_statements.py": STATEMENTS,
     "sql/statements/session/ignored_statements.py": STATEMENTS,
     "sql/statements/ddl/macros.py": STATEMENTS,
+    "sql/statements/ddl/create_function.py": "asks how each dialect reads a call by a function's name",
     "sql/statements/ddl/python_calls.py": "reads the form of a call of a function in Python, which it fills with trees",
     "sql/parsing/statement_errors.py": STATEMENTS,
     "sql/parsing/location.py": STATEMENTS,

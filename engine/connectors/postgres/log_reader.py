@@ -24,7 +24,7 @@ from engine.connectors.postgres.server import PostgresServer
 from engine.connectors.postgres.settings import PostgresSettings
 from engine.errors import SourceError
 
-STEP_MESSAGES = 20_000
+STEP_MESSAGES = 50_000
 """A commit takes further transactions up to so many messages; one transaction may have more."""
 
 

@@ -342,24 +342,25 @@ class PostgresServer(PostgresConnection):
         """Yield the rows of a table as columns of texts, up to `BATCH_ROWS` or `BATCH_BYTES` at a time; both names are SQL."""
         text = f"COPY (SELECT {', '.join(columns)} FROM {relation}) TO STDOUT WITH (FORMAT csv)"
         with self.explain_errors(), self.connection.cursor() as cursor, cursor.copy(text) as copy:
-            lines, size = list[memoryview](), 0
+            lines, count = BytesIO(), 0  # which keeps none of libpq's buffers
             for line in copy:  # PostgreSQL sends each row by itself
-                lines.append(memoryview(line))
-                size += len(line)
-                if len(lines) == BATCH_ROWS or size > BATCH_BYTES:
-                    yield _parse_lines(lines, len(columns))
-                    lines, size = [], 0
-            if lines:
-                yield _parse_lines(lines, len(columns))
+                lines.write(line)
+                count += 1
+                if count == BATCH_ROWS or lines.tell() > BATCH_BYTES:
+                    yield _parse_lines(lines, count, len(columns))
+                    lines, count = BytesIO(), 0
+            if count:
+                yield _parse_lines(lines, count, len(columns))
 
 
-def _parse_lines(lines: Sequence[memoryview], width: int) -> pa.RecordBatch:
-    """Return rows of CSV as texts: what is empty without quotes is null."""
-    data = b"".join(lines)
+def _parse_lines(lines: BytesIO, count: int, width: int) -> pa.RecordBatch:
+    """Return so many rows of CSV as texts: what is empty without quotes is null."""
     names = [str(at) for at in range(width)]
+    size = lines.tell()
+    lines.seek(0)
     table = csv.read_csv(
-        BytesIO(data),
-        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+        lines,
+        csv.ReadOptions(use_threads=False, block_size=size + 1, column_names=names),
         csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
@@ -369,7 +370,7 @@ def _parse_lines(lines: Sequence[memoryview], width: int) -> pa.RecordBatch:
         ),
     )
     (batch,) = table.combine_chunks().to_batches()
-    assert batch.num_rows == len(lines)
+    assert batch.num_rows == count
     return batch
 
 
