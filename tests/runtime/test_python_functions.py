@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from engine.errors import SqlError, TidelineError, UnsupportedSql
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.session import Session
-from tests.long_rest import mark_rest_long
 
 SCORE = """
 CREATE FUNCTION score(p BIGINT, n STRING) RETURNS BIGINT LANGUAGE python DETERMINISTIC AS $$
@@ -91,7 +90,8 @@ def compare(session: Session, view: str, query: str) -> list[tuple[Any, ...]]:
     return asked
 
 
-@pytest.mark.parametrize("rounds", mark_rest_long([2, 8]))
+@pytest.mark.long
+@pytest.mark.parametrize("rounds", [2, 8])
 def test_views_that_call_functions_follow_random_changes(bids: Session, rounds: int) -> None:
     bids.sql(MIDDLE)
     rng = random.Random(7)

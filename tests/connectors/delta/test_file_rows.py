@@ -180,6 +180,7 @@ def _read_entry(there: DeltaTable, version: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.long
 def test_rows_that_a_vector_hides_where_they_were_may_be_copied_elsewhere(
     session: Session, delta: Callable[..., DeltaTable], compared: list[str]
 ) -> None:
@@ -207,13 +208,14 @@ def test_rows_that_a_vector_hides_where_they_were_may_be_copied_elsewhere(
     assert not compared
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "vectors"),
     [
         ("id BIGINT PRIMARY KEY", NO_VECTORS),
-        pytest.param("id BIGINT PRIMARY KEY", VECTORS, marks=pytest.mark.long),
-        pytest.param("id BIGINT", NO_VECTORS, marks=pytest.mark.long),
-        pytest.param("id BIGINT", VECTORS, marks=pytest.mark.long),
+        ("id BIGINT PRIMARY KEY", VECTORS),
+        ("id BIGINT", NO_VECTORS),
+        ("id BIGINT", VECTORS),
     ],
 )
 def test_rows_that_are_restored_and_then_written_again_come(
@@ -338,6 +340,7 @@ def test_only_what_changed_is_written(
     assert not compared
 
 
+@pytest.mark.long
 def test_a_feed_that_was_on_for_a_while_hides_no_rewritten_file(
     session: Session, delta: Callable[..., DeltaTable], compared: list[str]
 ) -> None:
@@ -357,6 +360,7 @@ def test_a_feed_that_was_on_for_a_while_hides_no_rewritten_file(
     assert not compared
 
 
+@pytest.mark.long
 def test_files_that_are_gone_are_told_and_the_table_is_compared(
     session: Session, delta: Callable[..., DeltaTable]
 ) -> None:

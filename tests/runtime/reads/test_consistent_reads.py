@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import SqlError, TidelineError
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def twins(session: Session) -> Session:
 JOINED = "SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON a.n = b.n"
 
 
-@pytest.mark.parametrize("policy", ["consistent", "global"])
+@pytest.mark.parametrize("policy", mark_rest_long(["consistent", "global"]))
 def test_twin_views_that_were_flushed_apart_are_read_in_one_state(twins: Session, policy: str) -> None:
     for step in range(1, 4):
         for view in ("a", "b"):

@@ -116,7 +116,7 @@ def build_definition(statement: CreateFunction) -> PythonFunction:
 
 def _find_other_reading(name: str, count: int, dialects: Iterable[Dialect]) -> Dialect | None:
     """Return a dialect that has a form of its own for a call by a name; None where all read the call of a user's function."""
-    if not name.isidentifier():
+    if not name.isidentifier() or name != name.lower():
         return None  # it is called in quotes
     text = f"SELECT {name}({', '.join(f'a{n}' for n in range(count))})"
     for dialect in dialects:
