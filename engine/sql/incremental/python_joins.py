@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from engine.errors import UnsupportedSql
 from engine.python_functions.definition import find_known
 from engine.sql.expression.nodes import Call, walk
-from engine.sql.plan import Join, Node, list_children
+from engine.sql.plan import Join, Node, list_nodes
 
 _WORDS = {"left": "an outer join", "semi": "EXISTS or IN", "anti": "NOT EXISTS or NOT IN"}
 
 
 def check_python_joins(plan: Node, sql: str) -> None:
     """Raise UnsupportedSql, with the place, for a function of both sides in the condition of a join that is no inner one."""
-    for join in _iterate_joins(plan):
+    for join in (node for node in list_nodes(plan) if isinstance(node, Join)):
         if join.kind == "inner" or join.residual is None:
             continue
         sides = [frozenset(side.columns) for side in (join.left, join.right)]
@@ -30,10 +28,3 @@ def check_python_joins(plan: Node, sql: str) -> None:
                 column=column or 1,
                 hint="call it in a view over the inner join, and join that by its key; a function of one side may stand there",
             )
-
-
-def _iterate_joins(plan: Node) -> Iterator[Join]:
-    if isinstance(plan, Join):
-        yield plan
-    for child in list_children(plan):
-        yield from _iterate_joins(child)

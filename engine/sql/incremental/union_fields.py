@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from engine.errors import SqlError
 from engine.sql.incremental.states.lookup_states import Analyzer
-from engine.sql.plan import Node, UnionAll, list_children
+from engine.sql.plan import Node, UnionAll, list_nodes
 from engine.sql.typing.types import find_moved_field
 
 
 def check_union_fields(plan: Node, analyzer: Analyzer, sql: str) -> None:
     """Raise SqlError for a union of structs, one of whose fields stands at another place in another branch."""
-    for union in _iterate_unions(plan):
+    for union in (node for node in list_nodes(plan) if isinstance(node, UnionAll)):
         if not any("struct<" in kind for kind in analyzer.infer_types(union).values()):
             continue
         branches = [analyzer.infer_types(branch) for branch in union.inputs]
@@ -28,10 +26,3 @@ def check_union_fields(plan: Node, analyzer: Analyzer, sql: str) -> None:
                         column=1,
                         hint="write the fields of both in one order: Spark takes them by their places, not by their names",
                     )
-
-
-def _iterate_unions(plan: Node) -> Iterator[UnionAll]:
-    if isinstance(plan, UnionAll):
-        yield plan
-    for child in list_children(plan):
-        yield from _iterate_unions(child)

@@ -107,11 +107,15 @@ class Topic:
         client = open_admin(self.broker)
         asked = client.create_topics([admin.NewTopic(self.name, partitions, 1, config=settings)])
         asked[self.name].result(SECONDS)
+        self.await_partitions(client, partitions)
+
+    def await_partitions(self, client: Any, count: int) -> None:
+        """Wait until a client knows the topic with so many partitions, each with a leader."""
         ends = time.monotonic() + SECONDS
         while True:
             found = client.list_topics(timeout=SECONDS).topics.get(self.name)
             parts = [] if found is None else list(found.partitions.values())
-            if len(parts) == partitions and all(one.leader >= 0 for one in parts):
+            if len(parts) == count and all(one.leader >= 0 for one in parts):
                 return
             assert time.monotonic() < ends, "the topic gets no leaders"
             time.sleep(0.1)

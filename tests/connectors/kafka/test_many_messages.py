@@ -13,7 +13,7 @@ import pytest
 
 from engine.connectors.kafka.broker import KafkaBroker
 from engine.session import Session
-from tests.connectors.kafka.server import SECONDS, Topic, start_broker
+from tests.connectors.kafka.server import Topic, start_broker
 from tests.connectors.kafka.test_source import poll
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
@@ -77,10 +77,7 @@ class Producer:
 
     def _add_partition(self) -> None:
         self.topic.add_partitions(PARTITIONS + 1)
-        ends = time.monotonic() + SECONDS
-        while len(self.client.list_topics(self.topic.name).topics[self.topic.name].partitions) <= PARTITIONS:
-            assert time.monotonic() < ends, "the partition does not come"
-            time.sleep(0.1)
+        self.topic.await_partitions(self.client, PARTITIONS + 1)
         self.partitions = PARTITIONS + 1
 
 
