@@ -1,7 +1,7 @@
 """One executor with one core against two with one core each: epochs of a million changes, a first build, a backfill.
 
 `python -m benchmarks.scale_out [--rows 10000000] [--base 2000000] [--changes 1000000] [--epochs 5] [--builds 3]
-[--executors 1 2] [--cases groups categories wide "first build" backfill]`
+[--executors 1 2] [--cases groups categories wide "first build" backfill] [--apart]`
 
 For each number of executors it starts a standalone Spark on loopback (a master, workers with one core and one executor each) and
 a driver in a process of its own, over a new store. Where the system allows, each worker is bound to a processor of its own; the
@@ -14,6 +14,10 @@ The clusters take turns, round by round, while the others rest: what else the ma
 median of the rounds is shown, and of how many times as fast the most executors are the median, too. The first rounds do not
 count: executors that have just started compile their code. Each view is compared with DuckDB's answer. `driver` is what passed
 through the driver, of a flush and of rows alike. Ends with 1 where two executors are less than 1.6 x as fast as one.
+
+With `--apart`, two clusters of one executor each, which share no driver, store or row, then do the same round at the same time,
+each executor on a processor of its own. How many times as much they get done as one cluster alone is what this machine gives to
+work that has no serial part at all; `apart` shows it, and no executors of one driver can do more.
 """
 
 from __future__ import annotations
@@ -28,10 +32,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -53,6 +58,8 @@ BUILDS = {"first build": sys.maxsize, "backfill": 1_000_000}
 EXECUTOR_MEMORY, WORKER_MEMORY, DRIVER_MEMORY = "3g", "4g", "2g"
 DEADLINE = 60.0
 ROOM_BYTES = 8 << 30
+APART = -2
+"""Stands where a number of executors does, for two clusters of one executor each that work at the same time."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +83,12 @@ def find_memory_folder() -> str | None:
 
 
 @contextmanager
-def run_standalone(workers: int, scratch: str | None = None) -> Iterator[dict[str, str]]:
+def run_standalone(
+    workers: int, scratch: str | None = None, first_processor: int = 0
+) -> Iterator[dict[str, str]]:
     """Run a standalone Spark of one-core workers on loopback; gives what a driver has in its environment for it.
 
-    What tasks move is written beneath `scratch`, a folder, if one is given.
+    What tasks move is written beneath `scratch`, a folder, if one is given. Workers are bound to processors from the first on.
     """
     with ExitStack() as opened:
         made = tempfile.TemporaryDirectory(prefix="tideline-spark-", dir=scratch)
@@ -107,10 +116,11 @@ def run_standalone(workers: int, scratch: str | None = None) -> Iterator[dict[st
         )
         _await(folder / "master.log", "I have been elected leader")
         for number in range(workers):
+            bound = _bind_worker(first_processor + number)
             words = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0"]
             words += ["--cores", "1", "--memory", WORKER_MEMORY, "--work-dir", str(folder / f"work{number}")]
             log = folder / f"worker{number}.log"
-            opened.enter_context(_run_process([*_bind_worker(number), *command, *words, master], own, log))
+            opened.enter_context(_run_process([*bound, *command, *words, master], own, log))
             _await(log, "Successfully registered")
         yield own | {"SPARK_REMOTE": master}
 
@@ -154,11 +164,15 @@ def _find_free_port() -> int:
 
 
 def run_driver(given: argparse.Namespace) -> None:
-    """The driver: measure a round for each line that comes, over the Spark of the environment; prints a line of JSON."""
+    """The driver: prepare or measure a round for each line that comes, over the Spark of the environment.
+
+    It prints a line of JSON for each: null for a round that stands ready, then what was measured.
+    """
     with tempfile.TemporaryDirectory(prefix="tideline-bench-", dir=find_memory_folder()) as folder:
         measuring = measure_rounds(given, Path(folder))
         for _ in sys.stdin:
-            print(json.dumps(asdict(next(measuring))), flush=True)
+            part = next(measuring)
+            print(json.dumps(part and asdict(part)), flush=True)
         measuring.close()
 
 
@@ -170,8 +184,8 @@ def plan_rounds(given: argparse.Namespace) -> Iterator[bool]:
         yield from [False] * BUILDS_WARM_UP + [True] * given.builds
 
 
-def measure_rounds(given: argparse.Namespace, folder: Path) -> Iterator[Measurement]:
-    """Yield each round as it has been measured."""
+def measure_rounds(given: argparse.Namespace, folder: Path) -> Generator[Measurement | None]:
+    """Yield None when a round stands ready, and then what has been measured, for each round."""
     for make in list_epoch_cases(given):
         yield from measure_epochs(make(given.base), folder, given.changes, EPOCHS_WARM_UP + given.epochs)
     if names := list_builds(given):
@@ -188,7 +202,9 @@ def list_builds(given: argparse.Namespace) -> list[str]:
     return [name for name in BUILDS if name in given.cases]
 
 
-def measure_epochs(case: BenchmarkCase, folder: Path, changes: int, count: int) -> Iterator[Measurement]:
+def measure_epochs(
+    case: BenchmarkCase, folder: Path, changes: int, count: int
+) -> Iterator[Measurement | None]:
     """Measure epochs of one case."""
     with Session((folder / case.name).as_uri(), backfill_rows=sys.maxsize) as session:
         _write(session, case)
@@ -196,6 +212,7 @@ def measure_epochs(case: BenchmarkCase, folder: Path, changes: int, count: int) 
         for number in range(count):
             for change in case.generate_changes(changes):
                 session.write(change.table, change.rows, mode=change.mode)
+            yield None
             part = _measure(
                 f"{case.name}: {changes:,} changes", session, lambda: session.flush().raise_for_errors()
             )
@@ -206,20 +223,21 @@ def measure_epochs(case: BenchmarkCase, folder: Path, changes: int, count: int) 
 
 def measure_builds(
     names: Sequence[str], case: BenchmarkCase, folder: Path, count: int
-) -> Iterator[Measurement]:
+) -> Iterator[Measurement | None]:
     """Measure the first content of views over all rows, at once and step by step."""
     store = (folder / "builds").as_uri()
     with Session(store) as session:
         _write(session, case)
     for name in names:
         for _ in range(count):
-            yield _measure_build(name, case, store)
+            yield from _measure_build(name, case, store)
 
 
-def _measure_build(name: str, case: BenchmarkCase, store: str) -> Measurement:
+def _measure_build(name: str, case: BenchmarkCase, store: str) -> Iterator[Measurement | None]:
     """Measure one first content of a view, from its statement on, with a Spark that has started."""
     with Session(store, backfill_rows=BUILDS[name]) as session:
         session.computing  # noqa: B018  # starts Spark
+        yield None
 
         def build() -> None:
             session.sql(f"CREATE MATERIALIZED VIEW {case.view} AS {case.query}", build=False)
@@ -228,7 +246,7 @@ def _measure_build(name: str, case: BenchmarkCase, store: str) -> Measurement:
         part = _measure(f"{name}: {case.rows:,} rows", session, build)
         compare(session, case, case.view)
         session.sql(f"DROP MATERIALIZED VIEW {case.view}")
-    return part
+    yield part
 
 
 def _write(session: Session, case: BenchmarkCase) -> None:
@@ -273,10 +291,32 @@ def _strip_zones(rows: pa.Table) -> pa.Table:
     return rows.cast(pa.schema(list(zip(rows.column_names, types, strict=True))))
 
 
+class Driver:
+    """A driver in a process of its own, which measures rounds when asked."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def request(self) -> None:
+        """Have it go on: to the next round that stands ready, or to measure that."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("next\n")
+        self._process.stdin.flush()
+
+    def receive(self) -> dict[str, Any] | None:
+        """Wait for what it has to say to a request."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the driver ended with {self._process.wait()}")
+        found: dict[str, Any] | None = json.loads(line)
+        return found
+
+
 @contextmanager
-def start_driver(given: argparse.Namespace, workers: int) -> Iterator[Callable[[], Measurement]]:
-    """Start a cluster of so many executors and its driver; gives what has it measure the next round."""
-    with run_standalone(workers, find_memory_folder()) as own:
+def start_driver(given: argparse.Namespace, workers: int, first_processor: int = 0) -> Iterator[Driver]:
+    """Start a cluster of so many executors and its driver."""
+    with run_standalone(workers, find_memory_folder(), first_processor) as own:
         words = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale_out", "--driven"]
         for name in ("rows", "base", "changes", "epochs", "builds"):
             words += [f"--{name}", str(getattr(given, name))]
@@ -284,34 +324,42 @@ def start_driver(given: argparse.Namespace, workers: int) -> Iterator[Callable[[
         with subprocess.Popen(
             words, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         ) as process:
-            assert process.stdin is not None and process.stdout is not None
-
-            def measure_round() -> Measurement:
-                assert process.stdin is not None and process.stdout is not None
-                process.stdin.write("next\n")
-                process.stdin.flush()
-                line = process.stdout.readline()
-                if not line:
-                    raise SystemExit(f"the driver ended with {process.wait()}")
-                return Measurement(**json.loads(line))
-
-            yield measure_round
+            assert process.stdin is not None
+            yield Driver(process)
             process.stdin.close()
 
 
+def measure_at_once(drivers: Sequence[Driver]) -> Measurement:
+    """Have drivers measure their next round at the same time; gives the last one's seconds."""
+    for driver in drivers:
+        driver.request()
+        driver.receive()
+    for driver in drivers:
+        driver.request()
+    parts = [Measurement(**(driver.receive() or {})) for driver in drivers]
+    return max(parts, key=lambda part: part.seconds)
+
+
 def measure_all(given: argparse.Namespace, console: Console) -> dict[str, dict[int, list[Measurement]]]:
-    """Return the rounds that count of each part, by the number of executors, which took turns."""
+    """Return the rounds that count of each part, by the number of executors, which took turns; those apart are `APART`."""
     found: dict[str, dict[int, list[Measurement]]] = {}
     with ExitStack() as opened:
-        drivers = {workers: opened.enter_context(start_driver(given, workers)) for workers in given.executors}
+        drivers = {n: [opened.enter_context(start_driver(given, n))] for n in given.executors}
+        if given.apart:
+            drivers[APART] = [opened.enter_context(start_driver(given, 1, number)) for number in range(2)]
         for counts in plan_rounds(given):
-            for workers, measure in drivers.items():
-                part = measure()
+            for workers, measured in drivers.items():
+                part = measure_at_once(measured)
                 if counts:
                     found.setdefault(part.name, {}).setdefault(workers, []).append(part)
-                line = f"  {workers} executor(s): {part.name} in {part.seconds:.2f} s"
+                line = f"  {name_cluster(workers)}: {part.name} in {part.seconds:.2f} s"
                 console.print(line if counts else f"{line}, which does not count", highlight=False)
     return found
+
+
+def name_cluster(workers: int) -> str:
+    """Return what a number of executors is called."""
+    return "two apart" if workers == APART else f"{workers} executor(s)"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -327,8 +375,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2])
     cases = [*(case.name for case in EPOCHS), *BUILDS]
     parser.add_argument("--cases", nargs="+", choices=cases, default=cases)
+    parser.add_argument("--apart", action="store_true", help="also two clusters at once that share nothing")
     parser.add_argument("--driven", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def _compare_seconds(some: Sequence[Measurement], others: Sequence[Measurement]) -> float:
+    """Return the median of how many times as long rounds took as others, which took turns with them."""
+    pairs = zip(some, others, strict=True)
+    return statistics.median([one.seconds / other.seconds for one, other in pairs])
 
 
 def main() -> int:
@@ -340,24 +395,26 @@ def main() -> int:
     console = Console(width=140 if not sys.stdout.isatty() else None)
     found = measure_all(given, console)
     few, many = min(given.executors), max(given.executors)
-    seconds = (f"{workers} executor(s) s" for workers in given.executors)
-    table = Table("", *seconds, "times as fast", "CPU s of each", "driver's CPU s", "driver's bytes")
+    names = [f"{name_cluster(workers)} s" for workers in given.executors]
+    apart = ["apart"] if given.apart else []
+    table = Table("", *names, "times as fast", *apart, "CPU s of each", "driver's CPU s", "driver's bytes")
     for column in table.columns[1:]:
         column.justify = "right"
     slow = []
     for name, parts in found.items():
-        pairs = zip(parts[few], parts[many], strict=True)
-        ratio = statistics.median([one.seconds / other.seconds for one, other in pairs])
+        ratio = _compare_seconds(parts[few], parts[many])
         slow += [name] if ratio < LIMIT else []
         medians = [statistics.median(part.seconds for part in parts[n]) for n in given.executors]
-        cpu = statistics.median(part.driver_cpu for part in parts[many])
-        passed = max(part.driver_bytes for part in parts[many])
-        burnt = " ".join(
-            f"{statistics.median(part.machine_cpu for part in parts[n]):.2f}" for n in given.executors
+        cells = [*(f"{s:.2f}" for s in medians), f"{ratio:.2f}"]
+        if given.apart:
+            cells.append(f"{2 * _compare_seconds(parts[few], parts[APART]):.2f}")
+        cells.append(
+            " ".join(
+                f"{statistics.median(part.machine_cpu for part in parts[n]):.2f}" for n in given.executors
+            )
         )
-        table.add_row(
-            name, *(f"{s:.2f}" for s in medians), f"{ratio:.2f}", burnt, f"{cpu:.1f}", f"{passed:,}"
-        )
+        cells.append(f"{statistics.median(part.driver_cpu for part in parts[many]):.1f}")
+        table.add_row(name, *cells, f"{max(part.driver_bytes for part in parts[many]):,}")
     console.print(table)
     console.print(f"{os.cpu_count()} processors on this machine, driver and executors on it", highlight=False)
     if few == many:
