@@ -26,6 +26,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -389,6 +390,7 @@ def _compare_seconds(some: Sequence[Measurement], others: Sequence[Measurement])
 def main() -> int:
     """Measure with each number of executors and print both, with their ratio."""
     given = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends what was started
     if given.driven:
         run_driver(given)
         return 0
