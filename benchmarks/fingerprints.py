@@ -2,8 +2,8 @@
 
 Two stores have the same tables and views, one of them without fingerprints. In turns, and in changing order, each gets the same
 changes, which are new rows and updates. The seconds of writes and flushes are printed, with the median of the ratios of pairs
-that were measured right after one another. Then all fingerprints are brought on, and the rows of a table are verified. It ends
-with 1 if a fingerprint is wrong.
+that were measured right after one another. Then all fingerprints are brought on, and the rows of a table are verified, again
+after one cell of one file has been changed without a trace. It ends with 1 if a fingerprint is wrong, or that cell is not found.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.session import Session
+from tests.hummock.upkeep.planted_cells import plant
 
 STEP = 1_000_000
 WARM = 8
@@ -120,7 +121,7 @@ def compare_epochs(folder: Path, rows: int, changes: int, epochs: int) -> bool:
 
 
 def measure_verification(folder: Path, rows: int) -> bool:
-    """Measure how long a table of so many rows is read and compared; False if its fingerprint is wrong."""
+    """Measure how long a table is read and compared; False if its fingerprint is wrong, or a flipped cell is not found."""
     with Session((folder / "verified").as_uri()) as session:
         session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, auction BIGINT, price BIGINT, bidder STRING)")
         rng = np.random.default_rng(0)
@@ -134,7 +135,10 @@ def measure_verification(folder: Path, rows: int) -> bool:
         print(
             f"verified {check.rows:,} rows in {seconds:.2f} s, after the log was read in {moved - started:.2f} s"
         )
-        return check.is_right
+        path = plant(session.store, "bid", column="price")
+        found = session.store.verify_fingerprint("bid")
+        print(f"one cell of {found.rows:,} rows flipped: {'not found' if found.is_right else 'found'}")
+        return check.is_right and not found.is_right and found.damaged == (path,)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

@@ -131,7 +131,10 @@ own times."""
 
 
 def _taken_apart(path: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if not any(name in text for name in TAKES_APART):
+        return
+    for node in ast.walk(ast.parse(text)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         value = node.func.value

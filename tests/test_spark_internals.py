@@ -34,8 +34,11 @@ HOME = Path(spark_internals.__file__)
 
 
 def private_parts(path: Path) -> list[str]:
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: list[str] = []
+    text = path.read_text()
+    if not any(name.rpartition(".")[2] in text for name in (*PRIVATE, *PRIVATE_MODULES)):
+        return found
+    for node in ast.walk(ast.parse(text)):
         names = [node.attr] if isinstance(node, ast.Attribute) else []
         names += [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

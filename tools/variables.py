@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -324,6 +325,11 @@ def _is_environment(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "environ" and isinstance(node.value, ast.Name)
 
 
+@cache
+def _read_constants(path: Path) -> dict[str, tuple[str, ...]]:
+    return _collect_constants(ast.parse(path.read_text()))
+
+
 def _collect_constants(tree: ast.Module) -> dict[str, tuple[str, ...]]:
     """Return the texts that names of a module stand for: constants, imported ones, and names that run over a tuple of texts."""
     found: dict[str, tuple[str, ...]] = {}
@@ -341,7 +347,7 @@ def _collect_constants(tree: ast.Module) -> dict[str, tuple[str, ...]]:
                 alias.name: alias.asname or alias.name for alias in node.names if alias.name.isupper()
             }
             if imported and source.exists():
-                theirs = _collect_constants(ast.parse(source.read_text()))
+                theirs = _read_constants(source)
                 found |= {own: theirs[name] for name, own in imported.items() if name in theirs}
     for inner in ast.walk(tree):
         if not isinstance(inner, ast.comprehension | ast.For) or not isinstance(inner.target, ast.Name):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-import xxhash
 
 from engine.errors import Conflict, InvalidRow
 from engine.hummock import Commit, Delete, Hummock, Put, with_new_keys
@@ -22,8 +20,8 @@ from engine.hummock.in_flight_store import InFlightStore
 from engine.hummock.manifests.preconditions import require_unchanged
 from engine.hummock.rows.column_defaults import with_default
 from engine.hummock.rows.fingerprint import add_fingerprints, compute_fingerprint
-from engine.hummock.sorted_files.sst import encode_sst, read_sst
 from engine.hummock.version import Fingerprint
+from tests.hummock.upkeep.planted_cells import plant
 from tests.long_rest import mark_rest_long
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("t", pa.string())])
@@ -218,35 +216,6 @@ def test_history_that_goes_takes_it_along_only_where_nobody_brings_it_on(tmp_pat
             store.compact("t")
             store.gc(grace_seconds=0)
         check(store, "t", current=True)
-
-
-def plant(store: Hummock, name: str, *, column: str) -> str:
-    """Flip a cell of a file and give it valid checksums, as a writer with a fault would; returns the file's path."""
-    sst = store.version.tables[name].live_ssts[0]
-    rows = read_sst(store.objects, sst)
-    place = rows.column_names.index(column)
-    values = rows.column(column).to_pylist()
-    values[len(values) // 2] = values[len(values) // 2] + 1
-    data = encode_sst(
-        rows.set_column(place, rows.schema.field(column), pa.array(values, rows.schema.field(column).type))
-    )
-    path = sst.path.replace(sst.path.rpartition("-")[2].partition(".")[0], "0" * 32)
-    store.objects.put(path, memoryview(data))
-
-    planted = msgspec.structs.replace(
-        sst, path=path, offset=0, length=len(data), checksum=xxhash.xxh3_64_intdigest(data), sections=()
-    )
-    version = store._chain._version
-    table = version.tables[name]
-    log = tuple(replace(e, ssts=tuple(planted if s == sst else s for s in e.ssts)) for e in table.log)
-    generations = tuple(
-        replace(g, runs=tuple(tuple(planted if s == sst else s for s in run) for run in g.runs))
-        for g in table.generations
-    )
-    store._chain._version = replace(
-        version, tables={**version.tables, name: replace(table, log=log, generations=generations)}
-    )
-    return path
 
 
 @pytest.mark.parametrize("compacts", [False, True])
