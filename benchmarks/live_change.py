@@ -41,6 +41,8 @@ from engine.runtime.answers.diff import TableDiff
 from engine.session import Session
 
 GROUPS = 20_000
+SINK_SECONDS = 0.5
+"""How long a project's driver waits for a sink in each turn."""
 GATE = "rows_changed <= 1%"
 BEFORE = "SELECT g, sum(n) AS total, count(*) AS c FROM t GROUP BY g"
 CHANGED = "sum(CASE WHEN g % 10 = 0 THEN n + 1 ELSE n END) AS total"
@@ -152,7 +154,7 @@ def drive(url: str) -> None:
         session.flush().raise_for_errors()
         print("flushed", flush=True)
         while not ended.wait(0.02):
-            session.flush(wait=False).raise_for_errors()
+            session.flush(wait=False, sink_seconds=SINK_SECONDS).raise_for_errors()
 
 
 @contextmanager
@@ -356,7 +358,7 @@ def main() -> int:
     if world.failures:
         raise world.failures[0]
     with Session(world.url, "local[2]") as session:
-        session.flush().raise_for_errors()
+        session.deliver(session.flush(), 120).raise_for_errors()
         final = session.sql("SELECT * FROM v")
         assert final is not None
     built, swapped = times.held - times.began, 1000 * (times.ended - times.approved)
