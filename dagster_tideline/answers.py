@@ -153,6 +153,7 @@ def describe_diff(diff: "TableDiff") -> dict[str, Metadata]:
         "to_epoch": format_epoch(diff.to_epoch),
         **found,
         "changed_columns": render_table(("column", "rows updated"), columns),
+        **({"not_compared": ", ".join(diff.not_compared)} if diff.not_compared else {}),
         "rows": render_rows(diff.rows),
     }
 

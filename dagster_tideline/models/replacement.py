@@ -32,6 +32,7 @@ from engine.runtime.statements.create.view_change import ViewChange, Work, expla
 from engine.runtime.subscriptions.positions import mark_rebuilt
 from engine.sql.catalog import Catalog, Relation, carry_comments
 from engine.sql.incremental.same_plan import is_same_plan
+from engine.sql.statements.options.gate_bounds import GATE
 from engine.sql.statements.options.option_text import render_literal, with_option
 from engine.sql.statements.reader import CreateMaterializedView, parse_statement
 
@@ -260,9 +261,9 @@ class _Replacer:
         name = relation.name
         if name in self.dropped:
             through = ", ".join(self._list_dropped_inputs(relation))
-            return ViewChange("rebuild", (f"{through}, which it reads, is made anew",))
+            return self._rebuild(relation, text, f"{through}, which it reads, is made anew")
         if relation.kind != kind:
-            return ViewChange("rebuild", (f"it is a {relation.kind} in the store",))
+            return self._rebuild(relation, text, f"it is a {relation.kind} in the store")
         if kind in VIEWS:
             return self._change_view(relation, text)
         if kind == "function":
@@ -274,6 +275,16 @@ class _Replacer:
         if not is_changed and relation.kind == SINK:
             return alter_sink_query(self.session, text)  # what it reads has stayed
         return ViewChange("rebuild", (f"a {relation.kind} with another statement begins anew",))
+
+    def _rebuild(self, relation: Relation, text: str, reason: str) -> ViewChange:
+        """Return that a relation is to be made anew; raises SqlError for a view with a gate, which cannot be asked then."""
+        statement = parse_statement(text, self.session.dialect)
+        if isinstance(statement, CreateMaterializedView) and GATE in statement.options:
+            message = (
+                f"{relation.name} would be made anew, and the gate of its change cannot be asked: {reason}"
+            )
+            raise SqlError(message, hint="leave the gate out to have it made anew")
+        return ViewChange("rebuild", (reason,))
 
     def _change_view(self, relation: Relation, text: str) -> ViewChange:
         """Give a view its text, and see whether it gets other columns by it."""

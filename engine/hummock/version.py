@@ -248,14 +248,21 @@ class TableVersion:
 
     def find_label_above(self, epoch: int) -> int | None:
         """Return the first label above `epoch` that a commit gave the table, as far as labels are known, or None."""
+        ends = (e for e in (self.safe_epoch, self.committed_epoch) if e > epoch)
+        return min([*self._list_commits_above(epoch), *ends], default=None)
+
+    def find_commit_above(self, epoch: int) -> int:
+        """Return the first label above `epoch` of a commit that is known, that of the newest commit if there is no other.
+
+        Unlike `find_label_above` it does not take the oldest readable epoch for one.
+        """
+        return min(self._list_commits_above(epoch), default=self.committed_epoch)
+
+    def _list_commits_above(self, epoch: int) -> list[int]:
+        """Return the first labels above `epoch` of a commit that changed rows, and of one that did not, where known."""
         position = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
         quiet = bisect.bisect_right(self.quiet, epoch)
-        found = [entry.epoch for entry in self.log[position : position + 1]]
-        found += [
-            *self.quiet[quiet : quiet + 1],
-            *(e for e in (self.safe_epoch, self.committed_epoch) if e > epoch),
-        ]
-        return min(found, default=None)
+        return [*(entry.epoch for entry in self.log[position : position + 1]), *self.quiet[quiet : quiet + 1]]
 
     def watermark_at(self, epoch: int) -> int | None:
         """Return the watermark that holds at an epoch, or None."""

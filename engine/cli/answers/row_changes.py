@@ -52,6 +52,8 @@ def print_diff(diff: TableDiff, output: Format) -> None:
     else:
         typer.echo(f"{diff.view} from epoch {format_epoch(diff.from_epoch)}")
         typer.echo(f"{' ' * len(diff.view)} to epoch   {format_epoch(diff.to_epoch)}\n")
+    if diff.not_compared:
+        typer.echo(f"not compared: {', '.join(diff.not_compared)}\n")
     counts = [TextColumn(name.replace("_", " "), [f"{getattr(diff, name):,}"], right=True) for name in COUNTS]
     for line in render_columns(counts, width):
         typer.echo(line)
@@ -81,6 +83,7 @@ def build_diff_record(diff: TableDiff) -> dict[str, Any]:
         "pending": diff.is_pending,
         **{name: getattr(diff, name) for name in COUNTS},
         "changed_columns": dict(diff.changed_columns),
+        **({"not_compared": list(diff.not_compared)} if diff.is_pending else {}),
         "rows": as_rows(diff.rows),
     }
 

@@ -80,7 +80,9 @@ def replace_materialized_view(statement: CreateMaterializedView, context: Statem
             session.flush([name]).raise_for_errors()
         return
     waits = statement.options.get(BACKGROUND, "").lower() != "true"
-    if reason := _let_take_over(name, context, f"{name} keeps its query, as the next one fails", waits=waits):
+    if reason := _let_take_over(
+        before, context, f"{name} keeps its query, as the next one fails", waits=waits
+    ):
         session.notice(f"{name} answers by its last query until the next one takes over: {reason}")
 
 
@@ -103,23 +105,38 @@ def resync_materialized_view(statement: Alter, context: StatementContext) -> Non
         return
     waits = view.options.get(BACKGROUND, "").lower() != "true"
     failing = f"{view.name} keeps its rows, as computing them anew fails"
-    if reason := _let_take_over(view.name, context, failing, waits=waits):
+    if reason := _let_take_over(view, context, failing, waits=waits):
         session.notice(f"{view.name} keeps its rows until those that are computed anew take over: {reason}")
 
 
-def _let_take_over(view: str, context: StatementContext, failing: str, *, waits: bool) -> str:
-    """Bring a successor and its view on until it has taken over, where somebody `waits` for it; return why it has not.
+def _let_take_over(before: Relation, context: StatementContext, failing: str, *, waits: bool) -> str:
+    """Bring the successor of a view, as it was `before`, on until it has taken over, where somebody `waits` for it.
 
-    Gives the successor up and raises EpochFailed, with `failing` before the reason, if it fails.
+    Returns why it has not. Gives the successor up and raises EpochFailed, with `failing` before the reason, if it fails; raises
+    EpochFailed, too, if another process gives it up, or begins another one.
     """
     if not (context.build and waits):
         return "it is built by later flushes"
+    begun = _find_begun(context, before.name)
     try:
-        return _wait_for_take_over(view, context)
+        return _wait_for_take_over(before, begun, context)
+    except _ChangeGone as gone:
+        raise EpochFailed(str(gone)) from None
     except TidelineError as failure:
-        if commit_with_retry(context.store, partial(give_up_succession, view, context.store), ASK):
+        give_up = partial(give_up_succession, before.name, context.store)
+        if _find_begun(context, before.name) == begun and commit_with_retry(context.store, give_up, ASK):
             raise EpochFailed(f"{failing}: {failure}") from failure
         raise
+
+
+class _ChangeGone(Exception):
+    """A change that somebody waits for is none any more: another process has given it up, or begun another one."""
+
+
+def _find_begun(context: StatementContext, view: str) -> int | None:
+    """Return by which number the present change of a view is known, None if there is none."""
+    pending = list_successions(context.store.refresh()).get(view)
+    return None if pending is None else pending.begun
 
 
 def _build_refusal(before: Relation, change: ViewChange, statement: CreateMaterializedView) -> SqlError:
@@ -130,13 +147,18 @@ def _build_refusal(before: Relation, change: ViewChange, statement: CreateMateri
     return build_name_error(message, before.name, statement.sql, hint)
 
 
-def _wait_for_take_over(view: str, context: StatementContext) -> str:
+def _wait_for_take_over(before: Relation, begun: int | None, context: StatementContext) -> str:
     """Bring a successor and its view on until it has taken over; return why it has not, where that is for somebody else to mend.
 
-    Raises EpochFailed if the next query fails. That the present one does is no obstacle.
+    Raises EpochFailed if the next query fails. That the present one does is no obstacle. Raises _ChangeGone if the change that
+    has `begun` is there no more and has not taken over.
     """
-    store, deadline = context.store, time.monotonic() + WAIT_SECONDS
+    store, deadline, view = context.store, time.monotonic() + WAIT_SECONDS, before.name
+    text = ""
     while pending := list_successions(store.refresh()).get(view):
+        if pending.begun != begun:
+            raise _ChangeGone(f"{view} is getting another query than this one: another process asked for it")
+        text = context.stored.catalog.get(pending.successor).sql
         if read_control(store.version, find_domain_name(context.stored, view)).paused:
             return f"{view} is paused"
         if pending.held:
@@ -145,21 +167,40 @@ def _wait_for_take_over(view: str, context: StatementContext) -> str:
             return f"its build is paused by {RATE_LIMIT} = 0"
         if time.monotonic() > deadline:
             return "it is being built"
-        before = store.version.number
+        number = store.version.number
         waiting = list_successions(store.version)  # those that read each other take over together
-        report = context.session.flush([*waiting, pending.successor])
+        try:
+            report = context.session.flush([*waiting, pending.successor])
+        except SqlError:
+            if list_successions(store.refresh()).get(view) == pending:
+                raise
+            continue  # one of them is not there any more
         own = {pending.successor, *((view,) if pending.copied else ())}
         report.of(own).raise_for_errors()
-        others = [one.view for one in report.failed if one.view in {n.successor for n in waiting.values()}]
-        if (
-            store.version.number == before
-        ):  # another process is at work on it, or the next query of another view fails
-            if held := [name for name, one in waiting.items() if one.held]:
-                return f"the gate of {', '.join(held)} holds it up, too: they read each other"
-            if others:
-                return f"{', '.join(others)} fails, and takes over with it"
-            time.sleep(LOOK_SECONDS)
+        if store.version.number != number:
+            continue
+        # another process is at work on it, or the next query of another view fails
+        if held := [name for name, one in waiting.items() if one.held]:
+            return f"the gate of {', '.join(held)} holds it up, too: they read each other"
+        successors = {one.successor for one in waiting.values()}
+        if others := [one.view for one in report.failed if one.view in successors]:
+            return f"{', '.join(others)} fails, and takes over with it"
+        time.sleep(LOOK_SECONDS)
+    _check_has_taken_over(before, text, context)
     return ""
+
+
+def _check_has_taken_over(before: Relation, text: str, context: StatementContext) -> None:
+    """Raise _ChangeGone unless a view, which waits for no query any more, has the rows of the one with this text."""
+    after = context.stored.catalog.relations.get(before.name)
+    if after is None:
+        raise _ChangeGone(f"{before.name} is not there any more: another process has dropped it")
+    if after.query_since == before.query_since:  # it moves with the first rows of a next query
+        raise _ChangeGone(
+            f"{before.name} keeps its last query: another process has given this change up meanwhile"
+        )
+    if text and after.sql != text:
+        raise _ChangeGone(f"{before.name} has got another query than this one: another process asked for it")
 
 
 def _is_build_paused(version: Version, successor: str) -> bool:

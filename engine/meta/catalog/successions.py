@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from engine.hummock import Version
+from engine.hummock.manifests.preconditions import Precondition, require_all
 from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.replaced_queries import list_replaced_tables
-from engine.meta.catalog.stored_catalog import encode_entries, load_catalog
+from engine.meta.catalog.stored_catalog import RELATIONS, encode_entries, load_catalog
 from engine.meta.status.copy_columns import change_copy_columns
 from engine.meta.status.sinks import list_copies
 from engine.sql.catalog import Relation, carry_comments
@@ -21,7 +22,9 @@ class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
     """What becomes of a view: the rows and the plan of `successor`, with these `options`.
 
     It is `copied` once the view is planned as a copy of the successor: its next epoch commits the difference. `held` says why the
-    view's gate holds it up, until somebody has `approved` it. A `resync` has the view's own query, whose rows are computed anew.
+    view's gate holds it up, until somebody has `approved` it; a gate that could not be asked yet (`unasked`) is asked again. A
+    `resync` has the view's own query, whose rows are computed anew. `begun` is the number of the manifest over which it was made:
+    it tells one change of a view from the next.
     """
 
     successor: str
@@ -29,7 +32,9 @@ class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
     copied: bool = False
     held: str = ""
     approved: bool = False
+    unasked: bool = False
     resync: bool = False
+    begun: int = 0
 
 
 SUCCESSIONS = Record.of_json(Prefix.SUCCESSION, Succession)
@@ -59,8 +64,19 @@ def end_successions(version: Version, gone: Collection[str]) -> dict[str, str | 
 def show_columns(version: Version, tables: Collection[str]) -> dict[str, str | None]:
     """Return the catalog entries by which views that are brought on as copies of their successors show the columns of these.
 
-    Their Delta tables are to have them, too.
+    Their Delta tables are to have them, too. The commit that has the entries requires `require_shown`.
     """
+    return encode_entries(_list_shown(version, tables), {})
+
+
+def require_shown(version: Version, tables: Collection[str]) -> Precondition:
+    """Return the precondition that nobody has changed the relations that `show_columns` replaces: a comment would be lost."""
+    message = "{} was changed by another process at the same time"
+    names = _list_shown(version, tables)
+    return require_all(*(RELATIONS.require_same(version, name, message.format(name)) for name in names))
+
+
+def _list_shown(version: Version, tables: Collection[str]) -> dict[str, Relation]:
     stored = load_catalog(version)
     catalog, found = stored.catalog, dict[str, Relation]()
     for view, succession in list_successions(version).items():
@@ -70,4 +86,4 @@ def show_columns(version: Version, tables: Collection[str]) -> dict[str, str | N
                 shown = msgspec.structs.replace(before, columns=carry_comments(after, before))
                 copies = list_copies(stored, view)
                 found |= {view: shown} | {copy.name: change_copy_columns(copy, shown) for copy in copies}
-    return encode_entries(found, {})
+    return found

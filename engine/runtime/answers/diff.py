@@ -18,6 +18,7 @@ from engine.hummock.version import OP
 from engine.log_store.change_counts import ChangeCounts
 from engine.log_store.changes import DELETE, Changes
 from engine.runtime.answers.stored_rows import StoredRows
+from engine.runtime.statements.create.view_change import compare_columns
 from engine.runtime.statements.succession.gate import list_shared_columns, read_difference, read_pending
 from engine.sql.column_names import to_storage_name
 
@@ -36,6 +37,7 @@ class _Comparison:
     last: int
     by: Way | None = None
     successor: str = ""
+    not_compared: tuple[str, ...] = ()
 
     def read(self) -> Iterator[Changes]:
         """Yield the net changes between the epochs, or to the successor, through the shown columns, in parts of bounded size."""
@@ -106,6 +108,11 @@ class TableDiff:
         return bool(self.reading.successor)
 
     @property
+    def not_compared(self) -> tuple[str, ...]:
+        """Which columns only one of two queries shows, or both by other types, each with what becomes of it."""
+        return self.reading.not_compared
+
+    @property
     def rows_after(self) -> int:
         """How many rows there are at the later epoch."""
         return self.rows_before + self.inserted - self.deleted
@@ -160,7 +167,15 @@ def compare_queries(store: Hummock, view: str, *, limit: int | None = MOST_ROWS)
     relation = stored.catalog.get(view)
     shared = list_shared_columns(version, relation, succession.successor)
     rows = StoredRows(store, version, stored, msgspec.structs.replace(relation, columns=shared))
-    return _summarize(_Comparison(rows, epoch, epoch, successor=succession.successor), limit)
+    others = compare_columns(relation, stored.catalog.get(succession.successor))
+    told = (
+        *(f"{column} comes" for column in others.added),
+        *(f"{column} goes" for column in others.dropped),
+        *others.retyped,
+    )
+    return _summarize(
+        _Comparison(rows, epoch, epoch, successor=succession.successor, not_compared=told), limit
+    )
 
 
 def _check_limit(limit: int | None) -> None:

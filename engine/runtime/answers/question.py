@@ -119,13 +119,16 @@ def _check_queries(version: Version, stored: StoredCatalog, epochs: Mapping[str,
         if succession is not None and succession.copied:
             hint = "run FLUSH, and ask again"
             raise SqlError(f"{name} is just taking over the rows of its next query", hint=hint)
-        if epoch < relation.query_since:
+        if not relation.query_since:
+            continue
+        table = version.tables[name]
+        label = table.find_label_upto(epoch)  # its rows are still those of that commit
+        if label is None or label < relation.query_since:
             at = format_epoch(epoch)
             message = f"{name} had another query at epoch {at}, or other rows by it, and only its present ones are explained"
-            last = format_epoch(relation.query_since - 1)
-            raise SqlError(
-                message, hint=f"ask for an epoch after {last}; `tideline diff` and `blame` tell what changed"
-            )
+            first = table.find_label_above(relation.query_since - 1)
+            since = "run FLUSH" if first is None else f"ask for an epoch from {format_epoch(first)} on"
+            raise SqlError(message, hint=f"{since}; `tideline diff` and `blame` tell what changed")
 
 
 def _list_below(stored: StoredCatalog, name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from engine.hummock import Commit, Hummock, Version, without_new_keys
 from engine.hummock.manifests.preconditions import require_all
 from engine.meta.catalog.replaced_queries import clear_replaced
 from engine.meta.catalog.stored_catalog import StoredCatalog, build_table, load_catalog, require_same_plans
-from engine.meta.catalog.successions import show_columns
+from engine.meta.catalog.successions import require_shown, show_columns
 from engine.meta.domains.creation import encode_creation, list_creations
 from engine.meta.domains.domain import Domain
 from engine.meta.domains.failures import forget_failure
@@ -117,6 +117,7 @@ class DomainRun:
             precondition=require_all(
                 require_same_plans(self.stored, self.domain.members),
                 require_open_barrier(self.domain.name, barrier),
+                require_shown(version, brought),
             ),
             watermarks=gone,
             epochs={**commit.epochs, **dict.fromkeys(gone, barrier.curr)},

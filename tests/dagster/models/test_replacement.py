@@ -115,6 +115,30 @@ def test_where_its_key_is_another_all_that_reads_it_comes_back_in_the_same_commi
     assert sorted(one["b"] for one in delivered(tmp_path)[3:]) == [100, 200, 300]  # type: ignore[type-var]
 
 
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_view_with_a_gate_is_not_made_anew_with_what_it_reads(session: Session, by_hand: bool) -> None:
+    gated = "CREATE MATERIALIZED VIEW top WITH (gate = 'rows_changed = 0') AS SELECT a, count(*) AS c FROM m GROUP BY a"
+    models = () if by_hand else (model("top", gated, "m"),)
+    assert not sync(session, view("SELECT id, a FROM t"), *models).errors
+    session.sql("INSERT INTO t VALUES (1, 10, 100), (2, 10, 200), (3, 30, 300)")
+    if by_hand:
+        session.sql(gated)
+    session.flush().raise_for_errors()
+    before = session.store.version.number
+    found = sync(session, view("SELECT b, a, min(id) AS id FROM t WHERE id > 1 GROUP BY b, a"), *models)
+    assert "top would be made anew, and the gate of its change cannot be asked: m, which" in found.errors["m"]
+    assert (found.changed, found.dropped) == ((), ())
+    assert session.store.refresh().number == before
+    assert rows(session, "SELECT a, c FROM top") == [(10, 2), (30, 1)]
+    if not by_hand:
+        plain = model("top", gated.replace(" WITH (gate = 'rows_changed = 0')", ""), "m")
+        assert not sync(
+            session, view("SELECT b, a, min(id) AS id FROM t WHERE id > 1 GROUP BY b, a"), plain
+        ).errors
+        session.flush().raise_for_errors()
+        assert rows(session, "SELECT a, c FROM top") == [(10, 1), (30, 1)]
+
+
 def test_where_columns_are_others_an_index_and_all_that_reads_it_stay(
     session: Session, tmp_path: Path
 ) -> None:

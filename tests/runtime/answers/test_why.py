@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -161,7 +162,7 @@ def test_what_follows_from_another_query_is_not_explained_by_the_present_one(
         for _ in range(3):
             session.flush().raise_for_errors()
         assert not list_successions(session.store.version)
-        with pytest.raises(SqlError, match=r"(?s)v had another query at epoch .*ask for an epoch after"):
+        with pytest.raises(SqlError, match=r"(?s)v had another query at epoch .*ask for an epoch from"):
             session.why("v", 1, at=before)
         with pytest.raises(SqlError, match="v had another query at epoch"):
             session.why_not("v", {"g": 1, "x": 41}, at=before)
@@ -173,3 +174,27 @@ def test_what_follows_from_another_query_is_not_explained_by_the_present_one(
         session.flush().raise_for_errors()
         again = session.why("v", 1, at=now.epoch)
         assert again.row.to_pylist() == [{"g": 1, "x": 50}] and again.epoch == now.epoch
+
+
+@pytest.mark.parametrize("options", ["", "WITH (domain = 'd')"])
+def test_nor_what_a_view_still_held_until_its_first_epoch_by_another_query(
+    spark: SparkSession, tmp_path: object, options: str
+) -> None:
+    with Session(f"file://{tmp_path}/store", spark) as session:
+        session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, g BIGINT, n BIGINT)")
+        session.sql("CREATE TABLE other (id BIGINT PRIMARY KEY)")
+        session.sql("INSERT INTO t VALUES (1, 1, 10), (2, 1, 30)")
+        session.sql(f"CREATE MATERIALIZED VIEW v {options} AS SELECT g, sum(n) AS x FROM t GROUP BY g")
+        session.sql(f"CREATE MATERIALIZED VIEW u {options} AS SELECT count(*) AS c FROM t")
+        session.flush().raise_for_errors()
+        between = session.write("other", pa.table({"id": [1]}))
+        session.write("other", pa.table({"id": [2]}))
+        assert session.why("v", 1, at=between).row.to_pylist() == [{"g": 1, "x": 40}]
+        session.sql("ALTER MATERIALIZED VIEW v AS SELECT g, sum(n) AS x FROM t WHERE n > 20 GROUP BY g")
+        session.flush().raise_for_errors()
+        assert session.sql(f"SELECT x FROM v FOR SYSTEM_TIME AS OF {between}").to_pylist() == [{"x": 40}]
+        with pytest.raises(SqlError, match="v had another query at epoch"):
+            session.why("v", 1, at=between)
+        with pytest.raises(SqlError, match="v had another query at epoch"):
+            session.why_not("v", {"g": 1, "x": 30}, at=between)
+        assert session.why("v", 1).sources["t"].num_rows == 1

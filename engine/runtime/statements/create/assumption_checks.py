@@ -10,6 +10,7 @@ from engine.assumptions import TAKEN_OVER, UNREAD_COLUMNS
 from engine.hummock import Hummock, TableVersion, Version
 from engine.hummock.sorted_files.assumption_checks import is_same_rows
 from engine.meta.catalog.stored_catalog import StoredCatalog
+from engine.runtime.statements.alter.index_columns import list_indexes
 from engine.sql.plan import list_scans
 from engine.verification import build_assumption_error
 
@@ -26,11 +27,12 @@ def check_taken_over(store: Hummock, version: Version, view: str, successor: str
 
 
 def check_unread(stored: StoredCatalog, view: str, columns: Collection[str]) -> None:
-    """Check `UNREAD_COLUMNS` of a view whose hidden `columns` are to be null."""
+    """Check `UNREAD_COLUMNS` of a view whose hidden `columns` are to be null; its indexes hold copies of them."""
+    copies = {view, *list_indexes(stored, view)}
     for table, fragment in stored.fragments.items():
         for scan in list_scans(fragment.plan):
-            read = {source for _, source in scan.items} & set(columns) if scan.table == view else set()
-            if read:
+            read = {source for _, source in scan.items} & set(columns) if scan.table in copies else set()
+            if read and table not in copies:
                 raise build_assumption_error(
                     UNREAD_COLUMNS, f"{table} reads the hidden columns {', '.join(sorted(read))} of {view}"
                 )

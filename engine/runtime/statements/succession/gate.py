@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
-from engine.errors import Conflict, SqlError
+from engine.errors import SqlError
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.manifests.preconditions import require_all
 from engine.log_store.change_counts import ChangeCounts
 from engine.log_store.changes import Changes
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog, require_same_catalog
 from engine.meta.catalog.successions import SUCCESSIONS, Succession, list_successions
+from engine.meta.domains.domain import find_domain_name
+from engine.meta.domains.failures import is_failing
 from engine.meta.epochs.content import Content
 from engine.runtime.relations import build_name_error
 from engine.sql.catalog import Relation, RelationColumn
@@ -40,20 +43,41 @@ def list_shared_columns(version: Version, view: Relation, successor: str) -> tup
     return tuple(column for column in view.visible_columns if column.storage_name in names)
 
 
-def find_gate_reason(
-    store: Hummock, version: Version, stored: StoredCatalog, view: str, succession: Succession
-) -> str:
-    """Return why the gate of a change holds it up, "" where it does not; both tables are read for it.
+@dataclass(frozen=True)
+class GateAnswer:
+    """What the gate of a change says: `reason` is why it holds the change up, empty where it does not.
 
-    Raises Conflict where they have content at no epoch together, as after one of them has moved meanwhile.
+    It is not `asked` where a view has content at no epoch of its next query, so that nothing can be counted.
+    """
+
+    reason: str = ""
+    asked: bool = True
+
+    @property
+    def lets_pass(self) -> bool:
+        """Whether the change may take over."""
+        return self.asked and not self.reason
+
+
+def ask_gate(
+    store: Hummock, version: Version, stored: StoredCatalog, view: str, succession: Succession
+) -> GateAnswer:
+    """Return what the gate of a change says; both tables are read for it.
+
+    A view that fails may never have content at an epoch of its next query: somebody has to approve the change then.
     """
     if GATE not in succession.options:
-        return ""
+        return GateAnswer()
     bounds = parse_gate(succession.options[GATE], "")
     epoch = find_meeting_epoch(version, stored, view, succession.successor)
     if epoch is None:
-        raise Conflict(f"{view} and {succession.successor} have content at no epoch together")
+        fails = is_failing(version, find_domain_name(stored, view))
+        return GateAnswer(_CANNOT_ASK.format(view) if fails else "", asked=False)
     relation = stored.catalog.get(view)
+    retyped = _list_retyped(relation, stored.catalog.get(succession.successor))
+    if uncounted := [bound.text for bound in bounds if _is_uncounted(bound, retyped)]:
+        reason = f"{', '.join(retyped)} gets another type, and the gate cannot count how it changes"
+        return GateAnswer(f"{reason}: {'; '.join(uncounted)}")
     counts = ChangeCounts(
         columns={one.storage_name: 0 for one in list_shared_columns(version, relation, succession.successor)}
     )
@@ -62,7 +86,27 @@ def find_gate_reason(
     rows = store.reader.count_rows(version.tables[view], epoch) or counts.inserted
     found = ((bound, _count(bound, relation, counts)) for bound in bounds)
     broken = [_describe(bound, count, rows) for bound, count in found if not bound.is_kept(count, rows)]
-    return "; ".join(broken)
+    return GateAnswer("; ".join(broken))
+
+
+def _list_retyped(before: Relation, after: Relation) -> list[str]:
+    """Return the columns that two forms of a view show by other types, by name."""
+    kinds = {column.name: column.visible_type for column in after.visible_columns}
+    return [
+        one.name
+        for one in before.visible_columns
+        if kinds.get(one.name, one.visible_type) != one.visible_type
+    ]
+
+
+def _is_uncounted(bound: GateBound, retyped: Collection[str]) -> bool:
+    """Tell whether a bound is about values of columns that get another type."""
+    if bound.column:
+        return bound.column.lower() in {name.lower() for name in retyped}
+    return bool(retyped) and bound.measure in ("rows_changed", "rows_updated")
+
+
+_CANNOT_ASK = "the gate cannot be asked while {0} fails: it has rows at no epoch of its next query"
 
 
 def _count(bound: GateBound, view: Relation, counts: ChangeCounts) -> int:
@@ -97,13 +141,19 @@ def approve_change(store: Hummock, view: str, sql: str) -> None:
     store.commit(Commit(catalog=SUCCESSIONS.record(view, after), precondition=same))
 
 
-def record_held(store: Hummock, version: Version, held: Mapping[str, str]) -> None:
-    """Note of views why their gates hold them up."""
+def record_held(store: Hummock, version: Version, answers: Mapping[str, GateAnswer]) -> None:
+    """Note of views why their gates hold them up, in one commit; nothing where that is known."""
     pending = list_successions(version)
-    for view, reason in held.items():
-        after = msgspec.structs.replace(pending[view], held=reason)
-        same = require_all(require_same_catalog(version), SUCCESSIONS.require_same(version, view, _MOVED))
-        store.commit(Commit(catalog=SUCCESSIONS.record(view, after), precondition=same))
+    notes: dict[str, str | None] = {}
+    for view, answer in answers.items():
+        unasked = bool(answer.reason) and not answer.asked
+        after = msgspec.structs.replace(pending[view], held=answer.reason, unasked=unasked)
+        if after != pending[view]:
+            notes |= SUCCESSIONS.record(view, after)
+    if not notes:
+        return
+    same = (SUCCESSIONS.require_same(version, view, _MOVED) for view in answers)
+    store.commit(Commit(catalog=notes, precondition=require_all(require_same_catalog(version), *same)))
 
 
 _MOVED = "the change was approved, discarded or replaced at the same time"
@@ -124,7 +174,10 @@ def read_pending(store: Hummock, view: str) -> tuple[Version, StoredCatalog, Suc
         )
         raise SqlError(f"{name} has no next query that waits to take over", hint=hint)
     epoch = find_meeting_epoch(version, stored, name, found.successor)
-    if epoch is None:
+    if epoch is None and Content(version, stored.inputs).find_newest(found.successor, version.epoch) is None:
         hint = "flushes build it; tideline backfill shows how far they are"
         raise SqlError(f"the next query of {name} is still being computed", hint=hint)
+    if epoch is None:
+        hint = "run FLUSH; if that fails, tideline status says why, and APPROVE lets the next query take over"
+        raise SqlError(f"{name} has rows at no epoch of its next query, which cannot be compared", hint=hint)
     return version, stored, found, epoch

@@ -70,7 +70,7 @@ def _build_beginning(version: Version, stored: StoredCatalog, view: Relation) ->
     relations = {owner: stored.catalog.get(owner) for owner in owners}
     plans = {owner: stored.plans[owner] for owner in owners}
     hidden, hidden_plans = rename_to_successor(view.name, relations, plans)
-    succession = Succession(name_successor(view.name), dict(view.options), resync=True)
+    succession = Succession(name_successor(view.name), dict(view.options), resync=True, begun=version.number)
     changed = f"{view.name} was changed by another process at the same time"
     return Commit(
         catalog=encode_entries(hidden, hidden_plans)

@@ -37,7 +37,7 @@ from engine.meta.catalog.successions import (
 from engine.meta.domains.creation import BACKFILLS, find_computed_table, list_creations
 from engine.meta.domains.domain import OPTION as DOMAIN
 from engine.meta.domains.domain import find_domain_name
-from engine.meta.domains.failures import forget_failure
+from engine.meta.domains.failures import forget_failure, is_failing
 from engine.meta.domains.mutation import CONTROLS, read_control
 from engine.meta.domains.placement import place_table
 from engine.meta.epochs.barrier import close_barrier
@@ -49,7 +49,7 @@ from engine.runtime.statements.alter.rename import map_names, rename_tables
 from engine.runtime.statements.create.assumption_checks import check_taken_over
 from engine.runtime.statements.create.replace_view import begin_query, build_plan_change
 from engine.runtime.statements.drop import build_removal, drop_unused
-from engine.runtime.statements.succession.gate import find_gate_reason, record_held
+from engine.runtime.statements.succession.gate import ask_gate, record_held
 from engine.runtime.statements.succession.look_ahead import rename_relation
 from engine.runtime.statements.succession.resync import derive_fingerprint
 from engine.sql.catalog import Catalog, Relation, carry_comments
@@ -88,17 +88,20 @@ def _copy(store: Hummock) -> tuple[str, ...]:
     waiting = {view: one for view, one in list_successions(version).items() if not one.copied}
     done: list[str] = []
     for group in _group(stored, waiting):
-        if any(waiting[view].held for view in group):
+        version = store.refresh()  # those before have landed
+        stored, now = load_catalog(version), list_successions(version)
+        if any(now.get(view) != waiting[view] for view in group):
+            continue  # another process has decided on them
+        if any(waiting[view].held and not waiting[view].unasked for view in group):
             continue
         if all(_is_whole(version, stored, view, waiting[view]) for view in group):
-            reasons = {
-                view: reason
+            answers = {
+                view: ask_gate(store, version, stored, view, waiting[view])
                 for view in group
                 if not waiting[view].approved
-                and (reason := find_gate_reason(store, version, stored, view, waiting[view]))
             }
-            if reasons:
-                record_held(store, version, reasons)
+            if not all(answer.lets_pass for answer in answers.values()):
+                record_held(store, version, answers)
                 continue
             for view in group:
                 _hide_steps(store, stored, waiting[view])
@@ -130,8 +133,10 @@ def _group(stored: StoredCatalog, views: Collection[str]) -> list[tuple[str, ...
 
 
 def _is_whole(version: Version, stored: StoredCatalog, view: str, succession: Succession) -> bool:
-    """Tell whether a successor has content at an epoch that is not before the view's."""
+    """Tell whether a successor has content at an epoch that is not before the view's; one that fails waits until it does not."""
     own = version.tables.get(view)
+    if is_failing(version, find_domain_name(stored, succession.successor)):
+        return False  # its next epoch would stop the view
     owners = (succession.successor, *list_companions(stored.catalog.get(succession.successor).checks))
     tables = [fragment.table for owner in owners for fragment in stored.plans[owner].fragments]
     if own is None or any(find_computed_table(version, table) is None for table in tables):
@@ -178,7 +183,9 @@ def _copy_view(store: Hummock, view: str, succession: Succession) -> None:
     relation = begin_query(version, before)
     relation = msgspec.structs.replace(relation, checks=(), depends_on=(succession.successor,), through=())
     entries = encode_entries({view: relation}, {view: IncrementalPlan(view, (fragment,))})
-    entries |= SUCCESSIONS.record(view, msgspec.structs.replace(succession, copied=True))
+    entries |= SUCCESSIONS.record(
+        view, msgspec.structs.replace(succession, copied=True, held="", unasked=False)
+    )
     change = build_plan_change(version, stored, view, entries)
     own = version.tables[view].committed_epoch
     held = dict.fromkeys(list_next_readers(stored, view, succession.successor), own)
@@ -317,7 +324,7 @@ def _build_takeover(version: Version, stored: StoredCatalog, view: str, successi
         options=succession.options,
         comment=before.comment,
         columns=carry_comments(taken, before),
-        query_since=before.query_since,
+        query_since=version.tables[view].find_commit_above(before.query_since - 1),
     )
     relations[view], plans[view] = found, plan
     for name, relation in stored.catalog.relations.items():  # what has read the successor reads the view

@@ -160,6 +160,7 @@ def test_a_gate_counts_the_columns_that_both_queries_show(shop: Session) -> None
     found = shop.diff_pending("v")
     assert (found.updated, dict(found.changed_columns)) == (4, {"g": 0, "total": 4})
     assert found.rows.column_names == ["_op", "g", "total", "_old_g", "_old_total"]
+    assert found.not_compared == ("least bigint comes", "c bigint goes", "top bigint goes")
     shop.sql("ALTER MATERIALIZED VIEW v APPROVE")
     shop.flush()
     assert show(shop, "SELECT * FROM v") == show(
@@ -174,6 +175,43 @@ INDEXED = [
     "SELECT g, sum(n) AS total, min(n) AS least FROM t GROUP BY g",
     "SELECT g, sum(n * f) AS total, count(*) AS c FROM t JOIN u USING (g) GROUP BY g",
 ]
+
+
+def test_a_comment_that_comes_with_the_columns_stays(
+    shop: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, said = Hummock.commit, []
+    with Session(shop.url, spark) as other:
+
+        def comment(store: Hummock, made: Commit) -> Version:
+            if made.writes and "relation/v" in made.catalog and not said:
+                said.append(made)
+                with monkeypatch.context() as patch:
+                    patch.setattr(Hummock, "commit", commit)
+                    other.sql("COMMENT ON MATERIALIZED VIEW v IS 'by hand'")
+            return commit(store, made)
+
+        monkeypatch.setattr(Hummock, "commit", comment)
+        shop.sql(f"ALTER MATERIALIZED VIEW v AS {QUERIES['added']}")
+    assert said and shop.catalog.get("v").comment == "by hand"
+    assert show(shop, "SELECT * FROM v") == show(shop, QUERIES["added"])
+    check_nothing_is_left(shop)
+
+
+def test_an_index_is_no_reader_of_hidden_columns(shop: Session) -> None:
+    least, top = (f"SELECT g, {one}(n) AS total, count(*) AS c FROM t GROUP BY g" for one in ("min", "max"))
+    shop.sql(f"ALTER MATERIALIZED VIEW v AS {top}")
+    shop.sql("CREATE INDEX by_total ON v (total)")
+    joined = "SELECT t.id, v.g, v.total FROM t JOIN {} AS v ON t.n = v.total"
+    shop.sql(f"CREATE MATERIALIZED VIEW x AS {joined.format('v')}")
+    shop.flush().raise_for_errors()
+    for query in (least, FIRST, top):  # each keeps other hidden columns, for the same ones that are shown
+        shop.sql(f"ALTER MATERIALIZED VIEW v AS {query}")
+        change(shop, random.Random(7))
+        shop.flush().raise_for_errors()
+        assert show(shop, "SELECT * FROM v") == show(shop, query)
+        assert show(shop, "SELECT * FROM x") == show(shop, joined.format(f"({query})"))
+        check_nothing_is_left(shop)
 
 
 @pytest.mark.long

@@ -231,6 +231,36 @@ def test_what_does_not_take_over_at_once_says_why(shop: Session) -> None:
     check_nothing_is_left(shop)
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "message"),
+    [
+        ("ALTER MATERIALIZED VIEW v DISCARD", "v keeps its last query: another process has given"),
+        (ALTER + JOINED, "v has got another query than this one: another process asked for it"),
+        ("DROP MATERIALIZED VIEW v", "v is not there any more: another process has dropped it"),
+    ],
+)
+def test_a_change_that_another_process_gives_up_is_told(
+    shop: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, meanwhile: str, message: str
+) -> None:
+    shop.flush()
+    flush = shop.flush
+
+    def lose(*words: object, **options: object) -> object:
+        with monkeypatch.context() as patch, Session(shop.url, spark) as other:
+            patch.setattr(shop, "flush", flush)
+            other.sql(meanwhile, build=False)
+        monkeypatch.setattr(shop, "flush", flush)
+        return flush(*words, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shop, "flush", lose)
+    with pytest.raises(EpochFailed, match=message):
+        shop.sql(ALTER + FEWER)
+    if "AS" in meanwhile:
+        shop.flush().raise_for_errors()
+        assert read(shop, "SELECT * FROM v") == compute(shop, JOINED)  # nobody has given this one up
+    check_nothing_is_left(shop)
+
+
 def test_a_later_change_takes_the_place_of_one_that_is_not_there_yet(shop: Session) -> None:
     shop.flush()
     shop.sql(ALTER + FEWER, build=False)
