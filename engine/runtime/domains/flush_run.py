@@ -17,7 +17,7 @@ from engine.errors import CheckFailed, Conflict, Fenced, GroundLost, RowFailed, 
 from engine.hummock import Commit, Hummock, Version
 from engine.hummock.epoch import Clock, seconds_of
 from engine.hummock.manifests.preconditions import require_all
-from engine.meta.catalog.stored_catalog import StoredCatalog, require_same_plans
+from engine.meta.catalog.stored_catalog import StoredCatalog, has_same_plans, require_same_plans
 from engine.meta.domains.creation import CREATED
 from engine.meta.domains.domain import Domain, find_rate_limit, is_in_background
 from engine.meta.domains.mutation import read_control
@@ -173,7 +173,10 @@ class FlushRun:
         except GroundLost as lost:  # no failure of the domain's
             outcome.waits_for = f"{lost}; the next run computes it anew"
         except Exception as failure:  # Spark's own, too: the domain stays at its epoch
-            outcome.fail(failure)
+            if has_same_plans(self.store.version, self.stored, domain.members):
+                outcome.fail(failure)
+            else:  # what it reads or writes may be gone with it
+                outcome.waits_for = "it was dropped or planned again at the same time"
         outcome.seconds = time.perf_counter() - started
         if outcome.error is not None and not self.broken_off.is_set():
             reason = None if outcome.failing_row is None else outcome.failing_row.reason

@@ -104,13 +104,21 @@ def _copy(store: Hummock) -> tuple[str, ...]:
                 record_held(store, version, answers)
                 continue
             for view in group:
-                _hide_steps(store, stored, waiting[view])
+                _hide_steps(store, version, stored, waiting[view])
             staged = StagedStore(store)
+            _require_same_changes(version, group)(staged.version)
             for view in group:
                 _copy_view(staged, view, waiting[view])
             staged.land()
             done += group
     return tuple(done)
+
+
+def _require_same_changes(seen: Version, views: Collection[str]) -> Precondition:
+    """Return the precondition that nobody has decided on the next queries of views, or changed a definition."""
+    message = "the next query of {} was approved, discarded or replaced at the same time"
+    same = (SUCCESSIONS.require_same(seen, view, message.format(view)) for view in views)
+    return require_all(require_same_catalog(seen), *same)
 
 
 def _group(stored: StoredCatalog, views: Collection[str]) -> list[tuple[str, ...]]:
@@ -145,9 +153,8 @@ def _is_whole(version: Version, stored: StoredCatalog, view: str, succession: Su
     return newest is not None and newest >= own.committed_epoch
 
 
-def _hide_steps(store: Hummock, stored: StoredCatalog, succession: Succession) -> None:
+def _hide_steps(store: Hummock, version: Version, stored: StoredCatalog, succession: Succession) -> None:
     """Let nobody read the steps by which a successor was built, once nothing says any more that they are such."""
-    version = store.version
     creation = list_creations(version).get(find_domain_name(stored, succession.successor))
     if creation is not None:
         tables = [
@@ -156,7 +163,8 @@ def _hide_steps(store: Hummock, stored: StoredCatalog, succession: Succession) -
             if t in version.tables and version.tables[t].safe_epoch < creation.epoch
         ]
         if tables:
-            store.commit(Commit(truncate=dict.fromkeys(tables, creation.epoch)))
+            same = require_same_catalog(version)
+            store.commit(Commit(truncate=dict.fromkeys(tables, creation.epoch), precondition=same))
 
 
 def _copy_view(store: Hummock, view: str, succession: Succession) -> None:

@@ -261,6 +261,53 @@ def test_a_change_that_another_process_gives_up_is_told(
     check_nothing_is_left(shop)
 
 
+@pytest.mark.parametrize("at", ["_is_whole", "_hide_steps"])
+def test_a_change_that_is_given_up_as_it_takes_over_is_none(
+    shop: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    shop.flush()
+    step, said = getattr(take_over, at), []
+
+    def give_up(*words: object) -> object:
+        found = step(*words) if at == "_is_whole" else None
+        if not said:
+            said.append(at)
+            with Session(shop.url, spark) as other:
+                other.discard("v")
+        return step(*words) if found is None else found
+
+    monkeypatch.setattr(take_over, at, give_up)
+    shop.sql(ALTER + FEWER, build=False)
+    shop.flush().raise_for_errors()
+    assert said and read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    check_nothing_is_left(shop)
+
+
+def test_what_is_dropped_while_a_run_computes_it_is_no_failure(
+    shop: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.flush()
+    shop.sql(ALTER + JOINED, build=False)
+    commit, said = Hummock.commit, []
+    with Session(shop.url, spark) as other:
+
+        def drop(store: Hummock, made: Commit) -> Version:
+            if (
+                any("_index_" in name for name in (*made.writes, *(one.name for one in made.create)))
+                and not said
+            ):
+                said.append(made)
+                with monkeypatch.context() as patch:
+                    patch.setattr(Hummock, "commit", commit)
+                    other.discard("v")
+            return commit(store, made)
+
+        monkeypatch.setattr(Hummock, "commit", drop)
+        assert said == [] and not shop.flush().failed
+    assert said and read(shop, "SELECT * FROM v") == compute(shop, FIRST)
+    check_nothing_is_left(shop)
+
+
 def test_a_later_change_takes_the_place_of_one_that_is_not_there_yet(shop: Session) -> None:
     shop.flush()
     shop.sql(ALTER + FEWER, build=False)
