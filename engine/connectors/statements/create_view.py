@@ -133,8 +133,8 @@ class _ChangeGone(Exception):
     """A change that somebody waits for is none any more: another process has given it up, or begun another one."""
 
 
-def _find_begun(context: StatementContext, view: str) -> int | None:
-    """Return by which number the present change of a view is known, None if there is none."""
+def _find_begun(context: StatementContext, view: str) -> str | None:
+    """Return by which name the present change of a view is known, None if there is none."""
     pending = list_successions(context.store.refresh()).get(view)
     return None if pending is None else pending.begun
 
@@ -147,7 +147,7 @@ def _build_refusal(before: Relation, change: ViewChange, statement: CreateMateri
     return build_name_error(message, before.name, statement.sql, hint)
 
 
-def _wait_for_take_over(before: Relation, begun: int | None, context: StatementContext) -> str:
+def _wait_for_take_over(before: Relation, begun: str | None, context: StatementContext) -> str:
     """Bring a successor and its view on until it has taken over; return why it has not, where that is for somebody else to mend.
 
     Raises EpochFailed if the next query fails. That the present one does is no obstacle. Raises _ChangeGone if the change that

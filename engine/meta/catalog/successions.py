@@ -23,8 +23,8 @@ class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
 
     It is `copied` once the view is planned as a copy of the successor: its next epoch commits the difference. `held` says why the
     view's gate holds it up, until somebody has `approved` it; a gate that could not be asked yet (`unasked`) is asked again. A
-    `resync` has the view's own query, whose rows are computed anew. `begun` is the number of the manifest over which it was made:
-    it tells one change of a view from the next.
+    `resync` has the view's own query, whose rows are computed anew. `begun` tells one change of a view
+    from the next.
     """
 
     successor: str
@@ -34,7 +34,7 @@ class Succession(msgspec.Struct, frozen=True, omit_defaults=True):
     approved: bool = False
     unasked: bool = False
     resync: bool = False
-    begun: int = 0
+    begun: str = ""
 
 
 SUCCESSIONS = Record.of_json(Prefix.SUCCESSION, Succession)

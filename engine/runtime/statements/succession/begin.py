@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -167,7 +168,7 @@ def commit_successor(
     """Let later runs build a view as it is to be: `relation`, with these relations and plans of its successor and beside it."""
     name, stored = relation.name, load_catalog(version)
     check_join_sides(check_domains(stored, hidden, hidden_plans), name_successor(name), relation.sql)
-    succession = Succession(name_successor(name), dict(relation.options), begun=version.number)
+    succession = Succession(name_successor(name), dict(relation.options), begun=uuid.uuid4().hex)
     store.commit(
         Commit(
             catalog=encode_entries(hidden, hidden_plans) | SUCCESSIONS.record(name, succession),

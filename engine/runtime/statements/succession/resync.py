@@ -6,6 +6,7 @@ are believed.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 
 from engine.hummock import Commit, Hummock, TableVersion, Version
@@ -70,7 +71,9 @@ def _build_beginning(version: Version, stored: StoredCatalog, view: Relation) ->
     relations = {owner: stored.catalog.get(owner) for owner in owners}
     plans = {owner: stored.plans[owner] for owner in owners}
     hidden, hidden_plans = rename_to_successor(view.name, relations, plans)
-    succession = Succession(name_successor(view.name), dict(view.options), resync=True, begun=version.number)
+    succession = Succession(
+        name_successor(view.name), dict(view.options), resync=True, begun=uuid.uuid4().hex
+    )
     changed = f"{view.name} was changed by another process at the same time"
     return Commit(
         catalog=encode_entries(hidden, hidden_plans)
