@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from engine.excerpts import show_place
+
 
 class TidelineError(Exception):
     """The root of the hierarchy: catch it to catch all that Tideline raises on purpose."""
@@ -185,7 +187,7 @@ class LogStoreError(TidelineError):
 
 
 class SqlError(TidelineError):
-    """A statement was refused; the message shows the place with a caret and says what to write instead."""
+    """A statement was refused; the message shows the place with a caret, without passwords, and says what to write instead."""
 
     def __init__(
         self, message: str, *, sql: str = "", line: int = 0, column: int = 0, hint: str = ""
@@ -193,9 +195,7 @@ class SqlError(TidelineError):
         self.message, self.line, self.column, self.hint, self.sql = message, line, column, hint, sql
         text = message
         if line:
-            lines = sql.splitlines()
-            excerpt = lines[line - 1] if 0 < line <= len(lines) else ""
-            text += f"\n  line {line}, column {column}:\n    {excerpt}\n    {' ' * max(column - 1, 0)}^"
+            text += f"\n  line {line}, column {column}:\n    {show_place(sql, line, column)}"
         if hint:
             text += f"\n  {hint}"
         super().__init__(text)

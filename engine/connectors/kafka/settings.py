@@ -249,6 +249,10 @@ def parse_moment(text: str) -> int | None:
 
 
 def _validate_place(options: Mapping[str, str]) -> StatementProblem | None:
+    if "@" in options["bootstrap_servers"]:
+        message = "bootstrap_servers holds a user or a password, which would stand in the catalog"
+        hint = "write 'host:9092', username, and password_variable = 'KAFKA_PASSWORD'"
+        return StatementProblem("bootstrap_servers", message, hint)
     for server in options["bootstrap_servers"].split(","):
         found = _SERVER.fullmatch(server.strip())
         if found is None or not 0 < int(found[2]) < 65_536:

@@ -47,6 +47,12 @@ BAD = [
         "host:9092",
     ),
     Bad(kafka(JSON).replace("9092", "99999"), "bootstrap_servers", "no host with a port", "host:9092"),
+    Bad(
+        kafka(JSON).replace("'localhost", "'me:hunter2@localhost"),
+        "bootstrap_servers",
+        "holds a user or a password",
+        "'***@localhost:9092'",
+    ),
     Bad(kafka(JSON).replace("'t'", "'a b'"), "topic", "no name of a topic", "letters"),
     Bad(kafka("format = 'xml'"), "format", "'xml' is unknown", "json, debezium, avro"),
     Bad(kafka("format = 'protobuf'"), "format", "Protobuf is not read", "json, debezium, avro"),

@@ -107,6 +107,20 @@ def test_what_does_not_fit_is_refused_and_nothing_is_created(
     assert "s" not in source.catalog.relations
 
 
+@pytest.mark.parametrize(
+    "servers", ["me:hunter2@host:9092", "a:1,me:hun,ter2@host:9092", "kafka://me:hunter2@host"]
+)
+def test_a_password_in_the_address_is_refused_and_not_shown(source: Session, servers: str) -> None:
+    with pytest.raises(SqlError, match="holds a user or a password") as raised:
+        source.sql(write(bootstrap_servers=servers, **UPSERT), build=False)
+    message = str(raised.value)
+    assert "password_variable = 'KAFKA_PASSWORD'" in message
+    assert not any(word in message for word in ("hun", "ter2")), message
+    with pytest.raises(SqlError) as raised:
+        source.sql(write(bootstrap_servers="host:1", password="hunter2", **UPSERT), build=False)
+    assert "has no option password" in str(raised.value) and "hunter2" not in str(raised.value)
+
+
 def test_what_is_right_is_tried_at_the_brokers(source: Session) -> None:
     client = importlib.util.find_spec("confluent_kafka")
     words = "pip install 'tideline" if client is None else "topic t of Kafka at 127.0.0.1:1"

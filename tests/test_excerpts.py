@@ -1,0 +1,56 @@
+"""An error shows its place in a statement, and no password that stands there."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import SqlError
+from engine.excerpts import show_place
+
+SECRETS = [
+    ("bootstrap_servers = 'me:hunter2@host:9092', topic = 't'", "'***@host:9092', topic = 't'"),
+    ("bootstrap_servers = 'a:1,me:hun,ter2@host:9092'", "'***@host:9092'"),
+    ("bootstrap_servers = 'kafka://me:hun''ter/2@3@host:9092'", "'kafka://***@host:9092'"),
+    ("bootstrap_servers = 'me:hunter2@host:9092", "'***@host:9092"),
+    ("url = \"https://me:hunter2@host/x\", a = 'b'", "\"https://***@host/x\", a = 'b'"),
+    ("-- kafka://me:hunter2@host it is", "kafka://***@host it is"),
+    ("password = 'hunter2', x = 'y'", "password = '***', x = 'y'"),
+    ("SASL_PASSWORD='hun''ter2')", "SASL_PASSWORD='***')"),
+    ("password = hunter2, x = 'y'", "password = ***, x = 'y'"),
+    ("sasl.jaas.config = 'x password=\"hunter2\";'", "sasl.jaas.config = '***'"),
+    ("password_variable = 'hunter 2'", "password_variable = '***'"),
+    ("client_secret = 'hunter2", "client_secret = '***"),
+    ("\"password\" = 'hunter2'", "\"password\" = '***'"),
+]
+
+
+@pytest.mark.parametrize(("line", "shown"), SECRETS, ids=range(len(SECRETS)))
+def test_a_password_is_not_shown(line: str, shown: str) -> None:
+    message = str(SqlError("no", sql=f"SELECT 1\n{line}", line=2, column=1))
+    assert shown in message and "hun" not in message and "ter2" not in message, message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password_variable = 'SHOP_PASSWORD', password = secret 'SHOP', x = SECRET shop",
+        "WITH (at = '2026-01-01 10:00:00', mail = 'a@b.c', url = 's3://bucket/a@b')",
+        "SELECT a::int, b @> c FROM t AS OF '10:00' WHERE x = 'b'",
+    ],
+)
+def test_what_is_none_is_shown_as_it_is(line: str) -> None:
+    assert show_place(line, 1, 3) == f"{line}\n      ^"
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"), [("WITH", "WITH"), ("topic", "topic"), ("x:hunter2", "***"), ("hunter2", "***")]
+)
+def test_the_mark_stands_below_its_word(word: str, shown: str) -> None:
+    line = "WITH (bootstrap_servers = 'x:hunter2@h:1', topic = 't', password = 'hunter3')"
+    text, mark = show_place(line, 1, line.index(word) + 1).split("\n")
+    assert text == "WITH (bootstrap_servers = '***@h:1', topic = 't', password = '***')"
+    assert mark.index("^") - 4 == text.index(shown)
+
+
+def test_a_place_outside_of_the_text_has_a_mark_alone() -> None:
+    assert show_place("SELECT 1", 3, 2) == "\n     ^"
