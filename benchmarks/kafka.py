@@ -2,7 +2,9 @@
 
 python -m benchmarks.kafka --messages 500000
 
-The first rows of a sink and the bare producer write the same objects, in transactions of the same size, in turns.
+Beside each form of messages stands a consumer as the library has it, which waits a second at times before it fetches more, and
+one that is refilled at once. Changes are polled behind the first messages. The first rows of a sink and the bare producer write
+the same objects, in transactions of the same size, in turns.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ import statistics
 import tempfile
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.kafka_forms import KEYED, Form, Message, list_forms, make_messages
 from benchmarks.postgres_sink import deliver
 from engine.connectors.kafka.broker import KafkaBroker
 from engine.connectors.sources import poll_all
@@ -29,22 +33,20 @@ WAIT_SECONDS = 60.0
 ROUNDS = 3
 EPOCHS = 200
 TRANSACTION_ROWS = 100_000
-COLUMNS = "id BIGINT, name STRING, price DOUBLE, at TIMESTAMP"
+REFILLED = {"fetch.queue.backoff.ms": 5}
 
 
-def write_messages(broker: KafkaBroker, topic: str, count: int) -> None:
-    """Write objects of about 100 bytes to one partition."""
+def write_messages(broker: KafkaBroker, topic: str, messages: Iterable[Message]) -> None:
+    """Write messages to one partition."""
     kafka = importlib.import_module("confluent_kafka")
     make_topic(broker, topic)
     producer = kafka.Producer(
         {"bootstrap.servers": broker.address, "linger.ms": 20, "compression.type": "lz4"}
     )
-    for n in range(count):
-        row = {"id": n, "name": f"customer {n * 7919 % 1_000_003}", "price": n % 10_000 / 4}
-        text = json.dumps({**row, "at": f"2026-01-01T10:{n % 60:02}:00Z"})
+    for key, value in messages:
         while True:
             try:
-                producer.produce(topic, text)
+                producer.produce(topic, value, key)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -103,7 +105,7 @@ def measure_sink(broker: KafkaBroker, count: int) -> None:
     texts = [json.dumps({**row, "at": row["at"].isoformat()}).encode() for row in rows.to_pylist()]
     messages = [(b'{"id":%d}' % n, text) for n, text in enumerate(texts)]
     with tempfile.TemporaryDirectory() as folder, Session(Path(folder).as_uri()) as session:
-        session.sql(f"CREATE TABLE t ({COLUMNS.replace('BIGINT', 'BIGINT PRIMARY KEY', 1)})")
+        session.sql(f"CREATE TABLE t ({KEYED})")
         session.write("t", rows)
         took: dict[str, list[float]] = {"sink": [], "producer": []}
         for number in range(ROUNDS):
@@ -125,10 +127,10 @@ def measure_sink(broker: KafkaBroker, count: int) -> None:
         print(f"an epoch of ten changes: {deliver(session) / EPOCHS * 1000:.1f} ms")
 
 
-def consume_messages(broker: KafkaBroker, topic: str, count: int) -> float:
-    """Return the seconds of a consumer that takes all messages and does nothing with them."""
+def consume_messages(broker: KafkaBroker, topic: str, count: int, **settings: Any) -> float:
+    """Return the seconds of a consumer that takes messages and does nothing with them."""
     kafka = importlib.import_module("confluent_kafka")
-    consumer = kafka.Consumer({"bootstrap.servers": broker.address, "group.id": uuid.uuid4().hex})
+    consumer = kafka.Consumer({"bootstrap.servers": broker.address, "group.id": uuid.uuid4().hex, **settings})
     started, taken = time.perf_counter(), 0
     consumer.assign([kafka.TopicPartition(topic, 0, 0)])
     while taken < count:
@@ -138,36 +140,51 @@ def consume_messages(broker: KafkaBroker, topic: str, count: int) -> float:
     return seconds
 
 
-def load_table(broker: KafkaBroker, topic: str, count: int, columns: str) -> float:
-    """Return the seconds in which a new table takes all messages."""
+def load_table(broker: KafkaBroker, form: Form, count: int, changes: int) -> tuple[float, float]:
+    """Return the seconds in which a new table takes its first messages, and then those behind them."""
     with tempfile.TemporaryDirectory() as folder, Session(Path(folder).as_uri()) as session:
-        options = (
-            f"connector = 'kafka', bootstrap_servers = '{broker.address}', topic = '{topic}', format = 'json'"
+        options = f"connector = 'kafka', bootstrap_servers = '{broker.address}', topic = '{form.topic}'"
+        session.sql(
+            f"CREATE TABLE t ({form.columns}) WITH ({options}, {form.options}, poll_messages = '{count}')"
         )
-        session.sql(f"CREATE TABLE t ({columns}) WITH ({options}, poll_messages = '{count}')")
-        (report,) = poll_all(session.catalog, session.store)
-        assert (report.rows, report.error) == (count, None), report
-        return report.seconds
+        seconds = []
+        for expected in (count, changes):
+            (report,) = poll_all(session.catalog, session.store)
+            assert (report.rows, report.dead_rows, report.error) == (expected, 0, None), report
+            seconds.append(report.seconds)
+        return seconds[0], seconds[1]
+
+
+def measure_source(broker: KafkaBroker, folder: Path, count: int) -> None:
+    """Print how fast tables take messages, and beside it consumers that do nothing with them, in turns; medians."""
+    forms, changes = list_forms(folder), max(count // 5, 1)
+    for topic in dict.fromkeys(form.topic for form in forms):
+        write_messages(broker, topic, make_messages(topic, count, changes))
+    title = ("form", "consumer", "refilled", "table", "of consumer", "of refilled", "changes")
+    line = "{:18}{:>10}{:>10}{:>10}{:>13}{:>13}{:>10}"
+    print(line.format(*title))
+    for form in forms:
+        took = []
+        for _ in range(ROUNDS):
+            bare = consume_messages(broker, form.topic, count)
+            refilled = consume_messages(broker, form.topic, count, **REFILLED)
+            took.append((bare, refilled, *load_table(broker, form, count, changes)))
+        bare, refilled, first, then = map(statistics.median, zip(*took, strict=True))
+        speeds = [f"{count / seconds:,.0f}" for seconds in (bare, refilled, first)]
+        ratios = [f"{seconds / first:.2f}" for seconds in (bare, refilled)]
+        print(line.format(form.name, *speeds, *ratios, f"{changes / then:,.0f}"), flush=True)
 
 
 def main() -> None:
-    """Print messages a second, and how a table compares with a bare consumer."""
+    """Print messages a second of tables and consumers, rows a second of a sink and messages of a producer."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=500_000)
+    parser.add_argument("--messages", type=int, default=300_000)
     count = parser.parse_args().messages
     with tempfile.TemporaryDirectory() as folder:
-        broker = KafkaBroker(Path(folder))
+        broker = KafkaBroker(Path(folder) / "broker")
         broker.start()
         try:
-            write_messages(broker, "t", count)
-            bare = min(consume_messages(broker, "t", count) for _ in range(3))
-            print(f"a consumer alone: {count / bare:,.0f} messages/s")
-            keyed = COLUMNS.replace("BIGINT", "BIGINT PRIMARY KEY", 1)
-            for what, columns in (("without a key", COLUMNS), ("with a PRIMARY KEY", keyed)):
-                seconds = load_table(broker, "t", count, columns)
-                print(
-                    f"a table {what}: {count / seconds:,.0f} messages/s, {bare / seconds:.2f} of the consumer"
-                )
+            measure_source(broker, Path(folder), count)
             measure_sink(broker, count)
         finally:
             broker.stop()

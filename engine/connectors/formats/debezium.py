@@ -15,6 +15,11 @@ ENVELOPES = ("debezium",)
 _ORDERS = ("ts_ms", "ts_us", "ts_ns")
 _ORDERS_BELOW = ("source.", "transaction.")
 _COMES, _GOES = ("c", "r", "u"), "d"
+_UPSERT, _DELETE = "upsert", "delete"
+_OPERATIONS: Mapping[object, tuple[bool, str]] = {
+    **dict.fromkeys(_COMES, (False, _UPSERT)),
+    _GOES: (True, _DELETE),
+}
 
 
 class DebeziumChange(NamedTuple):
@@ -37,6 +42,11 @@ def is_order(path: str) -> bool:
     return path in _ORDERS or any(path.startswith(whole) and path != whole for whole in _ORDERS_BELOW)
 
 
+def describe_operation(operation: object) -> tuple[bool, str]:
+    """Return whether an operation deletes, and the word for it; raises KeyError for one that is none."""
+    return _OPERATIONS[operation]
+
+
 def parse_change(value: dict[str, Any]) -> DebeziumChange | str | None:
     """Return a change, why it is none, or None for a tombstone; a schema may lie around it."""
     payload = value.get("payload", value) if "op" not in value else value
@@ -51,4 +61,4 @@ def parse_change(value: dict[str, Any]) -> DebeziumChange | str | None:
     row = payload.get(side)
     if not isinstance(row, dict):
         return f'the change "{operation}" of Debezium has no {side}: let the database send complete rows (REPLICA IDENTITY FULL)'
-    return DebeziumChange(row, "delete" if operation == _GOES else "upsert", payload)
+    return DebeziumChange(row, _DELETE if operation == _GOES else _UPSERT, payload)

@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
 from engine.arrow import to_mask
+from engine.connectors.formats.debezium import CHANGE, describe_operation
 from engine.connectors.formats.file_format import FileRows, format_raw
 from engine.hummock.rows.ordering import one_chunk
 
 _NUMBERS_OF_TEXTS = (b"NaN", b"Infinity")
+_ABSENT = msgspec.Raw(b"")
 _MOST_OPENED = 100
 """Of a text with more lists and objects than so many it is not known how deep they are: Arrow's reader has no end to that but
 that of its stack, which ends the process."""
+
+
+def are_flat(kinds: Mapping[str, pa.DataType]) -> bool:
+    """Tell whether objects may be read at once for columns of these types; not without any."""
+    return bool(kinds) and all(_choose_kind(kind) is not None for kind in kinds.values())
 
 
 def read_flat_objects(
@@ -31,11 +40,11 @@ def read_flat_objects(
     `kinds` are the types that the table has for the columns that are asked for; texts stay texts, numbers become numbers.
     """
     read = {name: chosen for name, kind in kinds.items() if (chosen := _choose_kind(kind)) is not None}
-    if not texts or not kinds or len(read) < len(kinds):
-        return None
-    if not all(text[:1] == b"{" and text[-1:] == b"}" for text in texts):
+    if not texts or not are_flat(kinds):
         return None
     data = b"\n".join(texts)
+    if not _are_braced(data, texts):
+        return None
     if any(word in data for word in _NUMBERS_OF_TEXTS) or not _is_utf8(data) or _may_be_deep(data, texts):
         return None
     table = _read_table(data, pa.schema(list(read.items())))
@@ -59,6 +68,63 @@ def read_flat_objects(
         lines=np.asarray(places, dtype=np.int64),
         by_row=True,
     )
+
+
+class _Change(msgspec.Struct, gc=False):
+    """What Debezium tells of a change."""
+
+    op: Literal["c", "r", "u", "d"]
+    before: msgspec.Raw = _ABSENT
+    after: msgspec.Raw = _ABSENT
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    """A change, or a schema around one."""
+
+    op: Literal["c", "r", "u", "d"] | msgspec.UnsetType = msgspec.UNSET
+    before: msgspec.Raw = _ABSENT
+    after: msgspec.Raw = _ABSENT
+    payload: _Change | msgspec.UnsetType = msgspec.UNSET
+
+
+_ENVELOPES = msgspec.json.Decoder(_Envelope)
+
+
+def read_flat_changes(
+    texts: Sequence[bytes], places: Sequence[int], kinds: Mapping[str, pa.DataType]
+) -> FileRows | None:
+    """Return the rows of texts that hold a change of Debezium each, None if they are to be read one by one."""
+    data = b"\n".join(texts)
+    if not _is_utf8(data) or _may_be_deep(data, texts):
+        return None
+    rows, words = list[bytes](), list[str]()
+    try:
+        for envelope in map(_ENVELOPES.decode, texts):
+            change = envelope if envelope.payload is msgspec.UNSET else envelope.payload
+            if change is not envelope and envelope.op is not msgspec.UNSET:
+                return None
+            is_delete, word = describe_operation(change.op)
+            rows.append(bytes(change.before if is_delete else change.after))
+            words.append(word)
+    except (msgspec.MsgspecError, RecursionError, KeyError):
+        return None
+    found = read_flat_objects(rows, places, kinds)
+    if found is None:
+        return None
+    return replace(
+        found,
+        columns={**found.columns, CHANGE: pa.array(words, pa.string())},
+        names=(*found.names, CHANGE),
+        locate_row=lambda row: (places[row], format_raw(texts[row])),
+    )
+
+
+def _are_braced(data: bytes, texts: Sequence[bytes]) -> bool:
+    """Tell whether each text, of which `data` are the lines, begins and ends with a brace."""
+    breaks = len(texts) - 1
+    if data.count(b"\n") == breaks:  # they are those between texts
+        return data[:1] == b"{" and data[-1:] == b"}" and data.count(b"}\n{") == breaks
+    return all(text[:1] == b"{" and text[-1:] == b"}" for text in texts)
 
 
 def _choose_kind(kind: pa.DataType) -> pa.DataType | None:

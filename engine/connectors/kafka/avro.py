@@ -12,6 +12,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ class AvroSchema:
         """Return what bytes hold; raises NotAvro if that is no value of the schema alone."""
         file = io.BytesIO(data)
         try:
-            value = self._choose_reader()(file, self.parsed, None)
+            value = self._reader(file, self.parsed, None)
         except Exception as error:  # the library raises what its reading of foreign bytes runs into
             why = " ".join(str(error).split()) or type(error).__name__
             raise NotAvro(f"not a value of its Avro schema: {why[:200]}") from None
@@ -112,8 +113,9 @@ class AvroSchema:
             raise NotAvro(f"not a value of its Avro schema: {len(data) - file.tell()} bytes follow it")
         return value
 
-    def _choose_reader(self) -> Any:
-        """Return what reads values; that of Python stops where a value is too deep."""
+    @cached_property
+    def _reader(self) -> Any:
+        """What reads values; that of Python stops where a value is too deep."""
         fastavro = load_fastavro()
         return importlib.import_module(
             "fastavro._read_py" if self.is_endless else fastavro.__name__

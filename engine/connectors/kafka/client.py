@@ -26,6 +26,8 @@ BATCH_BYTES = 64 << 20
 QUEUE_KIBIBYTES = 32 << 10
 QUEUE_MESSAGES = 20_000
 """So much is fetched ahead of what is taken; each message takes some hundred bytes besides its own."""
+REFILL_MS = 5
+"""So soon it is looked again whether more may be fetched ahead; the library's own second lets each commit wait for it."""
 FIRST_MESSAGES = 100
 """So many are taken at once before it is known how large they are."""
 INSTALL = "the connector kafka needs confluent-kafka: pip install 'tideline[kafka]'"
@@ -279,6 +281,7 @@ class KafkaReader:
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": QUEUE_KIBIBYTES,
             "queued.min.messages": QUEUE_MESSAGES,
+            "fetch.queue.backoff.ms": REFILL_MS,
             "fetch.message.max.bytes": 1 << 20,
             "fetch.wait.max.ms": 100,
             "check.crcs": True,

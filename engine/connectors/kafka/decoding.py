@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 from engine.arrow import to_positions
 from engine.connectors.formats.debezium import CHANGE
 from engine.connectors.formats.file_format import BadLine, FileOptions, FileRows, format_raw
-from engine.connectors.formats.json_columns import read_flat_objects
+from engine.connectors.formats.json_columns import are_flat, read_flat_changes, read_flat_objects
 from engine.connectors.formats.json_reader import read_objects
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.connectors.kafka.avro import AvroReader, NotAvro
@@ -25,8 +25,15 @@ from engine.connectors.kafka.settings import KafkaSettings
 from engine.hummock.rows.ordering import one_chunk
 
 NO_VALUE = "the message has no value: only envelope = 'upsert' knows what that means"
+PIECE_MESSAGES = 1_000
+"""Where messages cannot be read at once, so many of them are tried: an odd one slows no others."""
 NO_KEY = "the message has no key, and envelope = 'upsert' finds rows by it"
 _UPSERT, _DELETE = "upsert", "delete"
+QuickReader = Callable[[Sequence[bytes], Sequence[int], Mapping[str, pa.DataType]], FileRows | None]
+
+
+class _NotAtOnce(Exception):
+    """Some of many messages have to be read one by one."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,16 @@ class MessageDecoder:
     def decode(self, messages: Messages) -> Iterator[FileRows]:
         """Yield the rows of messages; those of which one schema says what they hold come together."""
         for part, bad in self._split_by_schemas(messages):
-            rows = self._decode_upserts(part) if self.settings.is_upsert else self._decode_values(part)
-            yield self._add_metadata(part, replace(rows, bad=_order((*rows.bad, *bad))))
+            try:
+                yield self._decode_part(part, bad)
+            except _NotAtOnce:
+                for start in range(0, len(part.offsets), PIECE_MESSAGES):
+                    yield self._decode_part(part.select(start, start + PIECE_MESSAGES), bad)
+                    bad = []
+
+    def _decode_part(self, messages: Messages, bad: Sequence[BadLine]) -> FileRows:
+        rows = self._decode_upserts(messages) if self.settings.is_upsert else self._decode_values(messages)
+        return self._add_metadata(messages, replace(rows, bad=_order((*rows.bad, *bad))))
 
     def _split_by_schemas(self, messages: Messages) -> Iterator[tuple[Messages, list[BadLine]]]:
         """Yield messages whose values, and whose keys, have one schema each; what names none is set aside."""
@@ -125,6 +140,8 @@ class MessageDecoder:
             yield messages.select(0, 0), bad
 
     def _decode_values(self, messages: Messages) -> FileRows:
+        if None not in messages.values:
+            return self._read_values(cast(Sequence[bytes], messages.values), messages.offsets, self.columns)
         texts, places, bad = list[bytes](), list[int](), list[BadLine]()
         for at, value in zip(messages.offsets, messages.values, strict=True):
             if value is not None:
@@ -142,12 +159,27 @@ class MessageDecoder:
         if self.settings.format == "avro":
             return self._values.read_rows(texts, places, options)
         if self.settings.format == "debezium":
+            found = self._read_at_once(read_flat_changes, texts, places, columns - {CHANGE})
             options = replace(options, envelope="debezium")
-        elif self.kinds and max(map(len, texts), default=0) <= self.limits.row:
-            found = read_flat_objects(texts, places, {name: self.kinds[name] for name in sorted(columns)})
-            if found is not None:
-                return found
-        return read_objects(texts, places, options, self.limits)
+        else:
+            found = self._read_at_once(read_flat_objects, texts, places, columns)
+        return read_objects(texts, places, options, self.limits) if found is None else found
+
+    def _read_at_once(
+        self, read: QuickReader, texts: Sequence[bytes], places: Sequence[int], columns: Collection[str]
+    ) -> FileRows | None:
+        """Return the rows of texts where they can be read at once, None where they are to be read one by one.
+
+        Raises _NotAtOnce where fewer of them may be read at once.
+        """
+        kinds = {name: self.kinds[name] for name in sorted(columns)} if self.kinds else {}
+        if not are_flat(kinds):
+            return None
+        is_short = max(map(len, texts), default=0) <= self.limits.row
+        found = read(texts, places, kinds) if is_short else None
+        if found is None and len(texts) > PIECE_MESSAGES:
+            raise _NotAtOnce
+        return found
 
     def _read_keys(self, messages: Messages) -> FileRows:
         """Return the columns of the key as the keys of messages tell them."""
@@ -165,7 +197,10 @@ class MessageDecoder:
         else:
             wrap = _wrap_text if self.settings.key_format == "text" else _wrap_json
             wrapped = [wrap(text, alone) for text in texts]
-            rows = read_objects(wrapped, places, options, self.limits)
+            found = self._read_at_once(read_flat_objects, wrapped, places, self.key)
+            rows = read_objects(wrapped, places, options, self.limits) if found is None else found
+        if not rows.bad:
+            return replace(rows, bad=tuple(bad))
         original = dict(zip(places, texts, strict=True))
         told = [
             BadLine(one.line, f"the key: {one.reason}", format_raw(original.get(one.line, b"")))

@@ -8,13 +8,14 @@ import random
 import pyarrow as pa
 import pytest
 
+from engine.connectors.formats.debezium import CHANGE
 from engine.connectors.formats.file_format import FileOptions
-from engine.connectors.formats.json_columns import read_flat_objects
+from engine.connectors.formats.json_columns import read_flat_changes, read_flat_objects
 from engine.connectors.formats.json_reader import read_objects
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.sql.typing.column_conversion import convert_to_type
 
-KINDS = {
+KINDS: dict[str, pa.DataType] = {
     "id": pa.int64(),
     "small": pa.int8(),
     "price": pa.float64(),
@@ -85,14 +86,16 @@ ODD = [
 ]
 
 
-def convert(texts: list[bytes], *, quick: bool) -> object:
+def convert(texts: list[bytes], *, quick: bool, envelope: str | None = None) -> object:
     """Return the rows, and what is set aside, as a table of these columns would have them."""
     places = list(range(len(texts)))
-    rows = read_flat_objects(texts, places, KINDS) if quick else None
+    read = read_flat_objects if envelope is None else read_flat_changes
+    rows = read(texts, places, KINDS) if quick else None
     if rows is None:
-        rows = read_objects(texts, places, FileOptions(columns=frozenset(KINDS)), ReadLimits())
+        options = FileOptions(columns=frozenset(KINDS), envelope=envelope)
+        rows = read_objects(texts, places, options, ReadLimits())
     assert rows.lines is not None
-    found: dict[str, object] = {}
+    found: dict[str, object] = {"change": rows.columns[CHANGE].to_pylist() if CHANGE in rows.columns else []}
     for name, kind in KINDS.items():
         values = rows.columns.get(name, pa.nulls(rows.rows, pa.string()))
         typed = convert_to_type(values, kind, calendar=True, in_json=True)
@@ -142,3 +145,63 @@ def test_plain_objects_take_the_quick_road() -> None:
     rows = read_flat_objects(texts, [10 + n for n in range(9)], KINDS)
     assert rows is not None and rows.columns["id"].type == pa.int64() and rows.locate_row(3)[0] == 13
     assert read_flat_objects(texts, list(range(9)), {**KINDS, "price": pa.decimal128(9, 2)}) is None
+
+
+ENVELOPES = [
+    *(
+        '{"op": "c", "before": null, "after": %s, "source": {"ts": [1, {"a": 2}]}, "ts_ms": 1}',
+        '{"op":"r","after":%s}',
+    ),
+    *('{"before": {"id": 3}, "after": %s, "op": "u"}', '{"op": "d", "before": %s, "after": null}'),
+    *('{"schema": {"type": "struct"}, "payload": {"op": "u", "after": %s}}', ' {"op": "c",\n "after": %s} '),
+]
+ODD_ENVELOPES = [
+    *(
+        '{"op": "t", "after": %s}',
+        '{"op": 1, "after": %s}',
+        '{"after": %s}',
+        '{"op": "d", "after": %s}',
+        "%s",
+    ),
+    *('{"op": "c", "payload": {"op": "d", "before": %s}}', '{"op": "c", "op": "d", "before": %s}', "null"),
+    *('{"op": "c", "after": null, "x": %s}', '{"op": "c", "after": 7}', '{"op": "c", "after": "%s"}', "[%s]"),
+    *('{"op": "c", "after": {"id": 1}, "after": %s}', '{"op": "c", "after": %s, "source": "\\x"}'),
+    *('{"op": "c", "after": %s, "source": "a\tb"}', '{"op": "c", "after": %s, "source": 01}'),
+    *('{"op": "c", "after": %s, "source": NaN}', '{"op": "c", "after": %s, "source": "\\ud800"}'),
+    *('{"op": "c", "after": %s, "source": 1.}', '{"op": "c", "after": %s, "source": 1e999}'),
+    *('{"op": "c", "after": %s, "source": [1,]}', '{"op": "c", "after": %s} x', '{"op": "c", "after": %s'),
+    *('{"payload": null, "x": %s}', '{"payload": {"after": %s}}', '{"OP": "c", "after": %s}', '{"op": "c"}'),
+]
+
+
+@pytest.mark.parametrize("envelope", [*ENVELOPES, *ODD_ENVELOPES])
+def test_changes_of_debezium_are_the_same_on_both_roads(envelope: str) -> None:
+    plain = ENVELOPES[0].replace("%s", GOOD[0]).encode()
+    for row in (*GOOD, *ODD, '{"id": 1, "more": NaN}'):
+        texts = [plain, envelope.replace("%s", row).encode(), plain]
+        quick, exact = (convert(texts, quick=quick, envelope="debezium") for quick in (True, False))
+        assert quick == exact, texts
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+def test_plain_changes_take_the_quick_road(envelope: str) -> None:
+    texts = [envelope.replace("%s", json.dumps({"id": n, "v": str(n)})).encode() for n in range(9)]
+    rows = read_flat_changes(texts, [10 + n for n in range(9)], {"id": pa.int64(), "v": pa.string()})
+    assert rows is not None and rows.columns["id"].to_pylist() == list(range(9))
+    assert rows.locate_row(3) == (13, texts[3].decode())
+
+
+def test_bytes_beside_a_change_that_are_no_utf8_are_left_to_the_exact_road() -> None:
+    text = b'{"op": "c", "after": {"id": 1}, "source": "\xff"}'
+    assert read_flat_changes([text], [0], KINDS) is None
+    assert convert([text], quick=True, envelope="debezium") == convert(
+        [text], quick=False, envelope="debezium"
+    )
+
+
+@pytest.mark.parametrize("depth", [90, 990, 200_000])
+def test_changes_with_deep_values_are_the_same_on_both_roads(depth: int) -> None:
+    text = ('{"op": "c", "after": {"id": 1}, "more": ' + "[" * depth + "]" * depth + "}").encode()
+    assert convert([text], quick=True, envelope="debezium") == convert(
+        [text], quick=False, envelope="debezium"
+    )

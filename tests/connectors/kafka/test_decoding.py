@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from engine.connectors.formats.debezium import CHANGE
 from engine.connectors.formats.file_format import FileRows
 from engine.connectors.formats.read_limits import ReadLimits
+from engine.connectors.kafka import decoding
 from engine.connectors.kafka.decoding import MessageDecoder, Messages, format_headers
 from engine.connectors.kafka.settings import parse_settings
 
@@ -152,3 +154,33 @@ def test_a_key_may_be_kept_as_bytes() -> None:
 def test_headers_that_are_no_text_are_escaped() -> None:
     assert format_headers([("a", b"\xff")]) == '[{"key": "a", "value": "\\\\xff"}]'
     assert format_headers([]) is None
+
+
+@pytest.mark.parametrize("form", ["json", "debezium", "upsert"])
+def test_a_bad_message_among_many_is_set_aside_and_the_others_are_read_at_once(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "PIECE_MESSAGES", 4)
+    wrap = '{"op": "u", "after": %s}' if form == "debezium" else "%s"
+    values = [(wrap % f'{{"id": {n}, "v": "{n}"}}').encode() for n in range(30)]
+    values[13], values[22] = b'{"op": "c", "after": {"id": 1', b"[]"
+    keys = [b'{"id": %d}' % n for n in range(30)]
+    keys[7] = b"{"
+    options = {**OPTIONS, **({"envelope": "upsert"} if form == "upsert" else {"format": form})}
+    columns = frozenset({"id", "v"} | ({CHANGE} if form == "debezium" else set()))
+    found = []
+    for kinds in ({"id": pa.int64(), "v": pa.string()}, {}):
+        decoder = MessageDecoder(parse_settings(options), ReadLimits(), columns, ("id",), kinds=kinds)
+        parts = list(decoder.decode(Messages(0, range(0, 60, 2), values, keys)))
+        ids = [
+            (str(one), line)
+            for part in parts
+            for one, line in zip(part.columns["id"], part.lines, strict=True)
+        ]
+        raws = [part.locate_row(row) for part in parts for row in range(part.rows)]
+        found.append((ids, raws, [one for part in parts for one in part.bad]))
+        typed = [part.columns["id"].type == pa.int64() for part in parts]
+        exact = {1} if form == "upsert" else {3, 5}  # pieces; keys give the ids of upserts
+        assert typed == ([n not in exact for n in range(8)] if kinds else [False])
+    assert found[0] == found[1]
+    assert [one.line for one in found[0][2]] == ([14, 26, 44] if form == "upsert" else [26, 44])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -112,8 +112,21 @@ class SinkProducer:
         self._call("begin a transaction", self._producer.begin_transaction)
         self._is_open, self._began = True, time.monotonic()
 
-    def send(self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
-        """Hand over a message of the transaction; raises MessageTooLarge, SinkError."""
+    def send(
+        self, messages: Iterable[tuple[bytes | None, bytes | None]], headers: list[tuple[str, bytes]]
+    ) -> None:
+        """Hand over messages of the transaction, each a key and a value; raises MessageTooLarge, SinkError."""
+        topic, produce = self.settings.connection.topic, self._producer.produce
+        for key, value in messages:
+            try:
+                produce(topic, value, key, headers=headers)
+            except (BufferError, self._kafka.KafkaException):
+                self._send_patiently(key, value, headers)
+
+    def _send_patiently(
+        self, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
+    ) -> None:
+        """Hand over a message that was not taken, once there is room; raises MessageTooLarge, SinkError."""
         topic = self.settings.connection.topic
         while True:
             try:

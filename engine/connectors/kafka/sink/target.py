@@ -217,8 +217,7 @@ class KafkaSink:
         rows = 0
         for change in changes:
             rows += len(change)
-            for message in self._encode(change, part):
-                producer.send(message.key, message.value, headers)
+            producer.send(self._encode(change, part), headers)
         return rows
 
     def _encode(self, change: Changes, part: LogRange) -> Iterator[EncodedMessage]:
