@@ -43,6 +43,7 @@ REASONS = {
     "engine/connectors/postgres/sink/target.py:add": "numbers that say which columns are null",
     "engine/connectors/kafka/decoding.py:_decode_upserts": "numbers of rows",
     "engine/connectors/kafka/decoding.py:_leave_out": "offsets",
+    "engine/connectors/contract/offsets.py:find_offsets": "names of tables",
     "engine/connectors/formats/csv_dialect.py": "bytes of a text",
     "engine/connectors/formats/time_formats.py:_convert_month": "names of months",
     "engine/connectors/formats/csv_reader.py": "lines and names of files",

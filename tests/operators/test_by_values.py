@@ -25,6 +25,10 @@ MORE = {
     "by_expression": "SELECT n % 3 AS k, max(note) AS high, avg(DISTINCT n) AS mean FROM reading GROUP BY n % 3",
     "over_join": "SELECT b.note, max(a.x) AS high FROM reading a JOIN reading b ON a.g = b.g GROUP BY b.note",
 }
+OVER_A_JOIN = (
+    "SELECT s.item, max(s.day) AS last, sum(s.n) AS n, sum(i.stock) AS stock FROM sale AS s JOIN item AS i ON i.id = s.item "
+    "GROUP BY s.item"
+)
 # DuckDB's max_by passes over rows whose value is null, Spark's does not.
 AS_DUCKDB_SAYS = {
     "by_measure": "SELECT g, arg_max_null(note, id) AS newest, arg_min_null(n, id) AS oldest FROM reading GROUP BY g"
@@ -80,3 +84,35 @@ def test_a_view_by_values_that_is_built_in_steps_equals_a_batch_run(
         session.write("reading", rows(chance, list(range(5, 15))), mode="upsert")
         session.flush().raise_for_errors()
         assert_views_equal_duckdb(session, ("reading",), {"mixed": VIEWS["mixed"]}, "after its steps")
+
+
+def test_a_state_of_values_reads_no_other_columns_of_a_join(tmp_path: Path) -> None:
+    with Session((tmp_path / "store").as_uri()) as session:
+        session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, item BIGINT, day INT, n INT)")
+        session.sql("CREATE TABLE item (id BIGINT PRIMARY KEY, stock INT)")
+        shown = session.sql(f"EXPLAIN INCREMENTAL {OVER_A_JOIN}")
+        assert shown is not None
+        text = "\n".join(str(value) for row in shown.to_pylist() for value in row.values())
+        state, _, view = text.partition("\nview ")
+        assert "Scan sale [id, item, day]" in state and "Scan item [id]" in state
+        assert "Scan sale [id, item, day, n]" in view and "Scan item [id, stock]" in view
+
+
+@pytest.mark.long
+def test_changes_that_a_state_does_not_read_reach_the_view(session: Session) -> None:
+    session.sql("CREATE TABLE sale (id BIGINT PRIMARY KEY, item BIGINT, day INT, n INT)")
+    session.sql("CREATE TABLE item (id BIGINT PRIMARY KEY, stock INT)")
+    session.sql("INSERT INTO sale VALUES (1, 1, 5, 1), (2, 1, 6, 2), (3, 2, 7, 3)")
+    session.sql("INSERT INTO item VALUES (1, 10), (2, 20)")
+    session.sql(f"CREATE MATERIALIZED VIEW seen AS {OVER_A_JOIN}")
+    session.flush().raise_for_errors()
+    for text in (
+        "UPDATE item SET stock = 11 WHERE id = 1",
+        "UPDATE sale SET n = 9 WHERE id = 2",
+        "UPDATE sale SET day = 1, n = 0 WHERE id = 2",
+        "DELETE FROM item WHERE id = 2",
+        "INSERT INTO item VALUES (2, 5)",
+    ):
+        session.sql(text)
+        session.flush().raise_for_errors()
+        assert_views_equal_duckdb(session, ("sale", "item"), {"seen": OVER_A_JOIN}, text)

@@ -22,10 +22,10 @@ from engine.connectors.contract.connector import (
 )
 from engine.connectors.contract.intake import Intake, commit_intakes, commit_polled
 from engine.connectors.contract.offset_source import StepResult
-from engine.connectors.contract.offsets import SourceOffset, build_offset_row, ensure_offsets, find_offset
+from engine.connectors.contract.offsets import SourceOffset, build_offset_row, ensure_offsets, find_offsets
 from engine.errors import SourceError
 from engine.hummock import Hummock, Put, TableVersion, Version
-from engine.hummock.manifests.preconditions import Precondition, require, require_all, require_unaltered
+from engine.hummock.manifests.preconditions import Precondition, require_none, require_unaltered
 from engine.hummock.transact import commit_once
 from engine.meta.catalog.stored_catalog import load_catalog
 from engine.meta.status.dead_letters import DEAD_LETTER, ensure_dead_letters
@@ -80,14 +80,22 @@ class GroupSource(SourceGroup, Generic[Step]):
 
     def list_members(self, version: Version) -> tuple[GroupMember, ...]:
         """Return the tables of the group that a version has, with where they stand."""
-        found = []
-        for relation in load_catalog(version).catalog.relations.values():
-            table = version.tables.get(relation.name)
-            if table is None or get_connector_name(relation) != self.connector:
-                continue
-            if self.is_member(relation):
-                found.append(GroupMember(relation, table, find_offset(self.store, version, table)))
-        return tuple(found)
+        relations = self._list_relations(version)
+        tables = [version.tables[relation.name] for relation in relations]
+        offsets = find_offsets(self.store, version, tables)
+        return tuple(
+            GroupMember(relation, table, offsets.get(relation.name))
+            for relation, table in zip(relations, tables, strict=True)
+        )
+
+    def _list_relations(self, version: Version) -> list[Relation]:
+        return [
+            relation
+            for relation in load_catalog(version).catalog.relations.values()
+            if relation.name in version.tables
+            and get_connector_name(relation) == self.connector
+            and self.is_member(relation)
+        ]
 
     def poll(self, spark: Spark = no_spark) -> list[SourceReport]:
         """Take all that there is, a commit a step; raises SourceError for what stops the group."""
@@ -114,7 +122,7 @@ class GroupSource(SourceGroup, Generic[Step]):
 
     def describe_tables(self) -> str:
         """Return the names of the tables, for messages."""
-        return ", ".join(member.name for member in self.list_members(self.store.version))
+        return ", ".join(relation.name for relation in self._list_relations(self.store.version))
 
     def record_error(self, error: str) -> None:
         """Keep in the store, for who asks how things stand, why the tables do not go on; "" where they do."""
@@ -130,16 +138,17 @@ class GroupSource(SourceGroup, Generic[Step]):
 
     def require_members(self, members: Members) -> Precondition:
         """Return the check that the tables are those that they were, and stand where they stood."""
-        return require_all(*(self._require_member(member) for member in members))
 
-    def _require_member(self, seen: GroupMember) -> Precondition:
-        def stands(now: Version) -> bool:
-            table = now.tables.get(seen.name)
-            if table is None or table.table_id != seen.table.table_id:
-                return False
-            return find_offset(self.store, now, table) == seen.offset
+        def find_moved(now: Version) -> str | None:
+            tables = [now.tables[one.name] for one in members if one.name in now.tables]
+            offsets = find_offsets(self.store, now, tables)
+            ids = {table.name: table.table_id for table in tables}
+            for one in members:
+                if ids.get(one.name) != one.table.table_id or offsets.get(one.name) != one.offset:
+                    return f"new rows for {one.name} were read by another process at the same time"
+            return None
 
-        return require(stands, f"new rows for {seen.name} were read by another process at the same time")
+        return require_none(find_moved)
 
 
 class _GroupPoll(Generic[Step]):

@@ -5,6 +5,7 @@ Landing folders have records of their own (`tables.py`), since a file is more th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -44,14 +45,27 @@ def find_offset(
     store: Hummock, version: Version, table: TableVersion, split: str = "", epoch: int | None = None
 ) -> SourceOffset | None:
     """Return where a split of a table's source stands, or stood at an epoch; None before its first commit."""
+    return find_offsets(store, version, [table], split, epoch).get(table.name)
+
+
+def find_offsets(
+    store: Hummock,
+    version: Version,
+    tables: Sequence[TableVersion],
+    split: str = "",
+    epoch: int | None = None,
+) -> dict[str, SourceOffset]:
+    """Return by table where a split of each table's source stands, or stood at an epoch, of those that have committed."""
     records = version.tables.get(OFFSETS)
     if records is None:
-        return None
-    key = pa.table({"table_id": pa.array([table.table_id], pa.int64()), "split": [split]})
-    _, found = store.reader.lookup(records, key, records.committed_epoch if epoch is None else epoch)
-    for row in found.to_pylist():
-        return SourceOffset(row["offset"], row["note"], row["error"])
-    return None
+        return {}
+    ids = pa.array([table.table_id for table in tables], pa.int64())
+    keys = pa.table({"table_id": ids, "split": [split] * len(tables)})
+    places, found = store.reader.lookup(records, keys, records.committed_epoch if epoch is None else epoch)
+    return {
+        tables[place].name: SourceOffset(row["offset"], row["note"], row["error"])
+        for place, row in zip(places, found.to_pylist(), strict=True)
+    }
 
 
 def build_offset_row(table: TableVersion, split: str, offset: SourceOffset) -> pa.Table:

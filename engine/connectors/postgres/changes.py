@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -16,13 +16,17 @@ from engine.connectors.postgres.pgoutput import (
     UNCHANGED,
     DeleteMessage,
     InsertMessage,
+    Message,
     PublishedRelation,
     TupleData,
     TupleValue,
     Unchanged,
     UpdateMessage,
+    decode_message,
+    read_whole_row_key,
 )
 from engine.connectors.postgres.texts import build_text_column
+from engine.connectors.postgres.whole_rows import read_columns
 from engine.errors import SourceError
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.column_names import match_columns
@@ -122,7 +126,8 @@ class FoldedChanges:
     messages: int = 0
     oid: int = 0
     place: str = ""
-    _rows: dict[Key, _FoldedRow] = field(default_factory=dict)
+    _rows: dict[Key, _FoldedRow | bytes] = field(default_factory=dict)
+    """Of a key its row, or the message that brought the whole row: many of them are replaced before anybody asks."""
 
     @property
     def has_changes(self) -> bool:
@@ -136,14 +141,24 @@ class FoldedChanges:
         unknown = PostgresType("", "", "of a type that was dropped")
         kinds = [known.get(column.type_oid, unknown) for column in published.columns]
         reader = build_reader(self.relation, names, kinds, self.path)
+        self._rows.update(self._unpack_rows())  # of those that came before
         self.reader, self.oid = reader, published.oid
         told = [published.columns[reader.places[at]].in_identity for at in reader.key]
         if not all(told) and not types.is_partitioned(published.oid):
             raise self._build_identity_error()
 
-    def add(self, message: InsertMessage | UpdateMessage | DeleteMessage) -> None:
-        """Fold one change."""
+    def add(self, data: bytes) -> None:
+        """Fold the message of one change."""
         self.messages += 1
+        key = None if self.reader is None else read_whole_row_key(data, self.reader.key_places)
+        if key is None:
+            self._fold(decode_message(data))
+            return
+        self._rows.pop(key, None)
+        self._rows[key] = data
+
+    def _fold(self, message: Message) -> None:
+        assert isinstance(message, InsertMessage | UpdateMessage | DeleteMessage)
         if isinstance(message, DeleteMessage):
             self._put(self._find_old_key(message.old, message.old_is_whole), None)
             return
@@ -158,7 +173,7 @@ class FoldedChanges:
             before = self._find_old_key(message.old, message.old_is_whole, message.new)
         if message.old is not None and message.old_is_whole:
             new = _fill_unchanged(new, self.reader.pick(message.old))
-        known, origin = self._rows.get(before), before
+        known, origin = self._find_row(before), before
         if known is not None and known.values is not None:
             origin = known.origin
             new = _fill_unchanged(new, known.values)
@@ -172,6 +187,20 @@ class FoldedChanges:
         self.messages += 1
         self.is_emptied = True
         self._rows.clear()
+
+    def _find_row(self, key: Key) -> _FoldedRow | None:
+        row = self._rows.get(key)
+        return self._unpack(key, row) if isinstance(row, bytes) else row
+
+    def _unpack_rows(self) -> Iterator[tuple[Key, _FoldedRow]]:
+        """Yield the last rows under their keys, those that came as whole messages taken apart."""
+        for key, row in self._rows.items():
+            yield key, self._unpack(key, row) if isinstance(row, bytes) else row
+
+    def _unpack(self, key: Key, data: bytes) -> _FoldedRow:
+        message = decode_message(data)
+        assert self.reader is not None and isinstance(message, InsertMessage | UpdateMessage)
+        return _FoldedRow(self.reader.pick(message.new), key)
 
     def _put(self, key: Key, values: list[TupleValue] | None, origin: Key | None = None) -> None:
         before = self._rows.pop(key, None)
@@ -227,23 +256,37 @@ class FoldedChanges:
         reader = self.reader
         if reader is None or not self._rows:
             return SignedRows(pa.table({}))
-        rows = list[Sequence[TupleValue]]()
+        whole = [row for row in self._rows.values() if isinstance(row, bytes)]
+        others, gone, order = list[Sequence[TupleValue]](), list[bool](), list[int]()
         for key, row in self._rows.items():
-            if row.values is None:
-                blank: list[TupleValue] = [None] * len(reader.columns)
-                for at, part in zip(reader.key, key, strict=True):
-                    blank[at] = part
-                rows.append(blank)
+            is_gone = False
+            if isinstance(row, bytes):
+                order.append(len(order) - len(others))
             else:
-                rows.append(row.values)
-        columns = [_build_texts(values) for values in zip(*rows, strict=True)]
-        gone = np.array([row.values is None for row in self._rows.values()], dtype=bool)
-        return SignedRows(reader.build_rows(columns), gone)
+                is_gone = row.values is None
+                order.append(len(whole) + len(others))
+                others.append(self._build_blank(key) if row.values is None else row.values)
+            gone.append(is_gone)
+        columns: list[Any] = read_columns(whole, reader.places) if whole else []
+        if others:
+            later = [_build_texts(values) for values in zip(*others, strict=True)]
+            columns = _append_columns(columns, later, order) if whole else later
+        return SignedRows(reader.build_rows(columns), np.array(gone, dtype=bool))
+
+    def _build_blank(self, key: Key) -> list[TupleValue]:
+        """Return a row that has its key alone."""
+        assert self.reader is not None
+        blank: list[TupleValue] = [None] * len(self.reader.columns)
+        for at, part in zip(self.reader.key, key, strict=True):
+            blank[at] = part
+        return blank
 
     def list_unchanged(self) -> tuple[np.ndarray, np.ndarray, list[Key]]:
         """Return which rows (by place) have values UNCHANGED, in which columns, and under which keys the store has these."""
         places, masks, origins = list[int](), list[list[bool]](), list[Key]()
         for place, row in enumerate(self._rows.values()):
+            if isinstance(row, bytes):
+                continue
             if row.values is not None and UNCHANGED in row.values:
                 places.append(place)
                 masks.append([isinstance(value, Unchanged) for value in row.values])
@@ -268,6 +311,19 @@ def _fill_unchanged(new: list[TupleValue], old: Sequence[TupleValue]) -> list[Tu
     if UNCHANGED not in new:
         return new
     return [o if n is UNCHANGED else n for n, o in zip(new, old, strict=True)]
+
+
+def _append_columns(columns: Sequence[Any], later: Sequence[Any], order: Sequence[int]) -> list[Any]:
+    """Return columns with later rows behind their own, all of them put in an order."""
+    stacks = [
+        pa.chunked_array([*_list_chunks(one), *_list_chunks(other)])
+        for one, other in zip(columns, later, strict=True)
+    ]
+    return [stack.take(pa.array(order)) for stack in stacks]
+
+
+def _list_chunks(column: Any) -> Sequence[pa.Array[Any]]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
 def _build_texts(values: Sequence[TupleValue]) -> pa.Array[Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.connectors.contract.group_source import GroupMember
@@ -12,11 +11,8 @@ from engine.connectors.postgres.columns import PostgresType, read_types
 from engine.connectors.postgres.pgoutput import (
     BeginMessage,
     CommitMessage,
-    DeleteMessage,
-    InsertMessage,
     PublishedRelation,
     TruncateMessage,
-    UpdateMessage,
     decode_message,
 )
 from engine.connectors.postgres.positions import SlotPosition, TableOffset, format_lsn
@@ -24,6 +20,7 @@ from engine.connectors.postgres.server import PostgresServer
 from engine.connectors.postgres.settings import PostgresSettings
 from engine.errors import SourceError
 
+_CHANGES_OF_ROWS = frozenset({b"I", b"U", b"D"})
 STEP_MESSAGES = 50_000
 """A commit takes further transactions up to so many messages; one transaction may have more."""
 
@@ -75,34 +72,32 @@ def read_log(
         by_path.setdefault((one.settings.schema, one.settings.table), []).append(folded)
     followed: dict[int, list[FoldedChanges]] = {}
     undescribed: dict[int, PublishedRelation] = {}  # which the first change that is taken needs
-    types = _TypeNames(server.settings)
+    types = _TypeNames(server)
     most = STEP_MESSAGES if upto is None else None
     taken = False
-    with types.opened():
-        for xid, data in server.stream_changes(list_publications(known), most):
-            read.messages += 1
-            message = decode_message(data)
-            match message:
-                case InsertMessage() | UpdateMessage() | DeleteMessage():
-                    if not taken:
-                        continue
-                    published = undescribed.pop(message.oid, None)
-                    for folded in followed[message.oid]:
-                        if published is not None:
-                            folded.describe(published, types)
-                        folded.add(message)
-                case BeginMessage(commit_lsn, _):
-                    taken = not after.has_taken(xid, commit_lsn)
-                    taken = taken and (upto is None or upto.has_taken(xid, commit_lsn))
-                case CommitMessage(_, end_lsn):
-                    read.end = max(read.end or 0, end_lsn)
-                case PublishedRelation():
-                    followed[message.oid] = by_path.get((message.schema, message.name), [])
-                    undescribed[message.oid] = message
-                case TruncateMessage(oids) if taken:
-                    for oid in oids:
-                        for folded in followed.get(oid, ()):
-                            folded.empty()
+    for data in server.stream_changes(list_publications(known), most):
+        read.messages += 1
+        if data[:1] in _CHANGES_OF_ROWS:
+            oid = int.from_bytes(data[1:5], "big")
+            published = undescribed.pop(oid, None) if taken else None
+            for folded in followed[oid] if taken else ():
+                if published is not None:
+                    folded.describe(published, types)
+                folded.add(data)
+            continue
+        match decode_message(data):
+            case BeginMessage(commit_lsn, xid):
+                taken = not after.has_taken(xid, commit_lsn)
+                taken = taken and (upto is None or upto.has_taken(xid, commit_lsn))
+            case CommitMessage(_, end_lsn):
+                read.end = max(read.end or 0, end_lsn)
+            case PublishedRelation() as described:
+                followed[described.oid] = by_path.get((described.schema, described.name), [])
+                undescribed[described.oid] = described
+            case TruncateMessage(oids) if taken:
+                for oid in oids:
+                    for folded in followed.get(oid, ()):
+                        folded.empty()
     place = f"up to {format_lsn(read.end or after.lsn)}"
     for folded in read.changes.values():
         folded.place = place
@@ -110,36 +105,22 @@ def read_log(
 
 
 class _TypeNames:
-    """The types of columns by their numbers, asked over a connection of its own as the other one is streaming."""
+    """The types of columns by their numbers, asked over a second connection as the other one is streaming."""
 
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._settings = settings
-        self._server: PostgresServer | None = None
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
         self._known: dict[int, PostgresType] = {}
-
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        """Close the connection at the end of the block."""
-        try:
-            yield
-        finally:
-            if self._server is not None:
-                self._server.close()
 
     def find_types(self, oids: Sequence[int]) -> Mapping[int, PostgresType]:
         """Return what is known of types."""
         lacking = [oid for oid in oids if oid not in self._known]
         if lacking:
-            if self._server is None:
-                self._server = PostgresServer(self._settings)
-            self._known |= read_types(self._server, lacking)
+            self._known |= read_types(self._server.open_second(), lacking)
         return self._known
 
     def is_partitioned(self, oid: int) -> bool:
         """Tell whether a table has partitions, each of which has a replica identity of its own."""
-        if self._server is None:
-            self._server = PostgresServer(self._settings)
-        rows = self._server.query(
+        rows = self._server.open_second().query(
             "SELECT FROM pg_catalog.pg_class WHERE oid = %s::oid AND relkind = 'p'", oid
         )
         return bool(rows)

@@ -22,9 +22,14 @@ class Unchanged:
 
 
 UNCHANGED: Final = Unchanged()
-_UINT8, _UINT16, _UINT32, _UINT64, _INT32, _INT64 = (struct.Struct(f"!{code}") for code in "BHIQiq")
-_TEXT, _NULL, _UNCHANGED = b"tnu"
+_UINT8, _UINT16, _UINT32, _UINT64, _INT32 = (struct.Struct(f"!{code}") for code in "BHIQi")
+_BEGIN, _COMMIT = struct.Struct("!BQqI"), struct.Struct("!BBQQq")
+TEXT, NULL, _UNCHANGED = b"tnu"
 _INSERT, _UPDATE, _NEW = b"IUN"
+_BEGINS, _COMMITS = b"BC"
+_FIRST = (0,)
+COUNT_PLACE, _VALUES = 6, 8
+"""Where a new row's values are counted, behind the letter of the message, the table's number and a mark, and where they begin."""
 TupleValue: TypeAlias = "bytes | None | Unchanged"
 TupleData: TypeAlias = "tuple[TupleValue, ...]"
 
@@ -128,6 +133,12 @@ Message: TypeAlias = (
 
 def decode_message(data: bytes) -> Message:
     """Return what a message says; raises SourceError for one that this version of the protocol has not."""
+    if len(data) == _BEGIN.size and data[0] == _BEGINS:  # two of them are in each transaction
+        _, final, _, xid = _BEGIN.unpack(data)
+        return BeginMessage(final, xid)
+    if len(data) == _COMMIT.size and data[0] == _COMMITS:
+        _, _, commit, end, _ = _COMMIT.unpack(data)
+        return CommitMessage(commit, end)
     reader = _ByteReader(data)
     try:
         message = _decode_new_row(reader) or _decode(reader)
@@ -139,6 +150,51 @@ def decode_message(data: bytes) -> Message:
             f"a message of pgoutput has {len(data) - reader.at} bytes more than it should: {_describe(data)}"
         )
     return message
+
+
+def read_whole_row_key(data: bytes, places: Sequence[int]) -> tuple[bytes, ...] | None:
+    """Return the values at some places, in their order, of a message that brings a new row, without taking the rest apart.
+
+    None where the message says more than that, has not all values of the row, or a null among these.
+    """
+    try:
+        if data[5] != _NEW or (data.find(_UNCHANGED, _VALUES) >= 0 and _lacks_values(data)):
+            return None
+        if places == _FIRST:
+            if data[_VALUES] != TEXT:
+                return None
+            (size,) = _UINT32.unpack_from(data, _VALUES + 1)
+            start = _VALUES + 1 + _UINT32.size
+            return (data[start : start + size],)
+        found, at = [b""] * len(places), _VALUES
+        for place in range(max(places) + 1):
+            is_text = data[at] == TEXT
+            at += 1
+            size = 0
+            if is_text:
+                (size,) = _UINT32.unpack_from(data, at)
+                at += _UINT32.size
+            if place in places:
+                if not is_text:
+                    return None
+                found[places.index(place)] = data[at : at + size]
+            at += size
+    except (IndexError, struct.error):  # it ends too early, as who takes it apart is told
+        return None
+    return tuple(found)
+
+
+def _lacks_values(data: bytes) -> bool:
+    """Tell whether a value of a new row is not told; one that is told may have the same letter."""
+    at, end = _VALUES, len(data)
+    while at < end:
+        kind = data[at]
+        if kind == _UNCHANGED:
+            return True
+        at += 1
+        if kind == TEXT:
+            at += _UINT32.size + int.from_bytes(data[at : at + _UINT32.size], "big")
+    return False
 
 
 def _decode_new_row(reader: _ByteReader) -> InsertMessage | UpdateMessage | None:
@@ -164,21 +220,9 @@ def _decode(reader: _ByteReader) -> Message:
             if mark not in "KO":
                 raise ValueError(f"a deletion has no {mark!r}")
             return DeleteMessage(oid, reader.read_tuple(), mark == "O")
-        case "B":
-            final, _, xid = (
-                reader.read_number(_UINT64),
-                reader.read_number(_INT64),
-                reader.read_number(_UINT32),
-            )
-            return BeginMessage(final, xid)
-        case "C":
-            reader.read_number(_UINT8)
-            commit, end, _ = (
-                reader.read_number(_UINT64),
-                reader.read_number(_UINT64),
-                reader.read_number(_INT64),
-            )
-            return CommitMessage(commit, end)
+        case "B" | "C":  # that has another length than it should
+            reader.read_bytes((_BEGIN if kind == "B" else _COMMIT).size - 1)
+            raise ValueError(f"it has {len(reader.data) - reader.at} bytes more than it should")
         case "R":
             return _decode_relation(reader)
         case "Y":
@@ -265,12 +309,12 @@ class _ByteReader:
         for _ in range(count):
             kind = data[at]
             at += 1
-            if kind == _TEXT:
+            if kind == TEXT:
                 (size,) = _UINT32.unpack_from(data, at)
                 start = at + _UINT32.size
                 at = start + size
                 values.append(data[start:at])
-            elif kind == _NULL:
+            elif kind == NULL:
                 values.append(None)
             elif kind == _UNCHANGED:
                 values.append(UNCHANGED)

@@ -94,7 +94,28 @@ class PostgresServer(PostgresConnection):
 
     def __init__(self, settings: PostgresSettings) -> None:
         self.settings = settings
+        self._second: PostgresServer | None = None
         super().__init__(settings)
+
+    def close(self) -> None:
+        """Close the connection, and the second one."""
+        if self._second is not None:
+            self._second.close()
+        super().close()
+
+    def open_second(self) -> PostgresServer:
+        """Return another connection, for what is to be asked while this one streams; it stays open as long."""
+        if self._second is None:
+            self._second = PostgresServer(self.settings)
+        return self._second
+
+    def is_alive(self) -> bool:
+        """Tell whether the server answers, over both connections."""
+        try:
+            self.query_nothing("SELECT")
+        except SourceError:
+            return False
+        return self._second is None or self._second.is_alive()
 
     def narrow(self, settings: PostgresSettings) -> PostgresServer:
         """Return the same connection for another table of the database."""
@@ -191,10 +212,10 @@ class PostgresServer(PostgresConnection):
 
     def stream_changes(
         self, publications: Sequence[str], most: int | None, upto: int | None = None
-    ) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages behind the slot's position with the numbers of their transactions, about `most` of them."""
+    ) -> Iterator[bytes]:
+        """Yield the messages behind the slot's position, about `most` of them."""
         text = (
-            "SELECT xid::text, data FROM pg_catalog.pg_logical_slot_peek_binary_changes(%s::name, "
+            "SELECT data FROM pg_catalog.pg_logical_slot_peek_binary_changes(%s::name, "
             "%s::pg_lsn, %s::int4, "
             "'proto_version', '1', 'publication_names', %s)"
         )
@@ -203,8 +224,8 @@ class PostgresServer(PostgresConnection):
         size = STREAM_ROWS if load_psycopg().capabilities.has_stream_chunked() else 1
         try:
             with self.explain_errors(), self.connection.cursor(binary=True) as cursor:
-                for xid, data in cursor.stream(text, values, size=size):
-                    yield int(xid), bytes(data)
+                for (data,) in cursor.stream(text, values, size=size):
+                    yield data
         except ObjectMissing as error:
             raise SourceError(
                 f"{error}: a change that is yet to be read was made when there was no such publication: CREATE "

@@ -26,6 +26,7 @@ from engine.connectors.postgres.columns import (
     find_problem,
     read_table,
 )
+from engine.connectors.postgres.kept_servers import lend_server
 from engine.connectors.postgres.log_reader import (
     LogChanges,
     SlotTable,
@@ -106,7 +107,7 @@ class PostgresGroup(GroupSource[PostgresStep]):
     def plan_steps(self, members: Members) -> Steps[PostgresStep]:
         """Yield the transactions up to the end of the log, and a snapshot of the tables that have none yet."""
         followed = self._follow(members)
-        with PostgresServer(followed[0].settings) as server:
+        with lend_server(self.store, followed[0].settings) as server:
             known = [one for one in followed if one.offset is not None]
             position = None
             if known:

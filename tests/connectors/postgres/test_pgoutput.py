@@ -21,6 +21,7 @@ from engine.connectors.postgres.pgoutput import (
     TypeName,
     UpdateMessage,
     decode_message,
+    read_whole_row_key,
 )
 from engine.errors import SourceError
 
@@ -110,3 +111,38 @@ def test_a_message_that_is_cut_anywhere_is_refused(data: bytes, message: Message
     for end in range(len(data)):
         with pytest.raises(SourceError):
             decode_message(data[:end])
+
+
+@pytest.mark.parametrize(
+    ("data", "places", "key"),
+    [
+        (b"I" + OID + b"N" + row("1", "a"), (0,), (b"1",)),
+        (b"U" + OID + b"N" + row("1", None), (0,), (b"1",)),
+        (b"I" + OID + b"N" + row("", "b", "c"), (2, 0), (b"c", b"")),
+        (b"I" + OID + b"N" + row("u", "Autumn", None), (1,), (b"Autumn",)),
+        (b"I" + OID + b"N" + row("x" * 117, "a"), (1,), (b"a",)),
+        (b"U" + OID + b"N" + row("1", "?"), (0,), None),
+        (b"U" + OID + b"N" + row("u", None, "?"), (0,), None),
+        (b"I" + OID + b"N" + row(None, "a"), (0,), None),
+        (b"U" + OID + b"K" + row("1", None) + b"N" + row("2", "a"), (0,), None),
+        (b"U" + OID + b"O" + row("1", "a") + b"N" + row("2", "a"), (0,), None),
+        (b"D" + OID + b"K" + row("1", None), (0,), None),
+    ],
+)
+def test_the_key_of_a_row_that_is_told_whole_is_read_alone(
+    data: bytes, places: tuple[int, ...], key: tuple[bytes, ...] | None
+) -> None:
+    assert read_whole_row_key(data, places) == key
+    if key is not None:
+        message = decode_message(data)
+        assert isinstance(message, InsertMessage | UpdateMessage)
+        assert tuple(message.new[place] for place in places) == key
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"I" + OID + b"N", b"I" + OID + b"N\0\1t\0", b"I" + OID + b"N\0\1b\0\0\0\1u"]
+)
+def test_a_row_that_is_cut_is_left_to_who_takes_it_apart(data: bytes) -> None:
+    assert read_whole_row_key(data, (0,)) is None
+    with pytest.raises(SourceError):
+        decode_message(data)

@@ -30,7 +30,19 @@ from engine.sql.incremental.states.partials import (
     Seek,
     build_partials,
 )
-from engine.sql.plan import AggCall, Aggregate, Node, Project, Scan, UnionAll
+from engine.sql.plan import (
+    AggCall,
+    Aggregate,
+    DynamicFilter,
+    Node,
+    Project,
+    Recompute,
+    Scan,
+    TemporalFilter,
+    UnionAll,
+    list_nodes,
+)
+from engine.sql.rewrites.plans.prune_columns import prune_columns
 
 EXTREMES = {
     "min": ("least", "<="),
@@ -96,12 +108,21 @@ class ValueState:
             if values.ordered and kind in _FLOATING:  # files have NaN before the numbers, SQL after them
                 keys.append((f"nan_{n}", fill_template("coalesce(isnan(:x), FALSE)", x=expr)))
             keys.append((name, expr))
-        self.plan = Aggregate(node.input, tuple(keys), ())
+        self.plan = _drop_unread_columns(Aggregate(node.input, tuple(keys), ()))
 
     def scan(self, table: str, key: tuple[str, ...], prefix: str) -> Scan:
         """Return a scan of the state's table whose columns are named with a prefix."""
         items = tuple((f"{prefix}{column}", column) for column in key)
         return Scan(table, items, key, self.by if self.values.ordered else key, self.plan.append_only)
+
+
+def _drop_unread_columns(plan: Aggregate) -> Aggregate:
+    """Return the plan of a state without what it does not read of its input: changes that only show there do not concern it."""
+    if any(isinstance(part, TemporalFilter | DynamicFilter | Recompute) for part in list_nodes(plan.input)):
+        return plan  # these say themselves what they keep
+    pruned = prune_columns(plan, set())
+    assert isinstance(pruned, Aggregate)
+    return pruned
 
 
 class OverValues(msgspec.Struct, frozen=True):
