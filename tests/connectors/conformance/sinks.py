@@ -206,13 +206,14 @@ class Kafka(SinkCase):
     """A topic of two partitions, read by a consumer that sees committed transactions only."""
 
     name = "kafka"
+    transaction_rows = 2
 
     def __init__(self, folder: Path, session: Session) -> None:
         super().__init__(folder, session)
         self.topic = make_topic(2)
 
     def create(self) -> None:
-        options = self.topic.options(envelope="upsert", transaction_rows="2")
+        options = self.topic.options(envelope="upsert", transaction_rows=str(self.transaction_rows))
         self.session.sql(f"CREATE SINK s FROM t WITH ({options})", build=False)
 
     def held(self) -> Held:

@@ -109,6 +109,8 @@ def test_a_huge_range_of_a_sink_is_delivered_in_bounded_memory(
             case = kind(folder, session)
             if isinstance(case, sinks.Files):
                 case.rows_per_file = 100_000
+            if isinstance(case, sinks.Kafka):
+                case.transaction_rows = 100_000
             case.create()
             took.append(growth(session.url, "deliver", kind.with_spark))
     assert took[1] < took[0] + MORE_BYTES, took
