@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from engine.hummock.object_store import ObjectStore
 from tests.hummock.counting import CountingStore
 
-QUIET_SECONDS = 0.15
+QUIET_SECONDS = 0.25
 """When so long no request has come, those that wait are answered: nobody sends another one before that."""
 
 
