@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 SINK_SECONDS = 60.0
-PATIENCE_SECONDS = 0.5
+PATIENCE_SECONDS = 0.1
 """How long a driver waits for a sink: what takes longer goes on, and is reported later."""
 
 

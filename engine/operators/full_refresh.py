@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from engine.operators.context import EpochContext, count_partitions
+from engine.operators.context import EpochContext, count_partitions, select
+from engine.operators.flow import COMES, GOES, Rows, append_columns, keep
 from engine.operators.lookups.scan import ReadTable, read_table
 from engine.operators.spark_reasons import record_operator
 from engine.sql.column_names import is_internal
 from engine.sql.expression.nodes import Expr
-from engine.sql.expression.spark_sql import quote, render_spark_sql
+from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import OCCURRENCE, Recompute, Scan
 
 
@@ -37,10 +38,10 @@ def list_visible(scan: Scan) -> list[str]:
     return [name for name, stored in scan.items if not is_internal(stored)]
 
 
-def diff_rows(new: DataFrame, table: str, context: EpochContext, mine: Expr | None = None) -> DataFrame:
+def diff_rows(new: Rows, table: str, context: EpochContext, mine: Expr | None = None) -> Rows:
     """Return new rows as coming in and the table's rows at the old epoch as going out; equal ones cancel in the sink.
 
-    With `mine` only those old rows go out for which it is true.
+    With `mine` only those old rows go out for which it is true. Where one task reads all of both, no Spark operator takes part.
     """
     assert context.old is not None
     record_operator("the whole query is compared with the table")
@@ -49,8 +50,9 @@ def diff_rows(new: DataFrame, table: str, context: EpochContext, mine: Expr | No
     parts = count_partitions(version.row_count, context.parallelism)
     source = context.pin_version(table)
     body = ReadTable(context.url, dict(context.options), source, items, at="old", parts=parts)
-    old = read_table(context.spark, body, version.schema)
-    old_rows = old.frame if mine is None else old.frame.where(render_spark_sql(mine))
-    arranged = new.selectExpr(*(quote(name) for name in version.schema.names), "1L AS `_w`")
-    change = arranged.union(old_rows.selectExpr("*", "-1L AS `_w`"))
-    return change.coalesce(1) if context.is_small else change
+    old: Rows = read_table(context.spark, body, version.schema)
+    old = old if mine is None else keep(old, mine)
+    comes, goes = select(new, version.schema.names, COMES), append_columns(old, GOES)
+    change = context.union([comes, goes])
+    assert change is not None
+    return change

@@ -55,7 +55,7 @@ class FragmentTask:
     @property
     def is_large(self) -> bool:
         """Whether the task runs alone, on all cores."""
-        if self.again is not None or self.whole or isinstance(self.fragment.rule, FullRefresh):
+        if self.again is not None or isinstance(self.fragment.rule, FullRefresh):
             return True
         return self.rows > SMALL_CHANGE_ROWS
 

@@ -18,9 +18,13 @@ from engine.operators.context import EpochContext
 from engine.operators.grouping import recompute, top_n, windows
 from engine.operators.grouping.aggregate import keyed_recompute, partials_delta, recompute_only_group
 from engine.operators.joins import few_rows, temporal_join
-from engine.runtime.epoch.first_content import compute_first_content, compute_step_content, is_batch_step
+from engine.runtime.epoch.first_content import (
+    compute_content,
+    compute_first_content,
+    compute_step_content,
+    is_batch_step,
+)
 from engine.runtime.executor import FragmentTask, TaskResult, Way
-from engine.runtime.spark.analyze import build_whole_frame
 from engine.sql.expression.nodes import Expr
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import (
@@ -281,4 +285,4 @@ def refuse_recompute(fragment: Fragment) -> None:
 
 
 def _compute_difference(fragment: Fragment, context: EpochContext, mine: Expr | None = None) -> Change:
-    return Change(full_refresh.diff_rows(build_whole_frame(fragment, context), fragment.table, context, mine))
+    return Change(full_refresh.diff_rows(compute_content(fragment, context), fragment.table, context, mine))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from engine.operators.change import Change
 from engine.operators.compile import batch, compute_whole
 from engine.operators.context import EpochContext
-from engine.operators.flow import COMES, append_columns
+from engine.operators.flow import COMES, Rows, append_columns
 from engine.operators.grouping.aggregate import merge_partials
 from engine.runtime.spark.analyze import build_whole_frame
 from engine.sql.incremental.fragments import Fragment
@@ -21,9 +21,14 @@ OTHERS_TIMES = 2
 
 def compute_first_content(fragment: Fragment, context: EpochContext) -> Change:
     """Return all rows of a fragment's table, which is empty, as rows that come in."""
+    return Change(append_columns(compute_content(fragment, context), COMES))
+
+
+def compute_content(fragment: Fragment, context: EpochContext) -> Rows:
+    """Return all rows of a fragment's table computed from whole inputs, hidden columns included, without `_w`."""
     if isinstance(fragment.rule, Linear | IndexCopy):
-        return Change(append_columns(compute_whole(fragment.plan, context), COMES))
-    return Change(append_columns(build_whole_frame(fragment, context), COMES))
+        return compute_whole(fragment.plan, context)
+    return build_whole_frame(fragment, context)
 
 
 def is_batch_step(fragment: Fragment, context: EpochContext) -> bool:

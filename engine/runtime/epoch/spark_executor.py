@@ -278,7 +278,8 @@ class SparkExecutor:
             known = action.known or serves_all
             return Way(Place.ARROW, self._shared.explain(task.fragment.table) if known else FIRST_TIME)
         if task.old is None or task.whole or isinstance(task.fragment.rule, FullRefresh):
-            return Way(Place.SPARK, "the whole content is computed")
+            place = Place.SPARK if flow.body is None else Place.ARROW
+            return Way(place, "the whole content is computed")
         if task.again is not None:
             return Way(Place.SPARK, "partitions are computed again")
         if task.piece is not None or task.is_large or task.rows >= SPREAD_ROWS:
