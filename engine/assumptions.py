@@ -112,7 +112,7 @@ KEPT_FRAME = Assumption(
 COMPUTED_AHEAD = Assumption(
     "computed ahead",
     "a fragment that was computed before its domain's turn has read the same rows as it would read then",
-    "`identify_reads`, which compares files, and epochs where rows hide",
+    "`identify_reads`, which compares the files of logs, and epochs where rows hide",
     "computing the epoch by a new frame as well, and comparing what both have written",
 )
 EMPTY = Assumption(

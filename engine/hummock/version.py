@@ -337,8 +337,13 @@ class TableVersion:
 
     def find_last_change_upto(self, epoch: int) -> int | None:
         """Return the epoch of the newest change at or below `epoch` that the log still tells of, or None."""
+        entry = self.find_last_entry_upto(epoch)
+        return None if entry is None else entry.epoch
+
+    def find_last_entry_upto(self, epoch: int) -> LogEntry | None:
+        """Return the log's newest entry at or below `epoch`, or None if it no longer has any."""
         at = bisect.bisect_right(self.log, epoch, key=lambda entry: entry.epoch)
-        return self.log[at - 1].epoch if at else None
+        return self.log[at - 1] if at else None
 
     def count_changed_rows(self, after: int, upto: int) -> int:
         """Return an upper bound of the keys that changed in (after, upto]."""
@@ -371,14 +376,15 @@ class TableVersion:
         return tuple(entry.ssts for entry in entries) + generation.runs
 
     def narrow(self, after: int, upto: int) -> TableVersion:
-        """Return this version with just what reads at `after` and `upto` and the changes between them need.
+        """Return this version with just what reads at `after` and `upto` and the changes between them need, and the one before.
 
         For sending to other processes: a long history is some 100 kB. Raises EpochExpired.
         """
         self._check_retained(after)
         at = [bisect.bisect_right(self.generations, e, key=lambda g: g.upto) - 1 for e in (after, upto)]
         generations = tuple(self.generations[i] for i in sorted(set(at)))
-        log = self._slice_log(generations[0].upto, upto)
+        first, before = generations[0].upto, self.find_last_entry_upto(after)
+        log = self._slice_log(first if before is None else min(first, before.epoch - 1), upto)
         return replace(self, log=log, generations=generations, acks={}, pins={}, quiet=())
 
     def list_objects(self) -> set[str]:

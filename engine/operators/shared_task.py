@@ -263,19 +263,23 @@ def _build_report(
 def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> bytes:
     """Return what is the same for two sets of tables only if they give the same rows at and between two epochs.
 
-    These are the files that are read, in their order. Rows of a table that hides some by time or watermark, and what follows its
-    watermark, depend on the epochs and on the watermarks, too. Raises EpochExpired.
+    These are the files of the log, in their order, and the last change before it: a compaction leaves them as they are. Of a
+    table that hides rows by time or watermark a compaction may drop some, and what is seen of it, or follows its watermark,
+    depends on the epochs and on the watermarks, too. Raises EpochExpired.
     """
     parts: list[object] = []
     for name, table in sorted(tables.items()):
         changes = table.list_changes(old, new)
-        runs = [[_identify_run(run) for run in table.as_of(epoch)] for epoch in (old, new)]
-        parts += [name, table.table_id, runs, [_identify_run(entry.ssts) for entry in changes]]
+        runs = [table.as_of(epoch) for epoch in (old, new)]  # raises where rows are not kept
+        last = table.find_last_entry_upto(old)
+        base = table.safe_epoch if last is None else [last.epoch, _identify_run(last.ssts)]
+        parts += [name, table.table_id, base, [_identify_run(entry.ssts) for entry in changes]]
         options = table.table.options
         if table.watermarks or options.ttl_seconds is not None or options.watermark_column is not None:
             marks = [table.watermark_at(epoch) for epoch in (old, new)]
             hides = [options.ttl_seconds, options.watermark_column]
-            parts += [old, new, [entry.epoch for entry in changes], marks, hides]
+            files = [[_identify_run(run) for run in some] for some in runs]
+            parts += [old, new, files, [entry.epoch for entry in changes], marks, hides]
     return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest()
 
 

@@ -137,7 +137,8 @@ class PreparedFrames:
 
 def can_retain_frame(task: FragmentTask) -> bool:
     """Tell whether a task's frame can be kept: that of a small epoch."""
-    return task.old is not None and task.piece is None and task.again is None and not task.is_large
+    is_part = task.piece is not None or task.again is not None
+    return task.old is not None and not task.whole and not is_part and not task.is_large
 
 
 def build_shape(task: FragmentTask, *, any_input: bool = False) -> Shape:

@@ -311,22 +311,39 @@ def test_a_view_that_fails_stops_no_other(session: Session) -> None:
     check(session)
 
 
+def test_a_compaction_meanwhile_leaves_results_as_they_are(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    run = SharedActions.run
+
+    def compact(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+        computed = run(actions, spark, planned, tasks)
+        for name in (*VIEWS, "bid"):
+            session.store.compact(session.store.table(name))
+        return computed
+
+    monkeypatch.setattr(SharedActions, "run", compact)
+    for number in (2, 3):
+        assert list_shared(step(session, number)) >= set(VIEWS)
+        check(session)
+
+
 def test_a_result_of_other_rows_is_computed_anew(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the action and the domains' turns another process may change what a table's files are."""
     start(session)
     run = SharedActions.run
     seen: list[tuple[str, str]] = []
 
-    def compact(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+    def read_others(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
         computed = run(actions, spark, planned, tasks)
         made = [
             (name, sst.path) for name, one in actions._results.items() for c in one.changes for sst in c.ssts
         ]
         seen.extend(made)
-        session.store.compact(session.store.table("sums"))
+        actions._results["sums"] = replace(actions._results["sums"], identity=b"of other rows")
         return computed
 
-    monkeypatch.setattr(SharedActions, "run", compact)
+    monkeypatch.setattr(SharedActions, "run", read_others)
     report = step(session, 2)
     assert "sums" not in list_shared(report)
     assert "its tables were others at its turn" in report["sums"].ways["sums"]
@@ -407,15 +424,15 @@ def test_files_that_cannot_be_deleted_are_no_failure_of_a_view(
     start(session)
     run = SharedActions.run
 
-    def compact(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
+    def read_others(actions: SharedActions, spark, planned, tasks):  # type: ignore[no-untyped-def]
         computed = run(actions, spark, planned, tasks)
-        session.store.compact(session.store.table("sums"))
+        actions._results["sums"] = replace(actions._results["sums"], identity=b"of other rows")
         return computed
 
     def refuse(objects: object, paths: object) -> None:
         raise StorageError("no permission to delete")
 
-    monkeypatch.setattr(SharedActions, "run", compact)
+    monkeypatch.setattr(SharedActions, "run", read_others)
     monkeypatch.setenv("TIDELINE_VERIFY", "0")  # a check deletes what it has computed, too
     with monkeypatch.context() as patch:
         patch.setattr(type(session.store.objects), "delete", refuse)
@@ -478,12 +495,19 @@ def version(options: TableOptions = TableOptions()) -> TableVersion:
     return TableVersion(table, 1, 20, log, (Generation(5, ((ssts[0],),)),))
 
 
-def test_what_is_read_is_known_by_its_files() -> None:
+def test_what_is_read_is_known_by_the_files_of_its_log() -> None:
     one = version()
     assert identify_reads({"t": one}, 10, 20) == identify_reads({"t": one}, 10, 25)
     assert identify_reads({"t": one}, 10, 20) != identify_reads({"t": one}, 5, 20)
-    compacted = replace(one, generations=(*one.generations, Generation(20, ())))
-    assert identify_reads({"t": one}, 10, 20) != identify_reads({"t": compacted}, 10, 20)
+    merged = Generation(20, ((SstInfo("sst/merged", 0, 3, 3, 0, 0, 0, 0, 1),),))
+    compacted = replace(one, generations=(*one.generations, merged))
+    assert identify_reads({"t": one}, 10, 20) == identify_reads({"t": compacted}, 10, 20)
+    later = replace(one, log=(*one.log, LogEntry(30, one.log[0].ssts)), committed_epoch=30)
+    assert identify_reads({"t": later}, 12, 13) != identify_reads({"t": later}, 22, 23)
+    other = replace(one, log=(LogEntry(10, one.generations[0].runs[0]), one.log[1]))
+    assert identify_reads({"t": one}, 10, 20) != identify_reads({"t": other}, 10, 20)
+    cut, later_cut = (replace(one, log=(), generations=(Generation(at, ()),)) for at in (20, 30))
+    assert identify_reads({"t": cut}, 20, 25) != identify_reads({"t": later_cut}, 30, 35)
     assert identify_reads({"t": one}, 10, 20) != identify_reads({"t": replace(one, table_id=2)}, 10, 20)
 
 
@@ -492,6 +516,8 @@ def test_rows_that_hide_by_time_depend_on_the_epochs() -> None:
     assert identify_reads({"t": hiding}, 10, 20) != identify_reads({"t": hiding}, 10, 25)
     longer = version(TableOptions(ttl_seconds=2.0))
     assert identify_reads({"t": hiding}, 10, 20) != identify_reads({"t": longer}, 10, 20)
+    compacted = replace(hiding, generations=(*hiding.generations, Generation(20, ())))
+    assert identify_reads({"t": hiding}, 10, 20) != identify_reads({"t": compacted}, 10, 20)
 
 
 def test_a_result_is_of_its_fragment_and_its_table_alone() -> None:
