@@ -8,14 +8,15 @@ from collections.abc import Iterator
 HIDDEN = "***"
 _QUOTED = r"'(?:[^']|'')*(?:'|$)|\"(?:[^\"]|\"\")*(?:\"|$)"
 _PARTS = re.compile(rf"{_QUOTED}|[^'\"]+")
-_OPTION = re.compile(
-    rf"(?P<name>[\w.-]*(?:passw|secret|jaas)[\w.-]*)[`\"']?\s*=\s*(?!secret\s+['\"\w])"
-    rf"(?P<value>{_QUOTED}|[^\s,()'\"]+)",
-    re.IGNORECASE,
-)
+_WORD = re.compile(r"[\w.-]+")
+_SECRET = re.compile("passw|secret|jaas", re.IGNORECASE)
+_VALUE = re.compile(rf"[`\"']?\s*=\s*(?!secret\s+['\"\w])(?P<value>{_QUOTED}|[^\s,()'\"]+)", re.IGNORECASE)
 _NAME = re.compile(r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_BARE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?([^\s,;()=:/]*:[^\s,;()]*)@")
+_TOKEN = re.compile(r"[^\s,;()]+")
+_PUNCTUATION = re.compile("[=:/]")
+MOST_LETTERS = 400
+"""Of a longer line what stands around the mark is shown."""
 
 
 def show_place(sql: str, line: int, column: int) -> str:
@@ -31,26 +32,51 @@ def show_place(sql: str, line: int, column: int) -> str:
             mark += len(HIDDEN) - (end - begin)
         elif at > begin:
             mark -= at - begin
-    return f"{shown}{text[done:]}\n    {' ' * mark}^"
+    shown += text[done:]
+    if len(shown) > MOST_LETTERS:
+        begin = max(0, min(mark - MOST_LETTERS // 2, len(shown) - MOST_LETTERS))
+        before, after = "…" if begin else "", "…" if begin + MOST_LETTERS < len(shown) else ""
+        shown = f"{before}{shown[begin : begin + MOST_LETTERS]}{after}"
+        mark = min(mark - begin + len(before), len(shown))
+    return f"{shown}\n    {' ' * mark}^"
 
 
 def _find_secrets(text: str) -> Iterator[tuple[int, int]]:
     """Yield where values begin and end that may be passwords: of options called so, and before the @ of addresses."""
-    for option in _OPTION.finditer(text):
-        is_name = option["name"].lower().endswith("_variable") and _NAME.fullmatch(option["value"])
-        if not is_name:
-            quotes = 1 if option["value"][:1] in "'\"" else 0
-            closed = quotes and len(option["value"]) > 1 and option["value"][-1:] == option["value"][:1]
-            yield option.start("value") + quotes, option.end("value") - (1 if closed else 0)
+    for word in _WORD.finditer(text):
+        option = _VALUE.match(text, word.end()) if _SECRET.search(word[0]) else None
+        if option is None or (word[0].lower().endswith("_variable") and _NAME.fullmatch(option["value"])):
+            continue
+        quotes = 1 if option["value"][:1] in "'\"" else 0
+        closed = quotes and len(option["value"]) > 1 and option["value"][-1:] == option["value"][:1]
+        yield option.start("value") + quotes, option.end("value") - (1 if closed else 0)
     for part in _PARTS.finditer(text):
         if part[0][:1] not in ("'", '"'):
-            yield from (found.span(1) for found in _BARE.finditer(text, part.start(), part.end()))
+            for token in _TOKEN.finditer(text, part.start(), part.end()):
+                yield from _find_before_at(token[0], token.start())
             continue
         inner = part[0][1:]
         scheme = _SCHEME.match(inner)
         begin, end = scheme.end() if scheme else 0, inner.rfind("@")
         if ":" in inner[begin : max(end, begin)]:
             yield part.start() + 1 + begin, part.start() + 1 + end
+
+
+def _find_before_at(token: str, offset: int) -> Iterator[tuple[int, int]]:
+    """Yield where a user and a password stand before the last @ of a token that is in no quotes."""
+    end, begin = token.rfind("@"), 0
+    while begin < end:
+        scheme = _SCHEME.match(token, begin)
+        if scheme and ":" in token[scheme.end() : end]:
+            yield offset + scheme.end(), offset + end
+            return
+        found = _PUNCTUATION.search(token, begin, end)
+        if found is None:
+            return
+        if found[0] == ":":
+            yield offset + begin, offset + end
+            return
+        begin = found.end()
 
 
 def _join(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import SqlError
-from engine.excerpts import show_place
+from engine.excerpts import MOST_LETTERS, show_place
 
 SECRETS = [
     ("bootstrap_servers = 'me:hunter2@host:9092', topic = 't'", "'***@host:9092', topic = 't'"),
@@ -54,3 +54,17 @@ def test_the_mark_stands_below_its_word(word: str, shown: str) -> None:
 
 def test_a_place_outside_of_the_text_has_a_mark_alone() -> None:
     assert show_place("SELECT 1", 3, 2) == "\n     ^"
+
+
+@pytest.mark.parametrize("filler", ["#", "passw", "a=", "a:", "a/", "'", "a.", " ", "x://", "secret=1 "])
+def test_a_long_line_is_shown_around_its_mark(filler: str) -> None:
+    line = filler * (1_000_000 // len(filler)) + " here password = 'hunter2' " + filler * 1_000
+    text, mark = show_place(line, 1, line.index("here") + 1).split("\n")
+    assert len(text) <= MOST_LETTERS + 2 and "hunter2" not in text
+    assert text[mark.index("^") - 4 :].startswith("here") or filler == "'"
+
+
+def test_what_is_cut_off_is_said_by_dots() -> None:
+    assert show_place("x" * 500, 1, 1).split("\n")[0] == "x" * MOST_LETTERS + "…"
+    text, mark = show_place("x" * 500, 1, 500).split("\n")
+    assert text == "…" + "x" * MOST_LETTERS and len(mark) == 4 + MOST_LETTERS + 1
