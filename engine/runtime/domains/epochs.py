@@ -70,6 +70,8 @@ class EpochRunner:
         """Run all that is pending, as `FlushRunner.run`; with `wait` return when it is committed, slow views included."""
         if wait:  # nobody looks for what others have committed while something is on its way
             self.settle()  # what was refused is computed anew
+        else:  # a slow successor may have come up to its view since the last run, which takes the view on
+            self._take_over(self.store)
         lanes, reported = self.runner.lanes, self.runner.lanes.reported
         run = partial(self.runner.run, views, eager=eager)
         self._begin_anew()

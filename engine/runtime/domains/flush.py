@@ -32,6 +32,7 @@ from engine.runtime.domains.flush_planning import (
     choose_domains,
     find_wait_reason,
     forecast_steps,
+    list_awaiting_successors,
     list_moving_tables,
     plan_flush,
 )
@@ -48,6 +49,7 @@ LEAST_DOMAINS = 2
 MOST_ALIGNMENT_ROUNDS = 3
 """How often a run goes on where others have passed it by."""
 BACKGROUND_SECONDS = 5.0
+CATCHES_UP = "its next query comes up to it before it takes over"
 MOST_THREADS = 16
 
 
@@ -112,7 +114,7 @@ class FlushRunner:
         started = time.perf_counter()
         request = self.build_request(views, eager=eager, partitions=partitions)
         run = self.last = self._begin_run(request, background_seconds)
-        plan = self._exclude_busy(choose_domains(run.version, run.request))
+        plan = self._exclude_busy(choose_domains(run.version, run.request), run)
         if plan.due:
             run = self._assign_slots(run)
         earlier = self.lanes.collect_outcomes({one.name for one in plan.domains})
@@ -202,14 +204,15 @@ class FlushRunner:
         finally:
             executor.discard_ahead()
 
-    def _exclude_busy(self, plan: FlushPlan) -> FlushPlan:
-        """Leave the domains alone that an earlier run is at work on yet."""
+    def _exclude_busy(self, plan: FlushPlan, run: FlushRun) -> FlushPlan:
+        """Leave the domains alone that an earlier run is at work on yet, and those of views whose next queries catch up in it."""
         busy = self.lanes.list_busy()
         if not busy:
             return plan
         reasons = {
             name: f"an epoch that began {seconds:.0f} s ago is under way" for name, seconds in busy.items()
         }
+        reasons |= dict.fromkeys(list_awaiting_successors(run.version, run.stored, busy), CATCHES_UP)
         domains = (
             replace(d, due=False, hold_reason=reasons[d.name]) if d.name in reasons else d
             for d in plan.domains

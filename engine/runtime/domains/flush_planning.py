@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.hummock import Version
+from engine.hummock.epoch import seconds_of
 from engine.meta.catalog.stored_catalog import StoredCatalog, has_same_plans, load_catalog
+from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
-from engine.meta.domains.domain import Domain, find_rate_limit, list_domains
+from engine.meta.domains.domain import Domain, find_domain_name, find_rate_limit, list_domains
 from engine.meta.domains.failures import Failure, is_failing, list_failures
 from engine.meta.domains.mutation import read_control
 from engine.meta.domains.quarantine import (
@@ -53,6 +55,9 @@ from engine.runtime.backfill.eligibility import needs_backfill
 from engine.runtime.domains.expected_version import ExpectedTable, predict_version
 
 _MOST_STEPS = 20
+MOST_SECONDS_BEHIND = 60.0
+"""A view does not wait for a successor that is further behind, or longer at its epoch: it may have all changes since its
+snapshot to take in."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,28 @@ def forecast_steps(plan: FlushPlan, version: Version, request: FlushRequest) -> 
     """Return a plan with the steps of the domains that are due, as a run over a version is expected to take them."""
     done = _Forecast(version, load_catalog(version), request).plan_domains(plan.due)
     return replace(plan, domains=tuple(done.get(one.name, one) for one in plan.domains))
+
+
+def list_awaiting_successors(
+    version: Version, stored: StoredCatalog, busy: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Return the domains of views that wait while their successors do the last epoch before they take over.
+
+    `busy` are the domains at work, and since how many seconds. A successor takes over at the epoch of its view: one that is
+    slower would never come there if the view went on meanwhile. One that hangs is not waited for.
+    """
+    found = []
+    for view, one in list_successions(version).items():
+        is_held = bool(one.held) and not one.unasked
+        seconds = busy.get(find_domain_name(stored, one.successor), MOST_SECONDS_BEHIND)
+        if one.copied or is_held or seconds >= MOST_SECONDS_BEHIND:
+            continue
+        own, next_one = (find_computed_table(version, name) for name in (view, one.successor))
+        if own is None or next_one is None:
+            continue
+        if seconds_of(own.committed_epoch) - seconds_of(next_one.committed_epoch) <= MOST_SECONDS_BEHIND:
+            found.append(find_domain_name(stored, view))
+    return tuple(found)
 
 
 def plan_next_step(
