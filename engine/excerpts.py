@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
 HIDDEN = "***"
-_QUOTED = r"'(?:[^']|'')*(?:'|$)|\"(?:[^\"]|\"\")*(?:\"|$)"
-_PARTS = re.compile(rf"{_QUOTED}|[^'\"]+")
+_QUOTED = r"'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)"
+_ESCAPED = r"'(?:[^'\\]|\\.|'')*\\?(?:'|\Z)|\"(?:[^\"\\]|\\.|\"\")*\\?(?:\"|\Z)"
+"""Texts in quotes, without and with escapes: dialects differ, and what may be a password by either is none to show."""
+_LINE_PARTS = re.compile(rf"{_QUOTED}|[^'\"]+")
+_COMMENTS = r"--[^\n]*|/\*.*?(?:\*/|\Z)"
+_STATEMENT_PARTS = tuple(
+    re.compile(rf"{_COMMENTS}|{quoted}|(?:(?!--|/\*)[^'\"])+", re.DOTALL) for quoted in (_QUOTED, _ESCAPED)
+)
 _WORD = re.compile(r"[\w.-]+")
 _SECRET = re.compile("passw|secret|jaas", re.IGNORECASE)
-_VALUE = re.compile(rf"[`\"']?\s*=\s*(?!secret\s+['\"\w])(?P<value>{_QUOTED}|[^\s,()'\"]+)", re.IGNORECASE)
+_GAP = r"\s*(?:(?:--[^\n]{0,200}\n|/\*.{0,200}?\*/)\s*){0,4}"
+_EQUALS = re.compile(rf"[`\"']?{_GAP}(?:=[=>]?|:=|:(?!:)){_GAP}", re.DOTALL)
+_BESIDE = re.compile(r"\s+(?='|\$\w*\$)")
+_NAMED = re.compile(r"secret\s+['\"\w]", re.IGNORECASE)
+_VALUES = tuple(
+    re.compile(
+        rf"\$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)|(?:[A-Za-z]&?)?(?:{quoted})(?:\s+(?:{quoted}))*|[^\s,()'\"]+",
+        re.DOTALL,
+    )
+    for quoted in (_QUOTED, _ESCAPED)
+)
 _NAME = re.compile(r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _TOKEN = re.compile(r"[^\s,;()]+")
@@ -21,11 +38,13 @@ MOST_LETTERS = 400
 
 def show_place(sql: str, line: int, column: int) -> str:
     """Return the line of a statement with a mark below a column, both from 1; passwords in it are hidden."""
-    lines = sql.splitlines()
-    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    lines = sql.splitlines(keepends=True)
+    is_there = 0 < line <= len(lines)
+    text = "".join(lines[line - 1].splitlines()) if is_there else ""
     shown, at, done = "", max(column - 1, 0), 0
     mark = at
-    for begin, end in _join(sorted(_find_secrets(text))):
+    spans = _find_secrets(sql, sum(map(len, lines[: line - 1])), text) if is_there else []
+    for begin, end in _join(sorted(spans)):
         shown += text[done:begin] + HIDDEN
         done = end
         if at >= end:
@@ -41,16 +60,48 @@ def show_place(sql: str, line: int, column: int) -> str:
     return f"{shown}\n    {' ' * mark}^"
 
 
-def _find_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where values begin and end that may be passwords: of options called so, and before the @ of addresses."""
-    for word in _WORD.finditer(text):
-        option = _VALUE.match(text, word.end()) if _SECRET.search(word[0]) else None
-        if option is None or (word[0].lower().endswith("_variable") and _NAME.fullmatch(option["value"])):
+def _find_secrets(sql: str, start: int, line: str) -> Iterator[tuple[int, int]]:
+    """Yield where values begin and end, in a line that has a `start` in a statement, that may be passwords.
+
+    They are values of options called so, and what stands before the @ of addresses. Such a value may begin lines before; by the
+    line alone it is found where the quotes before it are none.
+    """
+    yield from _find_options(line)
+    yield from _find_addresses(line, _LINE_PARTS)
+    found = [_find_options(sql), *(_find_addresses(sql, parts) for parts in _STATEMENT_PARTS)]
+    for begin, end in itertools.chain.from_iterable(found):
+        begin, end = max(begin - start, 0), min(end - start, len(line))
+        if begin < end:
+            yield begin, end
+
+
+def _find_options(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the values of options begin and end whose names tell of a password."""
+    at = 0
+    while (word := _WORD.search(text, at)) is not None:
+        at = word.end()
+        if (kind := _SECRET.search(word[0])) is None:
             continue
-        quotes = 1 if option["value"][:1] in "'\"" else 0
-        closed = quotes and len(option["value"]) > 1 and option["value"][-1:] == option["value"][:1]
-        yield option.start("value") + quotes, option.end("value") - (1 if closed else 0)
-    for part in _PARTS.finditer(text):
+        gap = _EQUALS.match(text, at)
+        if gap is None and kind[0].lower() != "secret":
+            gap = _BESIDE.match(text, at)
+        if gap is None or _NAMED.match(text, gap.end()):
+            continue
+        begin = gap.end()
+        end = max(
+            (found.end() for pattern in _VALUES if (found := pattern.match(text, begin))), default=begin
+        )
+        value, at = text[begin:end], max(at, end)
+        if not value or (word[0].lower().endswith("_variable") and _NAME.fullmatch(value)):
+            continue
+        quotes = 1 if value[0] in "'\"" else 0
+        closed = quotes and len(value) > 1 and value[-1] == value[0]
+        yield begin + quotes, end - (1 if closed else 0)
+
+
+def _find_addresses(text: str, parts: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield where users and passwords stand before the @ of addresses, in parts of a text that are in quotes or not."""
+    for part in parts.finditer(text):
         if part[0][:1] not in ("'", '"'):
             for token in _TOKEN.finditer(text, part.start(), part.end()):
                 yield from _find_before_at(token[0], token.start())

@@ -21,13 +21,43 @@ SECRETS = [
     ("password_variable = 'hunter 2'", "password_variable = '***'"),
     ("client_secret = 'hunter2", "client_secret = '***"),
     ("\"password\" = 'hunter2'", "\"password\" = '***'"),
+    (r"password = 'hun\'ter2', x = 'y'", "password = '***', x = 'y'"),
+    (r"url = 'http://me:it\'s hunter2@host'", "'http://***@host'"),
+    ("password = E'hunter2', x = 'y'", "password = ***, x = 'y'"),
+    ("password = 'hun' 'ter2', x = 'y'", "password = '***', x = 'y'"),
+    ("password = $a$hun ter2$a$, x = 'y'", "password = ***, x = 'y'"),
+    ("password => 'hunter2'", "password => '***'"),
+    ("password == 'hunter2'", "password == '***'"),
+    ('\'{"password": "hunter2"}\'', '{"password": "***"}'),
+    ("PASSWORD 'hunter2', x = 'y'", "PASSWORD '***', x = 'y'"),
+    ("password /* is */ = /* this: */ 'hunter2'", "password /* is */ = /* this: */ '***'"),
+    ("/* don't */ bootstrap_servers = 'a:1,me:x hunter2@host'", "'***@host'"),
 ]
+STATEMENTS = [
+    ("password =\n 'hunter2', x = 'y'", " '***', x = 'y'"),
+    ("password\n = 'hunter2', x = 'y'", " = '***', x = 'y'"),
+    ("password = -- it is\n 'hunter2'", " '***'"),
+    ("password = 'hun\nter2', x = 'y'", "***', x = 'y'"),
+    ("sasl.jaas.config = 'x\n password=hunter2;', x = 'y'", "***', x = 'y'"),
+    ("bootstrap_servers = 'me:\nhunter2@host'", "***@host'"),
+    ("bootstrap_servers = 'me:hunter2\n@host'", "***'"),
+    ("-- don't\nbootstrap_servers = 'a:1,me:x hunter2@host'", "'***@host'"),
+]
+"""Statements in which a password, or what tells that it is one, stands on another line than an error."""
 
 
 @pytest.mark.parametrize(("line", "shown"), SECRETS, ids=range(len(SECRETS)))
 def test_a_password_is_not_shown(line: str, shown: str) -> None:
     message = str(SqlError("no", sql=f"SELECT 1\n{line}", line=2, column=1))
     assert shown in message and "hun" not in message and "ter2" not in message, message
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(("sql", "shown"), STATEMENTS, ids=range(len(STATEMENTS)))
+def test_a_password_is_not_shown_on_another_line(sql: str, shown: str, end: str) -> None:
+    lines = [show_place(sql.replace("\n", end), line, 2).split("\n")[0] for line in (1, 2)]
+    assert not any("hun" in line or "ter2" in line for line in lines), lines
+    assert any(line.endswith(shown.rstrip("'")) or line.endswith(shown) for line in lines), lines
 
 
 @pytest.mark.parametrize(
@@ -56,7 +86,9 @@ def test_a_place_outside_of_the_text_has_a_mark_alone() -> None:
     assert show_place("SELECT 1", 3, 2) == "\n     ^"
 
 
-@pytest.mark.parametrize("filler", ["#", "passw", "a=", "a:", "a/", "'", "a.", " ", "x://", "secret=1 "])
+@pytest.mark.parametrize(
+    "filler", ["#", "passw", "passw=", "passw/*", "a=", "a:", "a/", "'", "a.", " ", "x://", "secret=1 "]
+)
 def test_a_long_line_is_shown_around_its_mark(filler: str) -> None:
     line = filler * (1_000_000 // len(filler)) + " here password = 'hunter2' " + filler * 1_000
     text, mark = show_place(line, 1, line.index("here") + 1).split("\n")
