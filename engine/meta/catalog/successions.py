@@ -10,7 +10,7 @@ from engine.hummock import Version
 from engine.hummock.manifests.preconditions import Precondition, require_all
 from engine.meta.catalog.records import Prefix, Record
 from engine.meta.catalog.replaced_queries import list_replaced_tables
-from engine.meta.catalog.stored_catalog import RELATIONS, encode_entries, load_catalog
+from engine.meta.catalog.stored_catalog import RELATIONS, StoredCatalog, encode_entries, load_catalog
 from engine.meta.status.copy_columns import change_copy_columns
 from engine.meta.status.sinks import list_copies
 from engine.sql.catalog import Relation, carry_comments
@@ -53,6 +53,26 @@ def find_succeeded_view(name: str) -> str | None:
 def list_successions(version: Version) -> Mapping[str, Succession]:
     """Return the views that have a successor, by name."""
     return SUCCESSIONS.list(version)
+
+
+def group_successions(stored: StoredCatalog, views: Collection[str]) -> list[tuple[str, ...]]:
+    """Return the views, those together of which one reads another, over others or not: their successors take over together."""
+    readers = {
+        view: {
+            find_succeeded_view(name) or name
+            for read in (view, name_successor(view))
+            if read in stored.catalog.relations
+            for name in stored.catalog.list_dependents(read)
+        }
+        for view in views
+    }
+    found: list[set[str]] = []
+    for view in views:
+        touching = [
+            group for group in found if any(view in readers[one] or one in readers[view] for one in group)
+        ]
+        found = [group for group in found if group not in touching] + [{view}.union(*touching)]
+    return [tuple(name for name in stored.catalog.sort_by_dependency() if name in group) for group in found]
 
 
 def end_successions(version: Version, gone: Collection[str]) -> dict[str, str | None]:

@@ -17,7 +17,6 @@ from engine.hummock import Hummock
 from engine.hummock.epoch import Clock
 from engine.meta.catalog.plan_upgrade import upgrade_plans
 from engine.meta.catalog.stored_catalog import StoredCatalog, load_catalog
-from engine.meta.catalog.successions import list_successions
 from engine.meta.domains.creation import find_computed_table
 from engine.meta.epochs.content import Content
 from engine.meta.epochs.flush_plan import DomainPlan, FlushPlan, FlushRequest, FlushStep
@@ -85,9 +84,7 @@ class FlushRunner:
     ) -> FlushRequest:
         """Return what a run is asked for as a value, at this moment."""
         requested = {view: frozenset(keys) for view, keys in (partitions or {}).items()}
-        successions = list_successions(self.store.version)
-        next_ones = (one.successor for view, one in successions.items() if view in (views or ()))
-        named = None if views is None else (*views, *next_ones)
+        named = None if views is None else tuple(views)
         return FlushRequest(self.clock(), self.backfill.least_rows, named, eager, requested)
 
     def plan(self, request: FlushRequest) -> FlushPlan:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from engine.hummock import Version
 from engine.hummock.epoch import seconds_of
 from engine.meta.catalog.stored_catalog import StoredCatalog, has_same_plans, load_catalog
-from engine.meta.catalog.successions import list_successions
+from engine.meta.catalog.successions import group_successions, list_successions
 from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table, list_creations
 from engine.meta.domains.domain import Domain, find_domain_name, find_rate_limit, list_domains
 from engine.meta.domains.failures import Failure, is_failing, list_failures
@@ -86,7 +86,9 @@ def _find_rest_reason(
 ) -> str | None:
     rest = find_rest_now(domain, version, stored, request.now)
     is_requested = (
-        rest is not None and request.eager and not _resolve_views(stored, request).isdisjoint(domain.members)
+        rest is not None
+        and request.eager
+        and not _resolve_views(version, stored, request).isdisjoint(domain.members)
     )
     return None if rest is None or is_requested else rest.text
 
@@ -99,7 +101,9 @@ def list_moving_tables(version: Version, stored: StoredCatalog, request: FlushRe
     """
     everything = list_domains(stored)
     names = (
-        list(everything) if request.views is None else _collect_upstreams(everything, stored, request.views)
+        list(everything)
+        if request.views is None
+        else _collect_upstreams(everything, _resolve_views(version, stored, request))
     )
     known = compute_frontiers(version, stored.order, stored.inputs)
     hold_reasons = _find_hold_reasons(version, stored, request)
@@ -132,7 +136,9 @@ def choose_domains(version: Version, request: FlushRequest) -> FlushPlan:
     stored = load_catalog(version)
     everything = list_domains(stored)
     names = (
-        list(everything) if request.views is None else _collect_upstreams(everything, stored, request.views)
+        list(everything)
+        if request.views is None
+        else _collect_upstreams(everything, _resolve_views(version, stored, request))
     )
     known = compute_frontiers(version, stored.order, stored.inputs)
     hold_reasons = _find_hold_reasons(version, stored, request)
@@ -170,22 +176,43 @@ def forecast_steps(plan: FlushPlan, version: Version, request: FlushRequest) -> 
 def list_awaiting_successors(
     version: Version, stored: StoredCatalog, busy: Mapping[str, float]
 ) -> tuple[str, ...]:
-    """Return the domains of views that wait while their successors do the last epoch before they take over.
+    """Return the domains that wait while slow successors do the last epoch before they, or those that they read, take over.
 
     `busy` are the domains at work, and since how many seconds. A successor takes over at the epoch of its view: one that is
-    slower would never come there if the view went on meanwhile. One that hangs is not waited for.
+    slower would never come there if the view went on meanwhile. Views that read each other are taken over together, and so wait
+    together. Once they are copies, one is done when the successors that read its own have come up to both. One that hangs or
+    fails is not waited for.
     """
-    found = []
-    for view, one in list_successions(version).items():
-        is_held = bool(one.held) and not one.unasked
-        seconds = busy.get(find_domain_name(stored, one.successor), MOST_SECONDS_BEHIND)
-        if one.copied or is_held or seconds >= MOST_SECONDS_BEHIND:
+    successions, found = list_successions(version), dict[str, None]()
+
+    def is_coming(successor: str, epoch: int) -> bool | None:
+        """Tell whether a successor is at work on what it lacks up to an epoch; None if it will not come there soon."""
+        table, domain = find_computed_table(version, successor), find_domain_name(stored, successor)
+        if table is None or is_failing(version, domain) or busy.get(domain, 0.0) >= MOST_SECONDS_BEHIND:
+            return None
+        if seconds_of(epoch) - seconds_of(table.committed_epoch) > MOST_SECONDS_BEHIND:
+            return None
+        return table.committed_epoch < epoch and domain in busy
+
+    waiting = [view for view, one in successions.items() if not one.copied]
+    for group in group_successions(stored, waiting):
+        if any(successions[view].held and not successions[view].unasked for view in group):
             continue
-        own, next_one = (find_computed_table(version, name) for name in (view, one.successor))
-        if own is None or next_one is None:
-            continue
-        if seconds_of(own.committed_epoch) - seconds_of(next_one.committed_epoch) <= MOST_SECONDS_BEHIND:
-            found.append(find_domain_name(stored, view))
+        own = {view: find_computed_table(version, view) for view in group}
+        coming = [
+            None if table is None else is_coming(successions[view].successor, table.committed_epoch)
+            for view, table in own.items()
+        ]
+        if None not in coming and any(coming):
+            found |= dict.fromkeys(find_domain_name(stored, view) for view in group)
+    for view, one in successions.items():
+        names = (view, one.successor)
+        epochs = [table.committed_epoch for name in names if (table := find_computed_table(version, name))]
+        if one.copied and one.successor in stored.catalog.relations and len(epochs) == len(names):
+            readers = stored.catalog.list_dependents(one.successor)
+            following = [other.successor for other in successions.values() if other.successor in readers]
+            if any(is_coming(reader, max(epochs)) for reader in following):
+                found |= dict.fromkeys(find_domain_name(stored, name) for name in names)
     return tuple(found)
 
 
@@ -402,23 +429,23 @@ def _find_hold_reasons(version: Version, stored: StoredCatalog, request: FlushRe
     waiting = list_waits(version, stored, request.now)
     if not request.eager:
         return {w.domain: w.reason for w in waiting if not w.goes_on}
-    named = _resolve_views(stored, request)
+    named = _resolve_views(version, stored, request)
     of = {name: set(domain.members) for name, domain in list_domains(stored).items()}
     return {w.domain: w.reason for w in waiting if w.kind == "refresh" and named.isdisjoint(of[w.domain])}
 
 
-def _resolve_views(stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
-    """Return the views that a run was asked for by name."""
-    return frozenset(stored.catalog.get(view).name for view in request.views or ())
+def _resolve_views(version: Version, stored: StoredCatalog, request: FlushRequest) -> frozenset[str]:
+    """Return the views that a run was asked for by name, with the successors that they have in the version that it runs over."""
+    asked = {stored.catalog.get(view).name for view in request.views or ()}
+    successions = list_successions(version) if asked else {}
+    return frozenset(asked.union(one.successor for view, one in successions.items() if view in asked))
 
 
-def _collect_upstreams(
-    everything: Mapping[str, Domain], stored: StoredCatalog, views: Collection[str]
-) -> list[str]:
+def _collect_upstreams(everything: Mapping[str, Domain], views: Collection[str]) -> list[str]:
     """Return the domains of `views` and all that they read, inputs first."""
     of = {owner: name for name, domain in everything.items() for owner in domain.members}
     needed: set[str] = set()
-    queue = [of[name] for name in (stored.catalog.get(view).name for view in views) if name in of]
+    queue = [of[name] for name in views if name in of]
     while queue:
         name = queue.pop()
         if name not in needed:

@@ -30,12 +30,16 @@ RunDomain = Callable[[DomainPlan], DomainOutcome]
 
 @dataclass
 class Lane:
-    """The work on one domain: of which plan, since when, and how it ends."""
+    """The work on one domain: of which plan, since when, and how it ends.
+
+    It has `waited` for what is before it from when a run has given it until then.
+    """
 
     plan: DomainPlan
     before: Sequence[Future[DomainOutcome]]
     broken_off: threading.Event
     outcome: Future[DomainOutcome] = field(default_factory=Future)
+    waited: float = field(default_factory=time.monotonic)
     began: float | None = None
 
 
@@ -52,11 +56,16 @@ class Lanes:
         """How many domains were reported that had outlasted the run that began with them."""
 
     def list_busy(self) -> Mapping[str, float]:
-        """Return the domains that an earlier run has begun with and that are under way yet, and since how many seconds."""
+        """Return the domains that an earlier run has begun with and that are under way yet, and since how many seconds.
+
+        What waits for others of its run is under way, too: one of those may hang.
+        """
         now = time.monotonic()
         with self._lock:
             lanes = {n: lane for n, lane in self._outlasting.items() if not lane.outcome.done()}
-        return {name: 0.0 if lane.began is None else now - lane.began for name, lane in lanes.items()}
+        return {
+            name: now - (lane.waited if lane.began is None else lane.began) for name, lane in lanes.items()
+        }
 
     @property
     def has_ended(self) -> bool:

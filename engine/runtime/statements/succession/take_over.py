@@ -31,8 +31,8 @@ from engine.meta.catalog.successions import (
     SUCCESSIONS,
     Succession,
     find_succeeded_view,
+    group_successions,
     list_successions,
-    name_successor,
 )
 from engine.meta.domains.creation import BACKFILLS, find_computed_table, list_creations
 from engine.meta.domains.domain import OPTION as DOMAIN
@@ -87,7 +87,7 @@ def _copy(store: Hummock) -> tuple[str, ...]:
     stored = load_catalog(version)
     waiting = {view: one for view, one in list_successions(version).items() if not one.copied}
     done: list[str] = []
-    for group in _group(stored, waiting):
+    for group in group_successions(stored, waiting):
         version = store.refresh()  # those before have landed
         stored, now = load_catalog(version), list_successions(version)
         if any(now.get(view) != waiting[view] for view in group):
@@ -119,25 +119,6 @@ def _require_same_changes(seen: Version, views: Collection[str]) -> Precondition
     message = "the next query of {} was approved, discarded or replaced at the same time"
     same = (SUCCESSIONS.require_same(seen, view, message.format(view)) for view in views)
     return require_all(require_same_catalog(seen), *same)
-
-
-def _group(stored: StoredCatalog, views: Collection[str]) -> list[tuple[str, ...]]:
-    """Return the views, those together of which one reads another, over others or not."""
-    readers = {
-        view: {
-            find_succeeded_view(name) or name
-            for read in (view, name_successor(view))
-            for name in stored.catalog.list_dependents(read)
-        }
-        for view in views
-    }
-    found: list[set[str]] = []
-    for view in views:
-        touching = [
-            group for group in found if any(view in readers[one] or one in readers[view] for one in group)
-        ]
-        found = [group for group in found if group not in touching] + [{view}.union(*touching)]
-    return [tuple(name for name in stored.catalog.sort_by_dependency() if name in group) for group in found]
 
 
 def _is_whole(version: Version, stored: StoredCatalog, view: str, succession: Succession) -> bool:

@@ -481,6 +481,17 @@ def test_what_would_have_to_be_made_anew_is_refused_with_the_reason(
     assert read(shop, "SELECT * FROM v") == compute(shop, FIRST)
 
 
+def test_a_process_that_knows_of_a_change_which_has_ended_since_brings_the_view_on(shop: Session) -> None:
+    shop.flush()
+    with Session(shop.url, shop.computing) as other:
+        shop.sql(ALTER + FEWER, build=False)
+        assert list_successions(other.store.refresh())
+        shop.flush().raise_for_errors()
+        change(shop, random.Random(1))
+        other.flush(["v"]).raise_for_errors()
+        assert read(other, "SELECT * FROM v") == compute(other, FEWER)
+
+
 @pytest.mark.parametrize(("after", "query"), mark_rest_long([(6, WIDER), (5, FIRST)]))
 def test_a_process_that_is_killed_leaves_what_the_next_one_ends(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, after: int, query: str
