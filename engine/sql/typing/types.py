@@ -52,8 +52,10 @@ def to_arrow(kind: str) -> pa.DataType:
     if kind.startswith("array<"):
         return pa.list_(pa.field("element", to_arrow(kind[6:-1])))
     if kind.startswith("map<"):
-        key, value = split_types(kind[4:-1])
-        return pa.map_(to_arrow(key), to_arrow(value))
+        key, value = (to_arrow(inner) for inner in split_types(kind[4:-1]))
+        if pa.types.is_null(key):
+            raise UnsupportedSql("a map whose keys have no type is not offered: CAST it to one that has")
+        return pa.map_(key, value)
     if kind.startswith("struct<"):
         fields = (part.split(":", 1) for part in split_types(kind[7:-1]))
         return pa.struct([pa.field(name.strip("`"), to_arrow(inner)) for name, inner in fields])

@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from sqlglot import exp
 
 from engine.errors import UnsupportedSql
 from engine.sql.bind.binder import BoundQuery, bind
@@ -19,6 +20,7 @@ from engine.sql.rewrites.binding.join_keys import JoinKeys
 from engine.sql.statements.reader import CreateTable, Select, parse_statement
 from engine.sql.typing.expression_types import find_wider_type, get_expr_type
 from engine.sql.typing.types import from_arrow, to_arrow
+from engine.sql.typing.wrong_literals import refuse_type
 from tests.sql.catalog import table
 
 # (type as written, in Spark, in Postgres and RisingWave)
@@ -60,6 +62,12 @@ def test_a_written_type_is_the_dialects_own(written: str, spark: str, other: str
 def test_a_type_that_no_column_can_have_is_refused(written: str) -> None:
     with pytest.raises(UnsupportedSql, match=r"column x: .*not offered"):
         parse_statement(f"CREATE TABLE t (id INT PRIMARY KEY, x {written})", "spark")
+
+
+def test_a_map_of_no_rows_has_no_type_of_its_own() -> None:
+    with pytest.raises(UnsupportedSql, match="a map whose keys have no type is not offered: CAST it"):
+        to_arrow("map<void,void>")
+    refuse_type("map<void,void>", "map<string,bigint>", "m", exp.null(), "INSERT INTO t VALUES (map())")
 
 
 @pytest.mark.parametrize(
