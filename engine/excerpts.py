@@ -32,6 +32,7 @@ _NAME = re.compile(r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _TOKEN = re.compile(r"[^\s,;()]+")
 _PUNCTUATION = re.compile("[=:/]")
+_PARAMETER = re.compile(r"[^\s&;'\"]+")
 MOST_LETTERS = 400
 """Of a longer line what stands around the mark is shown."""
 
@@ -111,6 +112,9 @@ def _find_addresses(text: str, parts: re.Pattern[str]) -> Iterator[tuple[int, in
         begin, end = scheme.end() if scheme else 0, inner.rfind("@")
         if ":" in inner[begin : max(end, begin)]:
             yield part.start() + 1 + begin, part.start() + 1 + end
+        for begin, end in _find_options(inner):  # of an address: commas do not end it
+            rest = _PARAMETER.match(inner, end)
+            yield part.start() + 1 + begin, part.start() + 1 + (end if rest is None else rest.end())
 
 
 def _find_before_at(token: str, offset: int) -> Iterator[tuple[int, int]]:

@@ -31,6 +31,7 @@ SECRETS = [
     ('\'{"password": "hunter2"}\'', '{"password": "***"}'),
     ("PASSWORD 'hunter2', x = 'y'", "PASSWORD '***', x = 'y'"),
     ("password /* is */ = /* this: */ 'hunter2'", "password /* is */ = /* this: */ '***'"),
+    ("url = 'http://host?password=x,hun(ter2)&x=y'", "'http://host?password=***&x=y'"),
     ("/* don't */ bootstrap_servers = 'a:1,me:x hunter2@host'", "'***@host'"),
 ]
 STATEMENTS = [
