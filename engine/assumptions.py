@@ -77,6 +77,12 @@ FIRST_ROWS = Assumption(
     "`first_rows`",
     "looking up all rows of the keys",
 )
+KNOWN_PLACES = Assumption(
+    "known places",
+    "the old rows of a change stand where another reader of the same change has found them, so nobody searches them again",
+    "`OldRowSearch`, by the files of the change and of the runs before it",
+    "searching them again, and comparing keys, files and hashes",
+)
 CHECKPOINT = Assumption(
     "checkpoint",
     "the whole version in a manifest is the one that all deltas lead to, so older manifests are not read",
@@ -196,6 +202,7 @@ ASSUMPTIONS = (
     COMPACTED,
     ROWS_AT_MOST,
     FIRST_ROWS,
+    KNOWN_PLACES,
     CHECKPOINT,
     APPEND_ONLY,
     OLD_ROWS,

@@ -4,7 +4,7 @@ before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +19,26 @@ from engine.hummock.manifests.pass_through import (
     select_old_rows,
 )
 from engine.hummock.reads.look_ahead import build_loader
-from engine.hummock.reads.lookup import build_answer_schema, find_rows, prepare_keys
+from engine.hummock.reads.lookup import (
+    FoundRows,
+    LookupKeys,
+    build_answer_schema,
+    prepare_keys,
+    read_found,
+    search_rows,
+)
 from engine.hummock.reads.merge import HashRange, list_newest_first, merge_parts
-from engine.hummock.reads.verify_assumptions import check_no_change
+from engine.hummock.reads.verify_assumptions import check_known_places, check_no_change
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.rows.ordering import identical_values, one_chunk
 from engine.hummock.sorted_files.file_set import FileSet
-from engine.hummock.version import HASH, OP, LogEntry, TableVersion
+from engine.hummock.version import HASH, OP, LogEntry, Run, SstInfo, Table, TableVersion
 from engine.verification import should_verify
 
 WEIGHT = "_w"
 NAMES = ("insert", "update", "delete")
+MOST_SHARED = 10_000
+"""The places of so many old rows at most are kept for other readers of a change."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,43 @@ class NetChanges:
     rows: pa.Table
     index: np.ndarray
     old: pa.Table
+
+
+class OldRowSearch:
+    """The search for the old rows of a change, which its readers in a process share: each reads other columns of the same rows.
+
+    A change is named by its files, newest first, and what stood there before it, by the files of `before`. One that is given
+    without its files, as rows of it may be hidden, is searched by each reader.
+    """
+
+    def __init__(
+        self,
+        files: FileSet,
+        table: Table,
+        before: Sequence[Run],
+        changed: Sequence[SstInfo] | None,
+    ) -> None:
+        self._files, self._table, self._before = files, table, before
+        self._change: tuple[Hashable, ...] | None = None
+        if changed is not None:
+            now, stood = (tuple(sst.sst_id for sst in ssts) for ssts in (changed, list_newest_first(before)))
+            self._change = table.name, now, stood
+
+    def find(self, keys: LookupKeys) -> FoundRows:
+        """Return where the old rows of `keys` stand: all keys of the change from the first one's hash to the last's."""
+        hashes = keys.hashes
+        if self._change is None or not 0 < len(hashes) <= MOST_SHARED:
+            return search_rows(self._files, self._table, self._before, keys)
+        answers, asked = self._files.recent_answers, (*self._change, int(hashes[0]), int(hashes[-1]))
+        known: FoundRows | None = answers.find(asked)
+        if known is None:
+            found = search_rows(self._files, self._table, self._before, keys)
+            answers.add(asked, found, found.held_bytes)
+            return found
+        if should_verify():
+            searched = search_rows(self._files, self._table, self._before, keys)
+            check_known_places(self._table.name, known, searched)
+        return known
 
 
 def read_net_changes(
@@ -69,6 +115,7 @@ def read_net_changes(
     hiding = [] if expiry is None else expiry.columns
     needed = list(dict.fromkeys([HASH, *primary_key, OP, *columns, *hiding]))
     newest_first = list_newest_first([entry.ssts for entry in reversed(entries)])
+    search = OldRowSearch(files, table.table, before, newest_first if hides_nothing else None)
     parts = merge_parts(
         newest_first,
         build_loader(files, needed, table.schema),
@@ -86,7 +133,8 @@ def read_net_changes(
             continue
         keys, hashes = rows.select(list(primary_key)), rows.column(HASH).to_numpy()
         lookup_keys = prepare_keys(table.table, keys, null_safe=True, hashes=hashes)
-        index, old = find_rows(files, table.table, before, lookup_keys, old_columns, expired_before)
+        found = search.find(lookup_keys)
+        index, old = read_found(table.table, lookup_keys, found, old_columns, expired_before)
         changed = drop_no_ops(NetChanges(rows, index, old), columns)
         if changed.rows.num_rows:
             yield changed

@@ -75,6 +75,20 @@ class Candidates:
     deleted: np.ndarray
 
 
+@dataclass(frozen=True)
+class FoundRows:
+    """Rows that a search has found and nobody has read yet: the newest version of each, ordered by key and primary key."""
+
+    opened: Sequence[Opened]
+    rows: Candidates | None
+    """None if there are none."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of this process's memory that the files take which the rows stand in."""
+        return sum(file.held_bytes for _, file in self.opened)
+
+
 class TooManyMatches(Exception):
     """The keys that are asked for have more matches than are looked for at once: ask for fewer."""
 
@@ -106,6 +120,11 @@ def find_rows(
 
     Rows of one key come in primary-key order.
     """
+    return read_found(table, lookup_keys, search_rows(files, table, runs, lookup_keys), columns, expiry)
+
+
+def search_rows(files: FileSet, table: Table, runs: Sequence[Run], lookup_keys: LookupKeys) -> FoundRows:
+    """Return where the rows of keys stand in `runs`, newest first; none of their other columns is read."""
     opened: list[Opened] = []
     found: list[Candidates] = []
     order, searched, matches = _choose_search_order(lookup_keys), 0, 0
@@ -131,11 +150,7 @@ def find_rows(
             order = order[~settled[order]]
     files.counters.add("lookups")
     files.counters.add("files_searched", searched)
-    if not found:
-        return np.empty(0, dtype=np.int64), build_answer_schema(table, columns).empty_table()
-    return _build_answer(
-        table, lookup_keys, opened, _keep_newest(table, lookup_keys, opened, found), columns, expiry
-    )
+    return FoundRows(opened, _keep_newest(table, lookup_keys, opened, found) if found else None)
 
 
 def open_for_keys(
@@ -372,18 +387,20 @@ def _keep_newest(
     return Candidates(key[order], source[order], place[order], deleted[order])
 
 
-def _build_answer(
+def read_found(
     table: Table,
     lookup_keys: LookupKeys,
-    opened: list[Opened],
-    found: Candidates,
+    found: FoundRows,
     columns: Sequence[str],
     expiry: RowExpiry | None,
 ) -> tuple[np.ndarray, pa.Table]:
+    """Return what `find_rows` does of rows that were found for these keys."""
+    if found.rows is None:
+        return np.empty(0, dtype=np.int64), build_answer_schema(table, columns).empty_table()
     hiding = [] if expiry is None else expiry.columns
     needed = list(dict.fromkeys([*columns, *lookup_keys.filtered, *hiding]))
-    rows = take_rows(opened, found.source, found.place, needed, table.schema)
-    key = found.key
+    rows = take_rows(found.opened, found.rows.source, found.rows.place, needed, table.schema)
+    key = found.rows.key
     if expiry is not None and rows.num_rows:
         visible = ~expiry.mark_hidden(rows)
         if not visible.all():
@@ -400,7 +417,7 @@ def _build_answer(
 
 
 def take_rows(
-    opened: list[Opened], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
+    opened: Sequence[Opened], source: np.ndarray, place: np.ndarray, columns: list[str], schema: pa.Schema
 ) -> pa.Table:
     """Return rows of several files in the given order; small files are put together first: one step for all of them."""
     count = np.bincount(source, minlength=len(opened))

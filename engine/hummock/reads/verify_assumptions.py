@@ -10,10 +10,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from engine.assumptions import KNOWN_PLACES
 from engine.hummock.manifests.invariants import check_labels, check_writer
 from engine.hummock.manifests.preconditions import require_all
 from engine.hummock.reads.look_ahead import build_loader
-from engine.hummock.reads.lookup import find_rows, prepare_keys
+from engine.hummock.reads.lookup import FoundRows, find_rows, prepare_keys
 from engine.hummock.reads.merge import list_newest_first, merge_parts
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.rows.fingerprint import WIDTH
@@ -27,7 +28,7 @@ from engine.hummock.sorted_files.assumption_checks import (
 from engine.hummock.sorted_files.file_set import FileSet
 from engine.hummock.sorted_files.sst import build_file_schema
 from engine.hummock.version import HASH, OP, Commit, Compaction, Run, SstInfo, TableVersion, Version
-from engine.verification import should_verify
+from engine.verification import build_assumption_error, should_verify
 
 
 def verify_commit(commit: Commit, files: FileSet) -> Commit:
@@ -112,6 +113,24 @@ def check_no_change(files: FileSet, table: TableVersion, after: int, upto: int) 
         return
     before, now = (_read_rows(files, table, table.as_of(epoch), epoch) for epoch in (after, upto))
     check_unchanged(table.name, after, upto, before, now)
+
+
+def check_known_places(name: str, known: FoundRows, searched: FoundRows) -> None:
+    """Check `KNOWN_PLACES` of the old rows of a change of a table against a search of its own."""
+    if _list_places(known) != _list_places(searched):
+        raise build_assumption_error(
+            KNOWN_PLACES,
+            f"table {name}: old rows at {_list_places(known)[:3]}, not {_list_places(searched)[:3]}",
+        )
+
+
+def _list_places(found: FoundRows) -> list[tuple[int, str, int]]:
+    """The key of each row that was found, its file, and its hash there: of a cold file the place depends on what was fetched."""
+    if found.rows is None:
+        return []
+    where = zip(found.rows.key.tolist(), found.rows.source.tolist(), found.rows.place.tolist(), strict=True)
+    opened = [(sst.sst_id, file.hashes) for sst, file in found.opened]
+    return [(key, opened[source][0], int(opened[source][1][place])) for key, source, place in where]
 
 
 def _read_rows(files: FileSet, table: TableVersion, runs: Sequence[Run], epoch: int) -> Iterator[pa.Table]:

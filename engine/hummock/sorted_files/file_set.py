@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,6 +41,8 @@ from engine.verification import should_verify
 
 OPEN_FILES, HELD_BYTES = 4_096, 128 << 20
 """So many files are open at most, and so many bytes of those that are too small to be mapped: projects have hundreds of them."""
+RECENT_ANSWERS, RECENT_BYTES = 64, 16 << 20
+"""So many answers are kept for the next readers, and so many bytes of the files that they hold."""
 HOT_AFTER = 3
 SMALL_BYTES = 4 << 20
 COLD_SHARE = 0.25
@@ -121,6 +123,39 @@ class OpenFiles:
         self._held_bytes -= 0 if dropped is None else dropped.held_bytes
 
 
+class RecentAnswers:
+    """What was found in files a moment ago, by a key that names them all; the oldest answers go first; safe for threads."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._held_bytes = 0
+        self._lock = threading.Lock()
+
+    def find(self, key: Hashable) -> Any | None:
+        """Return an answer, None if it is not kept."""
+        with self._lock:
+            found = self._answers.get(key)
+        return None if found is None else found[0]
+
+    def add(self, key: Hashable, answer: Any, held_bytes: int) -> None:
+        """Keep an answer that holds so many bytes, unless it alone holds too many."""
+        if held_bytes > RECENT_BYTES:
+            return
+        with self._lock:
+            _, replaced = self._answers.pop(key, (None, 0))
+            self._answers[key] = answer, held_bytes
+            self._held_bytes += held_bytes - replaced
+            while len(self._answers) > RECENT_ANSWERS or self._held_bytes > RECENT_BYTES:
+                _, (_, dropped) = self._answers.popitem(last=False)
+                self._held_bytes -= dropped
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        with self._lock:
+            self._answers.clear()
+            self._held_bytes = 0
+
+
 class FileSet:
     """The files that a process has open, over the cache of the machine and the object store; safe for
     threads.
@@ -131,6 +166,7 @@ class FileSet:
     def __init__(self, store: ObjectStore, cache: ArrowCache, fetches: int = 1) -> None:
         self._store, self.cache, self.fetches = store, cache, fetches
         self._open = OpenFiles()
+        self.recent_answers = RecentAnswers()
         self._fetch_counts: dict[str, int] = {}
         self._overlay: Mapping[str, SortedFile] = {}
         self._lock = threading.Lock()
@@ -238,7 +274,8 @@ class FileSet:
         return files
 
     def forget(self) -> None:
-        """Let go of all open files."""
+        """Release all open files."""
+        self.recent_answers.clear()
         with self._lock:
             self._open.clear()
 

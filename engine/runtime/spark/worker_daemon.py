@@ -17,6 +17,7 @@ import gc
 import importlib
 import os
 import sys
+import time
 import traceback
 
 
@@ -27,11 +28,21 @@ def print_exception() -> None:
 
 
 def collect_garbage() -> None:
-    """Collect garbage among the objects that are younger than the worker's first task: the older ones are modules."""
-    gc.collect()
-    if not _settled:
+    """Collect garbage among the objects that are younger than the worker's first task: the older ones are modules.
+
+    All of those are searched once a second of the worker's processor time, else the ones of the task before: a small task
+    takes as long as a search of all.
+    """
+    now = time.process_time()
+    if not _searched:
+        gc.collect()
         gc.freeze()
-        _settled.append(True)
+        _searched.append(now)
+    elif now - _searched[0] >= SECONDS_BETWEEN_SEARCHES:
+        gc.collect()
+        _searched[0] = now
+    else:
+        gc.collect(0)
 
 
 def keep_memory() -> None:
@@ -45,7 +56,9 @@ def keep_memory() -> None:
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
 _MALLOC_OPTIONS = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 64 << 20))
 """Options of glibc's mallopt: large blocks too come from the heap, whose end is given back from 2 GiB on."""
-_settled: list[bool] = []
+SECONDS_BETWEEN_SEARCHES = 1.0
+_searched: list[float] = []
+"""The worker's processor time, in seconds, at its last search of all objects; none before its first task ends."""
 IMPORTED = ("pyspark.worker", "pandas", "pyarrow.compute", "pyarrow.parquet", "engine.operators.compile")
 
 if __name__ == "__main__":

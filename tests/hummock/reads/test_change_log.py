@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from engine.errors import EpochExpired
+from engine.errors import ClaimBroken, EpochExpired
 from engine.hummock import Commit, Delete, Hummock, Put, Table
+from engine.hummock.sorted_files.file_set import RecentAnswers
+from engine.verification import VARIABLE as VERIFY
 from tests.hummock.conftest import SCHEMA, MovableClock, content, keys, log, rows
 
 
@@ -73,6 +76,67 @@ def test_a_row_that_was_hidden_when_its_key_came_again_is_still_retracted(
     clock.added += 11
     store.ingest_batch({table: Put(rows({1: "b"}), new_keys=True)})
     assert log(store, start) == {1: ("update", "b", "a")}
+
+
+def count_lookups(store: Hummock, read: Callable[[], object]) -> int:
+    before = store.reader.files.counters.values().get("lookups", 0)
+    read()
+    return store.reader.files.counters.values().get("lookups", 0) - before
+
+
+def read_weights(store: Hummock, after: int, upto: int, *columns: str) -> list[tuple[object, ...]]:
+    batches = store.reader.read_changes(store.version.tables["t"], after, upto, columns=columns)
+    return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=repr)
+
+
+def test_readers_of_a_change_share_the_search_for_its_old_rows(
+    store: Hummock, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = store.ingest_batch({table: [Put(rows({1: "a", 2: "b"}))]})
+    second = store.ingest_batch({table: [Put(rows({1: "A", 3: "c"})), Delete(keys(2))]})
+    third = store.ingest_batch({table: [Put(rows({1: "x"})), Delete(keys(3))]})
+    monkeypatch.setenv(VERIFY, "0")  # whose check searches again
+    whole = [(1, "A", 1), (1, "a", -1), (2, "b", -1), (3, "c", 1)]
+    assert count_lookups(store, lambda: read_weights(store, first, second, "id", "v")) == 1
+    assert count_lookups(store, lambda: read_weights(store, first, second, "id", "v")) == 0
+    assert read_weights(store, first, second, "v") == [
+        row[1:] for row in sorted(whole, key=lambda r: repr(r[1:]))
+    ]
+    assert read_weights(store, first, second, "id", "v") == sorted(whole, key=repr)
+    assert count_lookups(store, lambda: read_weights(store, first, third, "id", "v")) == 1
+    assert read_weights(store, first, third, "id", "v") == [(1, "a", -1), (1, "x", 1), (2, "b", -1)]
+    assert read_weights(store, second, third, "id", "v") == [(1, "A", -1), (1, "x", 1), (3, "c", -1)]
+    store.reader.files.forget()
+    assert count_lookups(store, lambda: read_weights(store, first, second, "id", "v")) == 1
+
+
+def test_a_shared_search_that_found_other_rows_breaks_its_claim(
+    store: Hummock, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = store.ingest_batch({table: [Put(rows({1: "a", 2: "b"}))]})
+    second = store.ingest_batch({table: [Put(rows({1: "A", 2: "B"}))]})
+    recent = store.reader.files.recent_answers
+    monkeypatch.setattr(
+        recent, "add", lambda asked, found, size: RecentAnswers.add(recent, "other", found, size)
+    )
+    read_weights(store, first, second, "v")
+    wrong = replace(recent.find("other"), rows=None)
+    monkeypatch.setattr(recent, "find", lambda asked: wrong)
+    monkeypatch.setenv(VERIFY, "1")
+    with pytest.raises(ClaimBroken, match="known places"):
+        read_weights(store, first, second, "v")
+
+
+def test_readers_at_other_moments_of_a_table_that_hides_rows_search_for_themselves(
+    store: Hummock, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = store.create_table("t", SCHEMA, ["id"], ttl_seconds=10)
+    first = store.ingest_batch({table: [Put(rows({1: "a", 2: "b"}))]})
+    clock.added += 6
+    second = store.ingest_batch({table: [Put(rows({2: "B", 3: "c"}))]})
+    monkeypatch.setenv(VERIFY, "0")
+    assert count_lookups(store, lambda: read_weights(store, first, second, "v")) == 1
+    assert count_lookups(store, lambda: read_weights(store, first, second, "v")) == 1
 
 
 def test_a_range_is_cut_at_both_ends(store: Hummock, table: Table) -> None:

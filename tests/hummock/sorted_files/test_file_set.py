@@ -7,7 +7,7 @@ import pytest
 
 from engine.hummock.sorted_files import file_set
 from engine.hummock.sorted_files.arrow_cache import MAPPED_FROM_BYTES
-from engine.hummock.sorted_files.file_set import OpenFiles, SortedFile
+from engine.hummock.sorted_files.file_set import OpenFiles, RecentAnswers, SortedFile
 from engine.hummock.version import HASH, OP
 
 
@@ -40,3 +40,24 @@ def test_what_is_held_in_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPa
     assert "7" in files and "mapped" in files
     files.clear()
     assert "mapped" not in files
+
+
+def test_recent_answers_are_bounded_by_number_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_set, "RECENT_ANSWERS", 3)
+    monkeypatch.setattr(file_set, "RECENT_BYTES", 100)
+    answers = RecentAnswers()
+
+    def list_kept() -> list[int]:
+        return [n for n in range(10) if answers.find(n) is not None]
+
+    for n in range(5):
+        answers.add(n, f"answer {n}", 10)
+    assert list_kept() == [2, 3, 4]
+    answers.add(4, "again", 10)  # counted once
+    answers.add(5, "large", 81)
+    assert list_kept() == [4, 5] and answers.find(4) == "again"
+    answers.add(6, "too large", 101)
+    assert list_kept() == [4, 5]
+    answers.clear()
+    answers.add(7, "after", 100)
+    assert list_kept() == [7]

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 CYCLES = """
 import gc, weakref
+from engine.runtime.spark import worker_daemon
 from engine.runtime.spark.worker_daemon import collect_garbage
 
 class Node:
@@ -29,7 +30,16 @@ collect_garbage()
 known = gc.get_freeze_count()
 second = ring()
 collect_garbage()
-print(first() is None, known > 0, second() is None, gc.get_freeze_count() == known)
+held = Node()
+held.next = held
+third = weakref.ref(held)
+collect_garbage()  # which it outlives
+del held
+collect_garbage()
+kept = third() is not None
+worker_daemon.SECONDS_BETWEEN_SEARCHES = 0.0
+collect_garbage()
+print(first() is None, known > 0, second() is None, gc.get_freeze_count() == known, kept, third() is None)
 """
 
 
@@ -40,7 +50,7 @@ def frozen_objects(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 def test_garbage_is_collected_and_modules_are_left_alone() -> None:
     done = subprocess.run([sys.executable, "-c", CYCLES], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True"] * 4
+    assert done.stdout.split() == ["True"] * 6
 
 
 @pytest.mark.long
