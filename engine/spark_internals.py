@@ -130,17 +130,19 @@ def set_schema(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def collect(frame: DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Run a frame and yield its few rows."""
-    return prepare_run(frame)()
+    """Run a frame once and yield its few rows."""
+    return iter(frame.collect()) if hasattr(frame, "_jdf") else prepare_run(frame)()
 
 
 def prepare_run(frame: DataFrame) -> Callable[[], Iterator[tuple[Any, ...]]]:
     """Return what runs a frame, as often as it is called, and yields its few rows.
 
-    For a server its plan is put into a request once; to make rows of a table a client would ask the server how.
+    Where each run computes all of it, Spark runs a job without a query around it, whose records and events take as long as a
+    small task. For a server its plan is put into a request once; to make rows of a table a client would ask the server how.
     """
     if hasattr(frame, "_jdf"):
-        return lambda: iter(frame.collect())
+        runnable = frame.rdd if is_recomputed(frame) else frame
+        return lambda: iter(runnable.collect())
     plan: Any = frame._plan
     client: Any = frame.sparkSession.client
     request = plan.to_proto(client)

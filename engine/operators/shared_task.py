@@ -11,14 +11,14 @@ import hashlib
 import pickle
 import time
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, DoubleType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from engine.arrow import as_values
 from engine.hummock import Commit, Reader, SstInfo, TableVersion, Version
@@ -27,8 +27,7 @@ from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.operators.arrow.map_in_arrow import Body, run_alone
 from engine.operators.dynamic_filter import count_passed_rows
 from engine.operators.lookups.table_parameters import TableAt, bind_tables
-from engine.operators.materialize import RESULT_SCHEMA
-from engine.spark_internals import derive_arrow_schema, read_task_text
+from engine.spark_internals import read_task_text
 from engine.sql.plan import DynamicFilter
 
 FIRST_TIME = "it is the first epoch in which these inputs have changed"
@@ -38,17 +37,29 @@ MOST_SECONDS = 2.0
 MOST_WAITED = 3
 """A task begins with no further fragment after so many processor seconds, or after so many times as long on the clock, as on a
 busy machine or over a store that is far away: what is left is for the next action."""
-SHARED_SCHEMA = StructType(
-    [
-        StructField("table", StringType(), False),
-        StructField("left_out", StringType(), True),
-        StructField("reads", BinaryType(), True),
-        StructField("seconds", DoubleType(), False),
-        *RESULT_SCHEMA.fields,
-    ]
-)
+SHARED_SCHEMA = StructType([StructField("report", BinaryType(), False)])
+"""Of each fragment its encoded `FragmentReport`: for each task Spark writes code anew that copies rows column by column."""
 Bodies = Mapping[tuple[str, tuple[str, ...]], Body]
 """What computes a table's change, by the table and those of its inputs that have changed."""
+
+
+class FragmentReport(msgspec.Struct, frozen=True, array_like=True):
+    """What a task reports of a fragment: why it was left out, or what identifies the rows that it has read, the seconds, and what
+    was written, by the columns of `RESULT_SCHEMA`; nothing if that is nothing.
+    """
+
+    table: str
+    left_out: str | None = None
+    identity: bytes = b""
+    seconds: float = 0.0
+    result: tuple[Any, ...] | None = None
+
+    def encode(self) -> bytes:
+        """Return it as a row of `SHARED_SCHEMA` holds it."""
+        return msgspec.msgpack.encode(self)
+
+
+decode_report: Callable[[bytes], FragmentReport] = msgspec.msgpack.Decoder(FragmentReport).decode
 
 
 @dataclass(frozen=True)
@@ -128,7 +139,7 @@ class StagedFragments:
 
 @dataclass(frozen=True)
 class SharedTask:
-    """A body: runs the fragments that its job names for its task, by `bodies` that are packed; gives one row a fragment."""
+    """A body: runs the fragments that its job names for its task, by `bodies` that are packed; gives a report of each."""
 
     url: str
     options: Mapping[str, Any]
@@ -142,7 +153,9 @@ class SharedTask:
         for batch in batches:
             for number in as_values(batch.column(0)):
                 if number < len(call.tasks):
-                    yield from run_fragments(call, call.tasks[number], bodies, reader)
+                    reports = run_fragments(call, call.tasks[number], bodies, reader)
+                    encoded = pa.array([report.encode() for report in reports], pa.binary())
+                    yield pa.RecordBatch.from_arrays([encoded], SHARED_SCHEMA.names)
 
 
 @dataclass(frozen=True)
@@ -176,8 +189,8 @@ def _load_bodies(pickled: bytes) -> Bodies:
 
 def run_fragments(
     call: SharedCall, fragments: Sequence[SharedFragment], bodies: Bodies, reader: Reader
-) -> Iterator[pa.RecordBatch]:
-    """Run the fragments of a task and yield a report row of each that was due: what it has written, or why it was left out.
+) -> Iterator[FragmentReport]:
+    """Run the fragments of a task and yield a report of each that was due.
 
     One that fails is left out, and what reads it: it fails in an action of its own, which says why.
     """
@@ -185,7 +198,7 @@ def run_fragments(
     clock = TaskClock.start()
     for fragment in fragments:
         if staged.is_unknown(fragment):
-            yield _build_report(fragment.table, left_out="an input is computed in another way")
+            yield FragmentReport(fragment.table, "an input is computed in another way")
         if not staged.is_due(fragment):
             continue
         began = time.perf_counter()
@@ -194,11 +207,13 @@ def run_fragments(
             report = _run_fragment(fragment, staged.version, bodies, reader)
         if isinstance(report, str):
             staged.add(fragment, None)
-            yield _build_report(fragment.table, left_out=report)
+            yield FragmentReport(fragment.table, report)
             continue
-        identity, result = report
-        staged.add(fragment, () if result is None else _decode_ssts(result))
-        yield _build_report(fragment.table, result, reads=identity, seconds=time.perf_counter() - began)
+        identity, written = report
+        staged.add(fragment, () if written is None else _decode_ssts(written))
+        result = None if written is None else tuple(written.to_pylist()[0].values())
+        spent = time.perf_counter() - began
+        yield FragmentReport(fragment.table, identity=identity, seconds=spent, result=result)
 
 
 def _run_fragment(
@@ -239,25 +254,6 @@ def choose_shape(shapes: Collection[tuple[str, ...]], changed: tuple[str, ...]) 
 
 def _decode_ssts(report: pa.RecordBatch) -> tuple[SstInfo, ...]:
     return msgspec.msgpack.decode(report.column("ssts")[0].as_py(), type=tuple[SstInfo, ...])
-
-
-@cache
-def _derive_report_schema() -> pa.Schema:
-    return derive_arrow_schema(SHARED_SCHEMA)
-
-
-def _build_report(
-    table: str,
-    result: pa.RecordBatch | None = None,
-    *,
-    reads: bytes | None = None,
-    seconds: float = 0.0,
-    left_out: str | None = None,
-) -> pa.RecordBatch:
-    """Return the row of a fragment: its own, or one of nulls where nothing was written."""
-    row: dict[str, Any] = {"table": table, "left_out": left_out, "reads": reads, "seconds": seconds}
-    row |= {} if result is None else result.to_pylist()[0]
-    return pa.RecordBatch.from_pylist([row], _derive_report_schema())
 
 
 def identify_reads(tables: Mapping[str, TableVersion], old: int, new: int) -> bytes:

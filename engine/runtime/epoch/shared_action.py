@@ -34,6 +34,7 @@ from engine.operators.shared_task import (
     SharedFragment,
     SharedTask,
     StagedFragments,
+    decode_report,
     identify_reads,
     narrow_tables,
     pack_bodies,
@@ -226,20 +227,23 @@ class SharedActions:
             return False
         with attach_task_text(spark, text):
             frame = self._build_frame(spark, bodies, len(call.tasks))
-            for table, left_out, identity, seconds, *report in frame.rows():
-                if left_out is not None:
-                    self._reasons[table] = left_out
+            for (encoded,) in frame.rows():
+                report = decode_report(bytes(encoded))
+                if report.left_out is not None:
+                    self._reasons[report.table] = report.left_out
                     continue
-                changes = (
-                    tuple(collect_changes([tuple(report)], self._store.counters))
-                    if report[0] is not None
-                    else ()
+                written = [] if report.result is None else [report.result]
+                result = SharedResult(
+                    fragments[report.table],
+                    planned.tables[report.table].table,
+                    reads[report.table],
+                    report.identity,
+                    tuple(collect_changes(written, self._store.counters)),
+                    report.seconds,
                 )
-                self._seconds[table] = seconds
-                made = planned.tables[table].table
-                result = SharedResult(fragments[table], made, reads[table], bytes(identity), changes, seconds)
+                self._seconds[report.table] = report.seconds
                 with self._lock:
-                    self._results[table] = result
+                    self._results[report.table] = result
         return True
 
     def _find_files(self, table: str) -> tuple[SstInfo, ...] | None:
