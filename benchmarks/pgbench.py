@@ -1,9 +1,10 @@
 """Views over the tables of pgbench, kept while pgbench writes them: seconds behind, and rows beside PostgreSQL's own answers.
 
-    python -m benchmarks.pgbench [--clients 4] [--seconds 60] [--scale 10] [--moments 10] [--rate 1000]
+    python -m benchmarks.pgbench [--clients 4] [--seconds 60] [--scale 10] [--moments 10] [--rate 1000] [--warm 20]
 
 A server of its own is started, as the tests have it; `pgbench` comes with it, and keeps the processors busy unless it has a
-`--rate` of transactions a second. Four tables of one slot are followed, and two views
+`--rate` of transactions a second; it runs in a session of its own, as from another terminal. Before it a slow one lets
+the driver load and compile what an epoch needs, for `--warm` seconds. Four tables of one slot are followed, and two views
 join three of them each and aggregate. A loop polls and flushes, as the driver of a project does. A transaction is behind from
 its start, which pgbench writes into its row of history, to the end of the flush that shows it.
 
@@ -32,6 +33,7 @@ from engine.session import Session
 from tests.connectors.postgres.server import PASSWORD, Database, PostgresProgram, get_server, stop_server
 
 LIMIT = 1.0
+WARMING_RATE = 200
 WITNESS = "witness"
 TABLES = {
     "pgbench_branches": "bid INT PRIMARY KEY, bbalance INT",
@@ -97,6 +99,7 @@ def run_pgbench(program: PostgresProgram, database: Database, *options: str) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -189,11 +192,11 @@ def compare(database: Database, moment: Moment, *, is_last: bool) -> None:
             assert moment.rows[name] == expected, f"{name} differs at {format_lsn(moment.lsn)}"
 
 
-def list_delays(database: Database, found: Following) -> list[float]:
-    """Return of each transaction the seconds from its start to the first epoch that shows it."""
+def list_delays(database: Database, found: Following, since: float) -> list[float]:
+    """Return of each transaction that began after a moment the seconds from its start to the first epoch that shows it."""
     text = (
         "SELECT extract(epoch FROM h.mtime::timestamptz)::float8, (e.lsn - '0/0'::pg_lsn)::bigint FROM pgbench_history AS h "
-        "JOIN ended AS e ON h.xmin::text::bigint = e.xid"
+        f"JOIN ended AS e ON h.xmin::text::bigint = e.xid WHERE h.mtime::timestamptz >= to_timestamp({since})"
     )
     return [
         found.visible[bisect.bisect_left(found.positions, lsn)] - began for began, lsn in database.ask(text)
@@ -210,6 +213,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=int, default=10)
     parser.add_argument("--moments", type=int, default=10)
     parser.add_argument("--rate", type=int, default=0)
+    parser.add_argument("--warm", type=int, default=20)
     return parser.parse_args()
 
 
@@ -220,16 +224,23 @@ def main() -> int:
     database = program.create_database()
     with tempfile.TemporaryDirectory() as folder, Session((Path(folder) / "store").as_uri()) as session:
         prepare(program, database, session, given.scale)
-        options = ["-n", "-c", str(given.clients), "-T", str(given.seconds)]
-        options += ["-R", str(given.rate)] if given.rate else []
-        with run_pgbench(program, database, *options) as writing:
-            found = follow(session, writing, given.seconds, given.moments)
-            if writing.returncode:
-                raise SystemExit(f"pgbench ended with {writing.returncode}")
+
+        def run(seconds: int, rate: int, moments: int) -> Following:
+            options = [*f"-n -c {given.clients} -T {seconds}".split(), *(["-R", str(rate)] if rate else [])]
+            with run_pgbench(program, database, *options) as writing:
+                found = follow(session, writing, seconds, moments)
+                if writing.returncode:
+                    raise SystemExit(f"pgbench ended with {writing.returncode}")
+            return found
+
+        if given.warm:
+            run(given.warm, WARMING_RATE, 0)
+        since = time.time()
+        found = run(given.seconds, given.rate, given.moments)
     note_ends(database)
     for moment in found.moments:
         compare(database, moment, is_last=moment is found.moments[-1])
-    delays = sorted(list_delays(database, found))
+    delays = sorted(list_delays(database, found, since))
     median = statistics.median(delays)
     print(
         f"{len(delays):,} transactions of {given.clients} clients, {len(delays) / given.seconds:,.0f} a second"
