@@ -80,7 +80,7 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/operators/skew.py": ("pc.max(counted.column('hash_count')).as_py()",),
     "engine/operators/shared_task.py": (
         "report.column('ssts')[0].as_py()",
-        "result.to_pylist()",
+        "written.to_pylist()",
     ),
     "engine/runtime/epoch/assumption_checks.py": (
         "pc.min(to_int64(rows.column(expiry.column).combine_chunks())).as_py()",
@@ -111,6 +111,7 @@ OF_NUMBERS_AND_TEXTS = {
     "engine/runtime/writes/write_tasks.py": ("pc.min(found).as_py()",),
     "engine/spark_internals.py": (
         "frame.collect()",
+        "runnable.collect()",
         "column.to_pylist()",
     ),
     "engine/sql/typing/column_conversion.py": ("texts.to_pylist()", "value.as_py()", "one.as_py()"),

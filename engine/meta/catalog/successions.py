@@ -50,6 +50,17 @@ def find_succeeded_view(name: str) -> str | None:
     return name.removeprefix(_SUCCESSOR) if name.startswith(_SUCCESSOR) else None
 
 
+def explain_release(readers: Collection[str], drop: str) -> str:
+    """Return what a user does about `readers` that stand in the way: `drop` says it of those that users made, and a next query
+    is given up.
+    """
+    next_ones = [view for view in map(find_succeeded_view, readers) if view is not None]
+    given_up = [
+        f"ALTER MATERIALIZED VIEW {view} DISCARD gives up the next query of {view}" for view in next_ones
+    ]
+    return "; ".join([drop] * (len(next_ones) < len(readers)) + given_up)
+
+
 def list_successions(version: Version) -> Mapping[str, Succession]:
     """Return the views that have a successor, by name."""
     return SUCCESSIONS.list(version)

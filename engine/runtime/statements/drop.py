@@ -16,7 +16,12 @@ from engine.meta.catalog.stored_catalog import (
     load_catalog,
     require_same_catalog,
 )
-from engine.meta.catalog.successions import end_successions, find_succeeded_view, list_successions
+from engine.meta.catalog.successions import (
+    end_successions,
+    explain_release,
+    find_succeeded_view,
+    list_successions,
+)
 from engine.meta.domains.creation import drop_creations, require_same_builds
 from engine.meta.domains.domain import find_domain_name, format_holder
 from engine.meta.domains.failures import forget_failure
@@ -100,7 +105,8 @@ def _resolve_dropped(stored: StoredCatalog, statement: Drop, dropped: set[str]) 
     if dependents and not statement.cascade:
         listed = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in dependents)
         message = f"{relation.name} is read by {', '.join(dependents)}: {listed}"
-        hint = f"drop those first, or write DROP {relation.kind.upper()} {relation.name} CASCADE"
+        cascade = f"write DROP {relation.kind.upper()} {relation.name} CASCADE"
+        hint = f"{explain_release(dependents, 'drop those first')}, or {cascade}"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     return relation
 

@@ -19,6 +19,7 @@ from engine.meta.catalog.stored_catalog import (
     encode_entries,
     require_same_catalog,
 )
+from engine.meta.catalog.successions import explain_release
 from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
 from engine.runtime.reads.spark_read import run_spark_sql
 from engine.runtime.relations import build_name_error, list_readers
@@ -194,7 +195,7 @@ def alter_column(
         users = list_readers(stored, relation.name)
         if users and not column.nullable:
             message = f"{', '.join(users)} count on column {column.name}, which is NOT NULL"
-            raise build_error(message, "drop those first, and create them again")
+            raise build_error(message, explain_release(users, "drop those first, and create them again"))
         changed = msgspec.structs.replace(column, nullable=True)
     else:
         if any(
@@ -285,9 +286,8 @@ def _refuse_readers(stored: StoredCatalog, relation: Relation, what: str, statem
     ]
     if found:
         message = f"{what}: {relation.name} is read by {', '.join(found)}, whose text names it"
-        raise build_name_error(
-            message, relation.name, statement.sql, "drop those first, and create them again with the new name"
-        )
+        hint = explain_release(found, "drop those first, and create them again with the new name")
+        raise build_name_error(message, relation.name, statement.sql, hint)
 
 
 def _refuse_connector(relation: Relation, statement: Alter) -> None:

@@ -15,6 +15,7 @@ from engine.meta.catalog.stored_catalog import (
     load_catalog,
     require_same_catalog,
 )
+from engine.meta.catalog.successions import explain_release
 from engine.python_functions.definition import PythonFunction, remember
 from engine.python_functions.values import find_formless
 from engine.runtime.reads.spark_read import analyze_sql, make_view_prefix
@@ -92,7 +93,8 @@ def _check_replaceable(stored: StoredCatalog, before: Relation, statement: Creat
     readers = list_readers(stored, before.name)
     if readers:
         listed = ", ".join(f"{stored.catalog.get(name).kind} {name}" for name in readers)
-        hint = "drop those first; or hold them and the function in a project: `tideline apply` makes all anew beside the old"
+        project = "or hold them and the function in a project: `tideline apply` makes all anew beside the old"
+        hint = f"{explain_release(readers, 'drop those first')}; {project}"
         raise build_name_error(f"{before.name} is called by {listed}", before.name, statement.sql, hint)
 
 
