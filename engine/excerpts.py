@@ -16,7 +16,9 @@ _STATEMENT_PARTS = tuple(
     re.compile(rf"{_COMMENTS}|{quoted}|(?:(?!--|/\*)[^'\"])+", re.DOTALL) for quoted in (_QUOTED, _ESCAPED)
 )
 _WORD = re.compile(r"[\w.-]+")
-_SECRET = re.compile("passw|secret|jaas", re.IGNORECASE)
+_SECRET = re.compile(
+    "passw|secret|jaas|(?:^|[._-])(?:token|api[_-]?key|access[_-]?key|credentials?)$", re.IGNORECASE
+)
 _GAP = r"\s*(?:(?:--[^\n]{0,200}\n|/\*.{0,200}?\*/)\s*){0,4}"
 _EQUALS = re.compile(rf"[`\"']?{_GAP}(?:=[=>]?|:=|:(?!:)){_GAP}", re.DOTALL)
 _BESIDE = re.compile(r"\s+(?='|\$\w*\$)")

@@ -20,6 +20,10 @@ SECRETS = [
     ("sasl.jaas.config = 'x password=\"hunter2\";'", "sasl.jaas.config = '***'"),
     ("password_variable = 'hunter 2'", "password_variable = '***'"),
     ("client_secret = 'hunter2", "client_secret = '***"),
+    ("token = 'hunter2'", "token = '***'"),
+    ("'x.api-key' = 'hunter2'", "'x.api-key' = '***'"),
+    ("access_key = 'hunter2'", "access_key = '***'"),
+    ("credentials='hunter2'", "credentials='***'"),
     ("\"password\" = 'hunter2'", "\"password\" = '***'"),
     (r"password = 'hun\'ter2', x = 'y'", "password = '***', x = 'y'"),
     (r"url = 'http://me:it\'s hunter2@host'", "'http://***@host'"),
@@ -67,6 +71,7 @@ def test_a_password_is_not_shown_on_another_line(sql: str, shown: str, end: str)
         "password_variable = 'SHOP_PASSWORD', password = secret 'SHOP', x = SECRET shop",
         "WITH (at = '2026-01-01 10:00:00', mail = 'a@b.c', url = 's3://bucket/a@b')",
         "SELECT a::int, b @> c FROM t AS OF '10:00' WHERE x = 'b'",
+        "tokens = 5, token_count = 'b', access_key_id = 'c'",
     ],
 )
 def test_what_is_none_is_shown_as_it_is(line: str) -> None:

@@ -197,6 +197,12 @@ def analyze_sql(session: SparkSession, text: str, sql: str) -> DataFrame:
 
 def collect_rows(frame: DataFrame, sql: str) -> pa.Table:
     """Return a frame's rows; raises SqlError or InvalidRow with the place in `sql`."""
+    for column in frame.schema:
+        if "map<void," in column.dataType.simpleString():
+            message = f"column {column.name} is {column.dataType.simpleString()}: keys without a type are none of Arrow's"
+            raise SqlError(
+                message, sql=sql, line=1, column=1, hint="CAST it, as in CAST(map() AS MAP<STRING, INT>)"
+            )
     try:
         return frame.toArrow()
     except AnalysisException as error:

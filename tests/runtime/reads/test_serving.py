@@ -111,6 +111,7 @@ def test_the_past_is_read_by_epoch_and_by_time(bids: Session) -> None:
         ("SELECT id,\n  nothing(id) AS p FROM bid", "nothing", 3),
         ("SELECT id FROM bids", "bids", 16),
         ("SELECT sum(note + id) AS s FROM bid GROUP BY nr", "nr", 46),
+        ("SELECT array(map()) AS m", "m is array<map<void,void>>: keys without a type", 1),
     ],
 )
 def test_a_wrong_read_is_told_with_its_place(bids: Session, text: str, says: str, column: int) -> None:

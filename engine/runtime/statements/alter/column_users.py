@@ -14,6 +14,8 @@ from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Scan, list_children
 from engine.sql.statements.ddl.sink_statements import find_view_sink
 
+NEXT_QUERY = "the next query of "
+
 
 def list_column_users(
     stored: StoredCatalog, relation: Relation, column: RelationColumn, leaving: Collection[str] = ()
@@ -58,10 +60,12 @@ def list_plan_users(
 
 
 def _name_reader(name: str) -> str:
-    """Return how messages name a view that reads: one that is built beside another as that, a sink's own view as the sink."""
-    view = find_succeeded_view(name) or name
-    sink = find_view_sink(view)
-    return view if sink is None else f"the sink {sink}"
+    """Return how messages name a view that reads: one that is built beside another by that one, a sink's own view as the sink."""
+    view = find_succeeded_view(name)
+    if view is not None:
+        return f"{NEXT_QUERY}{view}"
+    sink = find_view_sink(name)
+    return name if sink is None else f"the sink {sink}"
 
 
 def _reads(node: Any, table: str, column: str) -> bool:
