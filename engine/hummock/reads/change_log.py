@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -66,11 +67,16 @@ class OldRowSearch:
         before: Sequence[Run],
         changed: Sequence[SstInfo] | None,
     ) -> None:
-        self._files, self._table, self._before = files, table, before
-        self._change: tuple[Hashable, ...] | None = None
-        if changed is not None:
-            now, stood = (tuple(sst.sst_id for sst in ssts) for ssts in (changed, list_newest_first(before)))
-            self._change = table.name, now, stood
+        self._files, self._table, self._before, self._changed = files, table, before, changed
+
+    @cached_property
+    def _change(self) -> tuple[Hashable, ...] | None:
+        if self._changed is None:
+            return None
+        files = (
+            tuple(sst.sst_id for sst in ssts) for ssts in (self._changed, list_newest_first(self._before))
+        )
+        return self._table.name, *files
 
     def find(self, keys: LookupKeys) -> FoundRows:
         """Return where the old rows of `keys` stand: all keys of the change from the first one's hash to the last's."""

@@ -29,6 +29,7 @@ from engine.sql.batch.ad_hoc import SparkQuery, TableRead
 from engine.sql.batch.time_travel import Moment
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Node, list_scans
+from engine.sql.typing.types import has_untyped_keys
 
 _queries = itertools.count(1)
 
@@ -198,8 +199,8 @@ def analyze_sql(session: SparkSession, text: str, sql: str) -> DataFrame:
 def collect_rows(frame: DataFrame, sql: str) -> pa.Table:
     """Return a frame's rows; raises SqlError or InvalidRow with the place in `sql`."""
     for column in frame.schema:
-        if "map<void," in column.dataType.simpleString():
-            message = f"column {column.name} is {column.dataType.simpleString()}: keys without a type are none of Arrow's"
+        if has_untyped_keys(kind := column.dataType.simpleString()):
+            message = f"column {column.name} is {kind}: keys without a type are none of Arrow's"
             raise SqlError(
                 message, sql=sql, line=1, column=1, hint="CAST it, as in CAST(map() AS MAP<STRING, INT>)"
             )

@@ -19,7 +19,6 @@ from engine.meta.catalog.stored_catalog import (
 from engine.meta.catalog.successions import (
     end_successions,
     explain_release,
-    find_succeeded_view,
     list_successions,
 )
 from engine.meta.domains.creation import drop_creations, require_same_builds
@@ -92,9 +91,7 @@ def _resolve_dropped(stored: StoredCatalog, statement: Drop, dropped: set[str]) 
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     relation = stored.catalog.get(statement.name)
     if statement.name.startswith("_"):
-        view = find_succeeded_view(statement.name)
-        give_up = f"ALTER MATERIALIZED VIEW {view} DISCARD gives up the next query of {view}"
-        hint = "it goes with what it belongs to" if view is None else give_up
+        hint = explain_release([statement.name], "it goes with what it belongs to")
         message = f"{statement.name} is the system's own, and nobody drops it by itself"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
     if relation.kind != statement.kind:

@@ -52,9 +52,9 @@ def to_arrow(kind: str) -> pa.DataType:
     if kind.startswith("array<"):
         return pa.list_(pa.field("element", to_arrow(kind[6:-1])))
     if kind.startswith("map<"):
-        key, value = (to_arrow(inner) for inner in split_types(kind[4:-1]))
-        if pa.types.is_null(key):
+        if has_untyped_keys(kind):
             raise UnsupportedSql("a map whose keys have no type is not offered: CAST it to one that has")
+        key, value = (to_arrow(inner) for inner in split_types(kind[4:-1]))
         return pa.map_(key, value)
     if kind.startswith("struct<"):
         fields = (part.split(":", 1) for part in split_types(kind[7:-1]))
@@ -66,6 +66,15 @@ def to_arrow(kind: str) -> pa.DataType:
     if re.fullmatch(r"interval (day|hour|minute|second)( to (hour|minute|second))?", kind):
         return _SIMPLE["interval day to second"]
     raise UnsupportedSql(f"columns of type {kind} are not offered")
+
+
+def has_untyped_keys(kind: str) -> bool:
+    """Tell whether a Spark type string holds a map whose keys have no type, as `map()` is: Arrow has none of that.
+
+    >>> has_untyped_keys("array<map<void,void>>"), has_untyped_keys("map<int,void>")
+    (True, False)
+    """
+    return "map<void," in kind
 
 
 def quote_type(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""What needs a column of a table or view: it cannot go before that does."""
+"""What needs a column of a table or view: it cannot go before that does. A view is listed by its name in the catalog."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote
 from engine.sql.plan import Scan, list_children
 from engine.sql.statements.ddl.sink_statements import find_view_sink
-
-NEXT_QUERY = "the next query of "
 
 
 def list_column_users(
@@ -51,7 +49,7 @@ def list_plan_users(
 ) -> list[str]:
     """Return the views that read a column by their plans, without those that are `leaving` it."""
     return [
-        _name_reader(name)
+        name
         for name, plan in stored.plans.items()
         if name not in leaving
         and stored.catalog.relations[name].kind != "index"
@@ -59,11 +57,15 @@ def list_plan_users(
     ]
 
 
-def _name_reader(name: str) -> str:
-    """Return how messages name a view that reads: one that is built beside another by that one, a sink's own view as the sink."""
+def name_users(users: Collection[str]) -> str:
+    """Return how messages name what needs a column: a next query by its view, a sink's own view as the sink."""
+    return ", ".join(dict.fromkeys(map(_name_user, users)))
+
+
+def _name_user(name: str) -> str:
     view = find_succeeded_view(name)
     if view is not None:
-        return f"{NEXT_QUERY}{view}"
+        return f"the next query of {view}"
     sink = find_view_sink(name)
     return name if sink is None else f"the sink {sink}"
 

@@ -24,7 +24,7 @@ from engine.meta.status.subscriptions import KIND as SUBSCRIPTION
 from engine.runtime.reads.spark_read import run_spark_sql
 from engine.runtime.relations import build_name_error, list_readers
 from engine.runtime.statement_context import StatementContext
-from engine.runtime.statements.alter.column_users import NEXT_QUERY, list_column_users
+from engine.runtime.statements.alter.column_users import list_column_users, name_users
 from engine.runtime.statements.alter.delta_copy import rename_copy_column
 from engine.runtime.statements.alter.fed_columns import refuse_unfed
 from engine.runtime.statements.alter.index_columns import alter_with_indexes
@@ -242,11 +242,8 @@ def drop_column(
         )
     used = list_column_users(stored, relation, column)
     if used:
-        given_up = "; ALTER MATERIALIZED VIEW … DISCARD gives up a next query"
-        hint = "drop those first" + given_up * any(one.startswith(NEXT_QUERY) for one in used)
-        raise build_name_error(
-            f"column {name} of {relation.name} is read by {', '.join(used)}", name, statement.sql, hint
-        )
+        message = f"column {name} of {relation.name} is read by {name_users(used)}"
+        raise build_name_error(message, name, statement.sql, explain_release(used, "drop those first"))
     remaining = tuple(c for c in relation.columns if c.name != name)
     changed = msgspec.structs.replace(relation, columns=remaining)
     return alter_with_indexes(

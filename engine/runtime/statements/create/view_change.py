@@ -14,7 +14,7 @@ from engine.meta.domains.creation import CONSUMING_SNAPSHOT, find_computed_table
 from engine.meta.domains.domain import find_domain_name
 from engine.meta.status.copy_columns import list_copy_reasons
 from engine.meta.status.sinks import list_copies
-from engine.runtime.statements.alter.column_users import list_column_users, list_plan_users
+from engine.runtime.statements.alter.column_users import list_column_users, list_plan_users, name_users
 from engine.runtime.statements.create.fit_columns import has_same_key, shows_the_same
 from engine.sql.catalog import Catalog, Relation
 from engine.sql.checks import list_companions
@@ -192,7 +192,7 @@ def list_column_reasons(
         find_users = list_plan_users if column.hidden else list_column_users  # no text names a hidden one
         users = [one for one in find_users(stored, before, column, leaving) if one not in checks]
         if users:
-            yield f"{', '.join(users)} would read its column {column.name} no more"
+            yield f"{name_users(users)} would read its column {column.name} no more"
     for copy in list_copies(stored, before.name):
         yield from list_copy_reasons(copy, after)
 
