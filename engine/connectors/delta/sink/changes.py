@@ -57,17 +57,31 @@ def encode_changes(changes: Changes, table: TableVersion, columns: Sequence[str]
     return pa.Table.from_arrays(arrays, schema=schema).combine_chunks()
 
 
-def build_change_frame(
-    session: SparkSession, store: Hummock, portion: SinkBatch, columns: Sequence[str]
-) -> tuple[DataFrame, int | None]:
-    """Return the changes of a range as a frame, and how many they are where that is known."""
+def is_small(portion: SinkBatch) -> bool:
+    """Tell whether the changes of a range are few enough to be rows in this process."""
     table, part = portion.table, portion.log_range
-    rows = _count_rows(table, part)
-    if rows <= SMALL_CHANGE_ROWS and _estimate_bytes(table, part) <= DRIVER_LIMIT.read():
-        found = [encode_changes(changes, table, columns) for changes in portion.changes]
-        whole = pa.concat_tables([_build_schema(table, columns).empty_table(), *found])
-        return create_frame(session, whole), whole.num_rows
-    parts = count_partitions(rows, EngineSpark.of(session).count_parallel_tasks())
+    few = _count_rows(table, part) <= SMALL_CHANGE_ROWS
+    return few and _estimate_bytes(table, part) <= DRIVER_LIMIT.read()
+
+
+def collect_changes(portion: SinkBatch, columns: Sequence[str]) -> pa.Table:
+    """Return the changes of a small range as the rows of a frame."""
+    found = [encode_changes(changes, portion.table, columns) for changes in portion.changes]
+    return pa.concat_tables([_build_schema(portion.table, columns).empty_table(), *found])
+
+
+def build_change_frame(
+    session: SparkSession,
+    store: Hummock,
+    portion: SinkBatch,
+    columns: Sequence[str],
+    small: pa.Table | None,
+) -> tuple[DataFrame, int | None]:
+    """Return the changes of a range as a frame, and how many they are where that is known: a `small` one's are given."""
+    table, part = portion.table, portion.log_range
+    if small is not None:
+        return create_frame(session, small), small.num_rows
+    parts = count_partitions(_count_rows(table, part), EngineSpark.of(session).count_parallel_tasks())
     body = ReadChanges(store.url, dict(store.options), table, part, tuple(columns), parts)
     schema = derive_spark_schema(_build_schema(table, columns))
     return map_in_arrow(make_task_frame(session, parts), body, schema), None

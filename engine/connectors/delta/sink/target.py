@@ -6,11 +6,13 @@ Method: Delta's idempotent writes. The number of the range's promise is the vers
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,9 +20,12 @@ from engine.connectors.delta.sink.changes import (
     CODE,
     build_change_frame,
     build_empty_frame,
+    collect_changes,
     count_tasks,
+    is_small,
     name_column,
 )
+from engine.connectors.delta.sink.small_table import SmallTable, may_be_key
 from engine.connectors.delta.sink.tables import (
     OWNER,
     SETTINGS,
@@ -54,6 +59,7 @@ from engine.sql.typing.types import quote_type, to_arrow
 
 APP = "app"
 """The option of a sink's relation that names it in the transactions of its table, whatever becomes of the store's address."""
+_LOG = logging.getLogger(__name__)
 _VIEW = "delivered"
 """The temporary view, in the sink's own session, of what it writes."""
 
@@ -103,6 +109,9 @@ class DeltaSink:
 
     def take(self, portion: SinkBatch) -> DeliveryResult:
         """Bring a range to the table, once; durable when it returns. Raises Conflict if another process was faster."""
+        changes = collect_changes(portion, self._columns) if is_small(portion) else None
+        if changes is not None and (rows := self._write_small(portion, changes)) is not None:
+            return DeliveryResult(rows)
         if self._separate is None:
             self._separate = EngineSpark.of(self._spark()).separate(SETTINGS)
         spark, session = self._separate, self._separate.session
@@ -114,17 +123,46 @@ class DeltaSink:
                 if not self._shared:
                     check_shared(session, f"sink {self._relation.name}", self._url)
                     self._shared = True
-                return self._write_batch(session, portion)
+                return self._write_batch(session, portion, changes)
         finally:
             session.catalog.dropTempView(_VIEW)
 
-    def _write_batch(self, session: SparkSession, portion: SinkBatch) -> DeliveryResult:
+    def _write_small(self, portion: SinkBatch, changes: pa.Table) -> int | None:
+        """Bring few changes to a small table of the sink's own without Spark; return how many rows, None where that cannot be."""
+        promise, part, evolution = portion.promise, portion.log_range, self._evolution
+        assert promise is not None
+        evolves = evolution is not None and part.after < evolution.since
+        if part.snapshot or promise.number == promise.first or evolves:
+            return None
+        relation, number = self._relation, promise.number
+        keys = [column for column in relation.columns if column.name in relation.primary_key]
+        if self.options.upsert and not all(map(may_be_key, keys)):
+            return None
+        with translate_errors(f"sink {relation.name}", self._url), hold_table_lock(self._url):
+            table = SmallTable.open(self._url, relation.columns, self._app)
+            if table is None:
+                return None
+            if changes.num_rows == 0 or table.has(number):
+                return 0
+            try:
+                if self.options.upsert:
+                    return table.merge(changes, [key.name for key in keys], number, self._describe(part))
+                return table.append(changes, number, self._describe(part))
+            except DeltaError as reason:
+                _LOG.warning(
+                    "sink %s: Spark writes %s, delta-rs cannot: %s", relation.name, self._url, reason
+                )
+                return None
+
+    def _write_batch(
+        self, session: SparkSession, portion: SinkBatch, small: pa.Table | None
+    ) -> DeliveryResult:
         promise = portion.promise
         assert promise is not None
         begins = promise.number == promise.first
         owner = find_owner(session, self._url)
         if portion.log_range.snapshot and owner in (None, self._app):
-            changes, _ = build_change_frame(session, self._store, portion, self._columns)
+            changes, _ = build_change_frame(session, self._store, portion, self._columns, small)
             with self._begin_transaction(session, portion) as comment:
                 self._create_table(session, changes)
             return DeliveryResult(count_committed_rows(session, self._url, comment))
@@ -137,7 +175,7 @@ class DeltaSink:
             self._create_table(session, build_empty_frame(session, portion.table, self._columns))
         elif begins:
             self._adopt_table(session, owner)
-        changes, count = build_change_frame(session, self._store, portion, self._columns)
+        changes, count = build_change_frame(session, self._store, portion, self._columns, small)
         layout = self._plan_layout(session, portion.log_range)
         if count == 0 and not layout.evolves:
             return DeliveryResult(0)
@@ -183,9 +221,12 @@ class DeltaSink:
     def _begin_transaction(self, session: SparkSession, portion: SinkBatch) -> AbstractContextManager[str]:
         part, promise = portion.log_range, portion.promise
         assert promise is not None
+        return begin_transaction(session, self._app, promise.number, self._describe(part))
+
+    def _describe(self, part: LogRange) -> str:
+        """Return what the table's history says of a range."""
         what = "the rows" if part.snapshot else f"the changes after epoch {format_epoch(part.after)}"
-        comment = f"sink {self._relation.name}: {what}, up to epoch {format_epoch(part.upto)}"
-        return begin_transaction(session, self._app, promise.number, comment)
+        return f"sink {self._relation.name}: {what}, up to epoch {format_epoch(part.upto)}"
 
     def _create_table(self, session: SparkSession, changes: DataFrame) -> None:
         """Make the table, or make it anew with the properties that it has got, with these rows, in one commit."""
