@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable as RustTable
 from pyspark.sql import SparkSession
 
 from engine.connectors.delta.sink.view_tables import plan_delta_sink
@@ -50,8 +51,7 @@ def bids(session: Session, *values: tuple[int, int | None, int | None]) -> None:
 
 def read_by_others(table: Path, query: str) -> Counter:
     """Return what DuckDB computes of a Delta table that the Rust reader reads."""
-    deltalake = pytest.importorskip("deltalake", reason="the Rust reader is missing: pip install '.[dev]'")
-    copy = pa.table(deltalake.DeltaTable(str(table)).to_pyarrow_table())
+    copy = pa.table(RustTable(str(table)).to_pyarrow_table())
     with duckdb.connect() as db:
         db.register("copy", copy)
         return Counter(db.sql(query).fetchall())

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable as RustTable
 
 from engine.errors import SqlError
 from engine.log_store.changes import Changes
@@ -363,9 +364,6 @@ def test_places_that_cannot_be_written_are_refused_at_create(
 
 @pytest.mark.long
 def test_any_reader_of_delta_reads_it(session: Session, tmp_path: Path) -> None:
-    deltalake = pytest.importorskip(
-        "deltalake", reason="the Rust reader is not installed: pip install '.[dev]'"
-    )
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING, at TIMESTAMP_NTZ, m DECIMAL(20, 2))")
     session.sql(
         "INSERT INTO t VALUES (1, 'a', TIMESTAMP_NTZ '2024-01-01 00:00:00', 1.5), (2, 'b', NULL, NULL)"
@@ -377,10 +375,10 @@ def test_any_reader_of_delta_reads_it(session: Session, tmp_path: Path) -> None:
     session.sql("DELETE FROM t WHERE id = 2")
     session.sql("INSERT INTO t VALUES (3, NULL, NULL, 7)")
     brought(session)
-    found = deltalake.DeltaTable(str(tmp_path / "t")).to_pyarrow_table().sort_by("id").to_pylist()
+    found = RustTable(str(tmp_path / "t")).to_pyarrow_table().sort_by("id").to_pylist()
     assert found == session.sql("SELECT * FROM t ORDER BY id").to_pylist()
     app = session.catalog.get("s").options["app"]
-    assert deltalake.DeltaTable(str(tmp_path / "t")).transaction_version(app) == versions(tmp_path / "t")[-1]
+    assert RustTable(str(tmp_path / "t")).transaction_version(app) == versions(tmp_path / "t")[-1]
 
 
 @pytest.mark.long

@@ -58,7 +58,7 @@ def target(session: Session, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-@pytest.mark.parametrize("most_bytes", [small_table.MOST_BYTES, -1])
+@pytest.mark.parametrize("most_bytes", [small_table.MOST_BYTES, pytest.param(-1, marks=pytest.mark.long)])
 def test_both_ways_keep_the_same_rows(
     session: Session, spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int
 ) -> None:
@@ -138,7 +138,11 @@ def test_every_type_arrives_as_it_is_and_is_found(session: Session, spark, tmp_p
 
 
 @pytest.mark.parametrize(
-    "kind", ["DOUBLE", "DECIMAL(38, 10)", "TIMESTAMP", "DATE", "BOOLEAN", "BINARY", "STRING"]
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind == "STRING" else pytest.mark.long)
+        for kind in ("DOUBLE", "DECIMAL(38, 10)", "TIMESTAMP", "DATE", "BOOLEAN", "BINARY", "STRING")
+    ],
 )
 def test_rows_are_found_by_keys_of_any_type(session: Session, spark, tmp_path: Path, kind: str) -> None:
     values = {
