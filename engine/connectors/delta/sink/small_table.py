@@ -7,11 +7,14 @@ that a range counts once, whichever of the two has written it.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import (
     ColumnProperties,
     CommitProperties,
@@ -35,11 +38,15 @@ MOST_BYTES = 32 << 20
 CHECKPOINT_VERSIONS = 10
 """After so many versions the log gets a checkpoint, as Spark's writers make them."""
 _FEATURES = {"appendOnly", "invariants", "timestampNtz"}
-_SETTINGS = {"delta.logRetentionDuration", "delta.deletedFileRetentionDuration", "delta.checkpointInterval"}
-_BOUNDED = (pa.types.is_integer, pa.types.is_date, pa.types.is_boolean, pa.types.is_string)
+_LOG_RETENTION = "delta.logRetentionDuration"
+_SETTINGS = {_LOG_RETENTION, "delta.checkpointInterval"}
+_NOT_A_NAME = re.compile(r"\.|^__delta_rs_")
+"""Columns with a dot are mistaken for fields by readers of Parquet that look for words in a file's dictionary; others are
+delta-rs's own."""
+_BOUNDED = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string)
 """Columns whose least and largest values are written: of the others delta-rs's are not Spark's (it has no NaN among them, floats
-for decimals, and milliseconds for times)."""
-_KEYS = (*_BOUNDED, pa.types.is_decimal, pa.types.is_timestamp, pa.types.is_binary)
+for decimals, milliseconds for times, and no day after the year 262,000)."""
+_KEYS = (*_BOUNDED, pa.types.is_date, pa.types.is_decimal, pa.types.is_timestamp, pa.types.is_binary)
 """Columns whose values are equal to DataFusion where they are to Spark; of floating point numbers the zeros are not."""
 _LOG = logging.getLogger(__name__)
 
@@ -57,8 +64,17 @@ class SmallTable:
             return None
         try:
             table = DeltaTable(to_spark_path(url))
-            fits = _is_plain(table, app) and _has_columns(table, columns) and _measure(table) <= MOST_BYTES
-        except (DeltaError, OSError) as reason:  # it is not there, or has what delta-rs does not know
+            fits = (
+                _is_plain(table, app)
+                and _has_columns(table, columns)
+                and _measure(table) <= MOST_BYTES
+                and not _has_wrapped_times(table, columns)
+            )
+        except (
+            DeltaError,
+            OSError,
+            pa.ArrowException,
+        ) as reason:  # it is not there, or has what delta-rs does not know
             _LOG.debug("%s is left to Spark: %s", url, reason)
             return None
         return cls(table, columns, app) if fits else None
@@ -95,7 +111,8 @@ class SmallTable:
         try:
             done = merging.when_not_matched_insert(values, f"{code} <> {DELETE}").execute()
         except CommitFailedError as lost:
-            raise Conflict(f"another has written {self._table.table_uri} at the same time") from lost
+            self._check_lost(lost)
+            raise
         self._tidy_log()
         return sum(int(done[f"num_target_rows_{what}"]) for what in ("inserted", "updated", "deleted"))
 
@@ -114,7 +131,8 @@ class SmallTable:
                 post_commithook_properties=_NO_HOOKS,
             )
         except CommitFailedError as lost:
-            raise Conflict(f"another has written {self._table.table_uri} at the same time") from lost
+            self._check_lost(lost)
+            raise
         self._tidy_log()
         return kept.num_rows
 
@@ -136,13 +154,23 @@ class SmallTable:
             compression="SNAPPY", default_column_properties=nothing, column_properties=bounded
         )
 
+    def _check_lost(self, reason: CommitFailedError) -> None:
+        """Raise Conflict if a commit has failed because there is another one."""
+        before = self._table.version()
+        if DeltaTable(self._table.table_uri).version() > before:
+            raise Conflict(f"another has written {self._table.table_uri} at the same time") from reason
+
     def _tidy_log(self) -> None:
-        """Shorten what readers of the log have to read; where that fails, the next version's writer does it."""
+        """Shorten what readers of the log have to read; where that fails, the next version's writer does it.
+
+        Where somebody has said how long the log is kept, Spark deletes what is older: delta-rs does not know all words of that.
+        """
         try:
             self._table.update_incremental()
             if self._table.version() % CHECKPOINT_VERSIONS == 0:
                 self._table.create_checkpoint()
-                self._table.cleanup_metadata()
+                if _LOG_RETENTION not in self._table.metadata().configuration:
+                    self._table.cleanup_metadata()
         except (DeltaError, OSError) as reason:
             _LOG.warning("the log of %s got no checkpoint: %s", self._table.table_uri, reason)
 
@@ -176,6 +204,7 @@ def _has_columns(table: DeltaTable, columns: Sequence[RelationColumn]) -> bool:
     types = pa.schema(exported)
     return (
         types.names == [column.name for column in columns]
+        and not any(map(_NOT_A_NAME.search, types.names))
         and all(field.nullable and not field.metadata for field in there.fields)
         and all(types.field(column.name).type == to_arrow(column.type) for column in columns)
     )
@@ -185,6 +214,14 @@ def _measure(table: DeltaTable) -> int:
     """Return the bytes of a table's files."""
     files = pa.table(table.get_add_actions(flatten=True))
     return int(pc.sum(files.column("size_bytes")).as_py() or 0)
+
+
+def _has_wrapped_times(table: DeltaTable, columns: Sequence[RelationColumn]) -> bool:
+    """Tell whether a file has times of 96 bits, as Spark wrote them for long: delta-rs makes nanoseconds of 64 bits of them."""
+    if not any("timestamp" in column.type for column in columns):
+        return False
+    schemas = (pq.read_metadata(unquote(path)).schema for path in table.file_uris())
+    return any(schema.column(n).physical_type == "INT96" for schema in schemas for n in range(len(schema)))
 
 
 def _is_one_of(kind: pa.DataType, tests: Sequence[object]) -> bool:

@@ -26,7 +26,9 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.autoBroadcastJoinThreshold": "10485760",
     "spark.sql.adaptive.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+"""Times of 64 bits: those of 96, which Spark writes by itself, are others to delta-rs where nanoseconds do not reach."""
 TRANSACTION = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 COMMENT = "spark.databricks.delta.commitInfo.userMetadata"
 LOCK_SECONDS = 600.0

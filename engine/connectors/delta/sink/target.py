@@ -148,7 +148,7 @@ class DeltaSink:
                 if self.options.upsert:
                     return table.merge(changes, [key.name for key in keys], number, self._describe(part))
                 return table.append(changes, number, self._describe(part))
-            except DeltaError as reason:
+            except (DeltaError, OSError) as reason:
                 _LOG.warning(
                     "sink %s: Spark writes %s, delta-rs cannot: %s", relation.name, self._url, reason
                 )

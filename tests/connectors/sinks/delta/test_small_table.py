@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
 import random
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -137,6 +139,59 @@ def test_every_type_arrives_as_it_is_and_is_found(session: Session, spark, tmp_p
     assert set(writers(tmp_path / "t")[1:]) == {"delta-rs"}
 
 
+TIMES = {
+    1: datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, UTC),
+    2: datetime.datetime(2024, 1, 1, tzinfo=UTC),
+    3: datetime.datetime(1600, 1, 1, 0, 0, 0, 1, UTC),
+    4: datetime.datetime(1, 1, 1, tzinfo=UTC),
+}
+
+
+def test_rows_that_spark_has_written_stay_as_they_are(session: Session, spark, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, at TIMESTAMP, n BIGINT)")
+    columns = {
+        "id": list(TIMES),
+        "at": pa.array(list(TIMES.values()), pa.timestamp("us", "UTC")),
+        "n": [1] * 4,
+    }
+    session.write("t", pa.table(columns))
+    queries = {
+        "rows": "SELECT id, at, array(at) AS l FROM t",
+        "groups": "SELECT at, sum(n) AS n FROM t GROUP BY at",
+    }
+    for view, query in queries.items():
+        options = f"connector = 'delta', path = '{tmp_path}/{view}'"
+        session.sql(f"CREATE MATERIALIZED VIEW {view} WITH ({options}) AS {query}")
+    brought(session)
+    for text in (
+        "UPDATE t SET n = 5 WHERE id = 1",
+        "DELETE FROM t WHERE id = 3",
+        "INSERT INTO t (id) VALUES (5)",
+    ):
+        session.sql(text)
+        brought(session)
+        for view in queries:
+            assert rows_by_spark(spark, tmp_path / view) == content(session, view)
+    assert writers(tmp_path / "groups")[1:] == ["delta-rs"] * 3
+
+
+def test_times_of_96_bits_are_left_to_spark(session: Session, spark, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, l ARRAY<TIMESTAMP>)")
+    session.sql("INSERT INTO t VALUES (1, array(TIMESTAMP '9999-12-31 00:00:00Z')), (2, NULL)")
+    created(session, f"CREATE SINK s FROM t WITH (connector = 'delta', path = '{tmp_path}/t')")
+    brought(session)
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    try:
+        spark.sql(f"UPDATE delta.`{tmp_path}/t` SET id = 3 WHERE id = 1")
+    finally:
+        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    session.sql("UPDATE t SET l = array() WHERE id = 2")
+    brought(session)
+    assert writers(tmp_path / "t")[-1] == "Spark"
+    (far,) = (row for row in rows_by_spark(spark, tmp_path / "t") if row[0] == "3")
+    assert "9999" in far[1]
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -223,6 +278,31 @@ def test_who_comes_second_has_lost(session: Session, target: Path) -> None:
     assert len(versions(target)) == 2
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["`n.b`", "__delta_rs_source"])
+def test_names_that_readers_or_delta_rs_mistake_are_left_to_spark(
+    session: Session, spark, tmp_path: Path, name: str
+) -> None:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v STRING, n STRUCT<b: TIMESTAMP>)")
+    session.sql(f"CREATE MATERIALIZED VIEW w AS SELECT id, v AS {name}, n FROM t")
+    created(session, f"CREATE SINK s FROM w WITH (connector = 'delta', path = '{tmp_path}/w')")
+    brought(session)
+    session.sql("INSERT INTO t VALUES (1, 'a', named_struct('b', TIMESTAMP '2024-01-01 00:00:00Z'))")
+    brought(session)
+    assert rows_by_spark(spark, tmp_path / "w") == content(session, "w")
+    assert set(writers(tmp_path / "w")) == {"Spark"}
+
+
+def test_a_commit_that_fails_by_itself_is_no_lost_race(
+    session: Session, spark, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES (delta.appendOnly = true)")
+    monkeypatch.setattr(small_table, "_is_plain", lambda table, app: True)
+    small = open_small(session, target)
+    with pytest.raises(DeltaError):
+        small.merge(build_changes((UPDATE, 1, "x")), ["id"], versions(target)[-1] + 1, "")
+
+
 def test_what_delta_rs_cannot_write_is_written_by_spark(
     session: Session,
     spark,
@@ -250,12 +330,27 @@ def test_the_log_gets_checkpoints_that_spark_reads(session: Session, spark, targ
     assert rows_by_spark(spark, target) == content(session, "t")
 
 
+@pytest.mark.parametrize("kept", ["", "365 days"])
+def test_the_log_is_kept_for_as_long_as_somebody_has_said(
+    session: Session, spark, target: Path, kept: str
+) -> None:
+    if kept:
+        spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES ('delta.logRetentionDuration' = '{kept}')")
+    log, small, number = target / "_delta_log", open_small(session, target), versions(target)[-1]
+    for n in range(1, 12):
+        small.merge(build_changes((UPDATE, 1, f"x{n}")), ["id"], number + n, "")
+        for path in log.iterdir():
+            os.utime(path, (time.time() - 100 * 86_400,) * 2)
+    assert (log / f"{0:020}.json").exists() == bool(kept)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         "ALTER TABLE {} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)",
         "ALTER TABLE {} SET TBLPROPERTIES (delta.enableDeletionVectors = true)",
         "ALTER TABLE {} SET TBLPROPERTIES (delta.appendOnly = true)",
+        "ALTER TABLE {} SET TBLPROPERTIES (delta.deletedFileRetentionDuration = '5 days')",
         "ALTER TABLE {} SET TBLPROPERTIES (tideline.sink = 'several')",
         "ALTER TABLE {} ADD CONSTRAINT few CHECK (id < 1000)",
         "ALTER TABLE {} ADD COLUMNS (w STRING)",
