@@ -404,7 +404,7 @@ def test_what_is_dropped_meanwhile_goes_with_the_next_query(shop: Session) -> No
         ("DROP TABLE u", f"  {given_up}, or write DROP TABLE u CASCADE"),
         ("DROP TABLE t", f"  drop those first; {given_up}, or write DROP TABLE t CASCADE"),
         ("ALTER TABLE u DROP COLUMN f", "column f of u is read by the next query of v"),
-        ("ALTER TABLE u DROP COLUMN f", "DISCARD gives up a next query"),
+        ("ALTER TABLE u DROP COLUMN f", "DISCARD gives up the next query of v"),
     ):
         with pytest.raises(SqlError, match=re.escape(hint)):
             shop.sql(statement)
