@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -70,11 +71,8 @@ class SmallTable:
                 and _measure(table) <= MOST_BYTES
                 and not _has_wrapped_times(table, columns)
             )
-        except (
-            DeltaError,
-            OSError,
-            pa.ArrowException,
-        ) as reason:  # it is not there, or has what delta-rs does not know
+        except (DeltaError, OSError, pa.ArrowException) as reason:
+            # it is not there, or has what delta-rs does not know
             _LOG.debug("%s is left to Spark: %s", url, reason)
             return None
         return cls(table, columns, app) if fits else None
@@ -108,33 +106,24 @@ class SmallTable:
             post_commithook_properties=_NO_HOOKS,
         )
         merging = merging.when_matched_delete(f"{code} = {DELETE}").when_matched_update(values)
-        try:
+        with self._commit():
             done = merging.when_not_matched_insert(values, f"{code} <> {DELETE}").execute()
-        except CommitFailedError as lost:
-            self._check_lost(lost)
-            raise
-        self._tidy_log()
         return sum(int(done[f"num_target_rows_{what}"]) for what in ("inserted", "updated", "deleted"))
 
     def append(self, changes: pa.Table, number: int, comment: str) -> int:
         """Add the rows that changes bring; return how many. Raises Conflict."""
-        kept = changes.filter(pc.not_equal(changes.column(CODE), pa.scalar(DELETE, pa.int8()))).drop_columns(
-            [CODE]
-        )
-        try:
+        stays = pc.not_equal(changes.column(CODE), pa.scalar(DELETE, pa.int8()))
+        rows = changes.filter(stays).drop_columns([CODE])
+        with self._commit():
             write_deltalake(
                 self._table,
-                kept.rename_columns([column.name for column in self._columns]),
+                rows.rename_columns([column.name for column in self._columns]),
                 mode="append",
                 writer_properties=self._build_properties(),
                 commit_properties=self._begin(number, comment),
                 post_commithook_properties=_NO_HOOKS,
             )
-        except CommitFailedError as lost:
-            self._check_lost(lost)
-            raise
-        self._tidy_log()
-        return kept.num_rows
+        return rows.num_rows
 
     def _begin(self, number: int, comment: str) -> CommitProperties:
         return CommitProperties(
@@ -154,11 +143,17 @@ class SmallTable:
             compression="SNAPPY", default_column_properties=nothing, column_properties=bounded
         )
 
-    def _check_lost(self, reason: CommitFailedError) -> None:
-        """Raise Conflict if a commit has failed because there is another one."""
-        before = self._table.version()
-        if DeltaTable(self._table.table_uri).version() > before:
-            raise Conflict(f"another has written {self._table.table_uri} at the same time") from reason
+    @contextmanager
+    def _commit(self) -> Iterator[None]:
+        """Look after the log once a commit is made; raises Conflict if there is another one in its place."""
+        try:
+            yield
+        except CommitFailedError as reason:
+            uri = self._table.table_uri
+            if DeltaTable(uri).version() > self._table.version():
+                raise Conflict(f"another has written {uri} at the same time") from reason
+            raise
+        self._tidy_log()
 
     def _tidy_log(self) -> None:
         """Shorten what readers of the log have to read; where that fails, the next version's writer does it.
@@ -224,8 +219,8 @@ def _has_wrapped_times(table: DeltaTable, columns: Sequence[RelationColumn]) -> 
     return any(schema.column(n).physical_type == "INT96" for schema in schemas for n in range(len(schema)))
 
 
-def _is_one_of(kind: pa.DataType, tests: Sequence[object]) -> bool:
-    return any(test(kind) for test in tests)  # type: ignore[operator]
+def _is_one_of(kind: pa.DataType, tests: Sequence[Callable[[pa.DataType], bool]]) -> bool:
+    return any(test(kind) for test in tests)
 
 
 def _quote(name: str) -> str:

@@ -106,6 +106,7 @@ class DeltaSink:
         self._evolution = read_evolution(relation)
         self._separate: EngineSpark | None = None
         self._shared = False
+        self._is_small = True
 
     def take(self, portion: SinkBatch) -> DeliveryResult:
         """Bring a range to the table, once; durable when it returns. Raises Conflict if another process was faster."""
@@ -132,7 +133,7 @@ class DeltaSink:
         promise, part, evolution = portion.promise, portion.log_range, self._evolution
         assert promise is not None
         evolves = evolution is not None and part.after < evolution.since
-        if part.snapshot or promise.number == promise.first or evolves:
+        if not self._is_small or part.snapshot or promise.number == promise.first or evolves:
             return None
         relation, number = self._relation, promise.number
         keys = [column for column in relation.columns if column.name in relation.primary_key]
@@ -141,6 +142,7 @@ class DeltaSink:
         with translate_errors(f"sink {relation.name}", self._url), hold_table_lock(self._url):
             table = SmallTable.open(self._url, relation.columns, self._app)
             if table is None:
+                self._is_small = False  # the log of a large table is not read again for each range
                 return None
             if changes.num_rows == 0 or table.has(number):
                 return 0

@@ -366,6 +366,18 @@ def test_tables_that_ask_more_of_a_writer_are_left_to_spark(
     assert SmallTable.open("s3a://bucket/t", COLUMNS, app) is None
 
 
+@pytest.mark.long
+def test_a_large_table_is_looked_at_once(
+    session: Session, spark, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = []
+    monkeypatch.setattr(SmallTable, "open", classmethod(lambda *given: looked.append(given)))
+    for n in range(2):
+        session.sql(f"UPDATE t SET v = 'x{n}' WHERE id = 1")
+        brought(session)
+    assert len(looked) == 1 and rows_by_spark(spark, target) == content(session, "t")
+
+
 def test_a_large_table_is_left_to_spark(
     session: Session, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
