@@ -3,10 +3,10 @@
 `python -m benchmarks.delta_project [--scale 0.2] [--hours 5] [--changes 4859] [--seed 1]`
 
 The seven tables of `benchmarks.project` follow Delta tables with a change data feed, into which Spark writes an hour's changes.
-The views that a desk reads have Delta tables of their own, but for those whose key is not among their columns. An hour's seconds
-are those from the last commit to a source to the last commit to a copy: a poll, a flush, and the delivery of what the sinks get.
-After each hour all views are compared with Spark's batch, and the copies, as Spark reads them, with their views. Exit status 1:
-one differs, or at the default scale a copy is refused or an hour takes longer than 4 s.
+The views that a desk reads have Delta tables of their own. An hour's seconds are those from the last commit to a source to the
+last commit to a copy: a poll, a flush, and the delivery of what the sinks get. After each hour all views are compared with
+Spark's batch, and the copies, as Spark reads them, with their views. Exit status 1: one differs, or at the default scale a copy
+is refused or an hour takes longer than 4 s.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class DeltaProject(Project):
             options = f"connector = 'delta', path = '{self.folder / view}'"
             try:
                 self.session.sql(f"ALTER MATERIALIZED VIEW {view} SET ({options})")
-            except SqlError as error:  # its key is not among its columns
+            except SqlError as error:
                 self.refused[view] = shorten(error)
                 continue
             self.copies.append(view)

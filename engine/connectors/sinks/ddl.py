@@ -25,6 +25,7 @@ from engine.meta.catalog.stored_catalog import (
     require_absent_relation,
 )
 from engine.meta.domains.creation import find_computed_table, require_same_computed
+from engine.meta.status.copy_columns import list_hidden_keys
 from engine.meta.status.sinks import (
     KIND,
     SINKS,
@@ -183,8 +184,13 @@ def _format_source(source: Relation) -> str:
     return "the query" if source.name.startswith("_") else source.name
 
 
-def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: Dialect) -> Relation:
-    """Return a new sink as the catalog has it; raises SqlError for what it could not do."""
+def build_sink_relation(
+    stored: StoredCatalog, statement: CreateSink, dialect: Dialect, *, brings_hidden_keys: bool = False
+) -> Relation:
+    """Return a new sink as the catalog has it; raises SqlError for what it could not do.
+
+    The columns of the key that its view does not show are refused, or brought beside the others.
+    """
     source = _find_relation(stored.catalog, statement, statement.source, "table or view")
     if source.kind not in ("table", "materialized view"):
         hint = "CREATE MATERIALIZED VIEW of it, and a sink FROM that"
@@ -211,8 +217,11 @@ def build_sink_relation(stored: StoredCatalog, statement: CreateSink, dialect: D
         for c in source.visible_columns
     ]
     columns = _rename_columns(statement, columns)
+    needs_key = upsert and not is_one_row(source.name, stored.fragments)
+    if needs_key and brings_hidden_keys:
+        columns += list_hidden_keys(source)
     key = tuple(c.name for c in columns if c.storage_name in source.primary_key)
-    if upsert and len(key) < len(source.primary_key) and not is_one_row(source.name, stored.fragments):
+    if needs_key and len(key) < len(source.primary_key):
         hidden = ", ".join(k for k in source.primary_key if k not in {c.storage_name for c in columns})
         hint = "select the key columns in the view, or take type = 'append-only' where rows only come"
         message = (

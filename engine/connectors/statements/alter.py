@@ -34,7 +34,7 @@ def execute_alter(statement: Alter, context: StatementContext) -> None:
     match statement.action:
         case SetOptions(options) if CONNECTOR in options:
             sink = set_delta_table(statement, options, context)
-            notice(format_delta_notice(sink, statement.name) if sink else "")
+            notice(format_delta_notice(context.stored.catalog.get(sink), statement.name) if sink else "")
             if sink and context.build:
                 context.session.sinks.run([statement.name])
         case ReplaceQuery(query):

@@ -43,7 +43,7 @@ def execute_create_materialized_view(statement: CreateMaterializedView, context:
     build_sink = plan_delta_sink(statement, context) if statement.copy else None
     created = create_materialized_view(statement, context, build_sink)
     if created and build_sink is not None:
-        session.notice(format_delta_notice(name_delta_sink(name), name))
+        session.notice(format_delta_notice(context.stored.catalog.get(name_delta_sink(name)), name))
     elif build_sink is not None and not list_copies(context.stored, name):
         session.notice(
             f"{name} is there and keeps no Delta table; ALTER MATERIALIZED VIEW {name} "
@@ -216,6 +216,8 @@ def execute_create_sink(statement: CreateSink, context: StatementContext) -> Non
         context.session.sinks.run([statement.source])
 
 
-def format_delta_notice(sink: str, view: str) -> str:
+def format_delta_notice(sink: Relation, view: str) -> str:
     """Return the notice of a view that keeps a Delta table from now on."""
-    return f"sink {sink} keeps the Delta table of {view}"
+    notice = f"sink {sink.name} keeps the Delta table of {view}"
+    hidden = ", ".join(column.name for column in sink.columns if column.hidden)
+    return f"{notice}; beside its columns the table has {hidden}, of its key" if hidden else notice

@@ -1,4 +1,4 @@
-"""The columns of a view's Delta table once the view shows others: which it gets, and which it keeps without values."""
+"""The columns of a view's Delta table: those that it shows, the rest of its key, and what another query makes of them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,28 @@ def read_evolution(copy: Relation) -> Evolution | None:
     return None if text is None else msgspec.json.decode(text, type=Evolution)
 
 
+def list_hidden_keys(view: Relation) -> tuple[RelationColumn, ...]:
+    """Return the key columns that a view does not show, as its Delta table has them: by names that its other columns leave."""
+    taken = {column.name.lower() for column in view.visible_columns}
+    found = list[RelationColumn]()
+    for column in view.columns:
+        if column.hidden and column.storage_name in view.primary_key:
+            n, name = 1, column.name
+            while name.lower() in taken:
+                n += 1
+                name = f"{column.name}_{n}"
+            taken.add(name.lower())
+            found.append(RelationColumn(name, column.type, hidden=True, stored=column.storage_name))
+    return tuple(found)
+
+
 def change_copy_columns(copy: Relation, view: Relation) -> Relation:
     """Return the sink of a Delta table whose view shows other columns from the epoch on at which it has its query."""
-    columns = tuple(
+    shown = (
         RelationColumn(c.name, c.type, stored=c.storage_name, sql_type=c.sql_type)
         for c in view.visible_columns
     )
+    columns = (*shown, *_list_own_keys(copy))
     before, old = read_evolution(copy), {column.name for column in copy.columns}
     names = {column.name.lower() for column in columns}
     gone = {column.name: column.type for column in copy.columns} | ({} if before is None else before.gone)
@@ -50,6 +66,11 @@ def change_copy_columns(copy: Relation, view: Relation) -> Relation:
     key = tuple(column.name for column in columns if column.storage_name in view.primary_key)
     options = {**copy.options, _OPTION: msgspec.json.encode(evolution).decode()}
     return msgspec.structs.replace(copy, columns=columns, primary_key=key, options=options)
+
+
+def _list_own_keys(copy: Relation) -> tuple[RelationColumn, ...]:
+    """Return the columns of a Delta table that its view does not show."""
+    return tuple(column for column in copy.columns if column.hidden)
 
 
 def rename_evolved_column(copy: Relation, old: str, new: str) -> Relation:
@@ -71,14 +92,17 @@ def list_copy_reasons(copy: Relation, view: Relation) -> Iterator[str]:
     evolution = read_evolution(copy)
     known = {one.name.lower(): one.type for one in copy.columns}
     known |= {} if evolution is None else {name.lower(): kind for name, kind in evolution.gone.items()}
-    shown = {column.name for column in view.visible_columns}
+    keys = {one.name.lower() for one in _list_own_keys(copy)}
+    there = {column.name for column in view.visible_columns} | {one.name for one in _list_own_keys(copy)}
     for option in ("partition_by", "cluster_by"):
         for name in parse_list(copy.options.get(option, "")):
-            if name not in shown:
+            if name not in there:
                 yield f"{option} of its Delta table names its column {name}, which goes"
     for column in view.visible_columns:
         kind = known.get(column.name.lower())
-        if kind is not None and kind != column.type:
+        if column.name.lower() in keys:
+            yield f"column {column.name} of its Delta table is a part of its key, which the view does not show"
+        elif kind is not None and kind != column.type:
             yield f"column {column.name} of its Delta table is {kind}, and would be {column.type}"
         elif kind is None and (missing := find_unsupported_type(to_arrow(column.type))):
             yield f"column {column.name} is {column.type}, and Delta has no type {missing} for its table"

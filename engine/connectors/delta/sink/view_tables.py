@@ -105,7 +105,7 @@ def _build_commit(
         message = f"the sink of the view's Delta table is {name}, and a {stored.catalog.get(name).kind} has that name"
         hint = "call the view otherwise; or leave connector out, and CREATE SINK under another name"
         raise SqlError(message, sql=statement.sql, line=line, column=column, hint=hint)
-    relation = build_sink_relation(stored, statement, dialect)
+    relation = build_sink_relation(stored, statement, dialect, brings_hidden_keys=True)
     for other in list_sinks(stored):
         if other.options.get("url") == relation.options["url"]:
             line, column = locate_character(

@@ -27,6 +27,7 @@ def rename_copy_column(
     part = Commit(precondition=require_same_catalog(version))
     for copy in list_copies(stored, view.name):
         _check_layout(copy, old, statement)
+        _check_name(copy, new, statement)
         columns = tuple(
             msgspec.structs.replace(c, name=new.name, stored=c.storage_name)
             if c.storage_name == old.storage_name
@@ -55,6 +56,12 @@ def _check_layout(copy: Relation, old: RelationColumn, statement: Alter) -> None
             message = f"RENAME COLUMN {old.name}: {option} of the Delta table of {statement.name} names it"
             hint = f"DROP SINK {copy.name} first; CREATE SINK creates the table again under the new name"
             raise build_name_error(message, old.name, statement.sql, hint)
+
+
+def _check_name(copy: Relation, new: RelationColumn, statement: Alter) -> None:
+    if any(column.hidden and column.name.lower() == new.name.lower() for column in copy.columns):
+        message = f"the Delta table of {statement.name} has a part of its key in {new.name}, which the view does not show"
+        raise build_name_error(message, new.name, statement.sql, "name the column otherwise")
 
 
 def _require_same_pause(name: str, paused: bool) -> Precondition:
