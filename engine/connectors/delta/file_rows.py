@@ -25,7 +25,7 @@ from engine.connectors.delta.file_changes import DataFile, FileChanges, have_row
 from engine.connectors.delta.frames import has_row_ids, render_columns, render_reasons, render_row_ids
 from engine.connectors.delta.log import DeltaLog, Metadata
 from engine.connectors.delta.steps import DeltaPosition
-from engine.connectors.delta.types import COLUMN_ID, find_physical_name, list_fields, parse_schema
+from engine.connectors.delta.types import COLUMN_ID, UNREAD, find_physical_name, list_fields, parse_schema
 from engine.connectors.delta.values import MatchedColumn, match_column
 from engine.connectors.delta.vectors import decode_rows
 from engine.errors import SourceError
@@ -51,8 +51,6 @@ _READING = {
     "ignoreCorruptFiles": "false",
 }
 """How Spark is to read files: partitions are those of the log, names are no patterns, and what can't be read is told."""
-_UNREAD = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
-"""What a schema says of columns whose values are not in files as they are read."""
 
 
 class FilesNotFollowed(SourceError):
@@ -309,7 +307,7 @@ class FileReader:
     def _list_stored(
         self, fields: Sequence[Mapping[str, Any]], *, tracked: bool
     ) -> Sequence[Mapping[str, Any]]:
-        if any(mark in msgspec.json.encode(field).decode() for field in fields for mark in _UNREAD):
+        if any(mark in msgspec.json.encode(field).decode() for field in fields for mark in UNREAD):
             raise FilesNotFollowed("a column is of a type CHAR, VARCHAR, or has a collation")
         if any(find_physical_name(field).lower() == "_metadata" for field in fields):
             raise FilesNotFollowed("a column is called _metadata, as what Spark tells of a file")

@@ -109,6 +109,8 @@ class DeltaCommit(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()
     """The files that tell which rows it changed, as the log names them."""
     actions: FileActions = FileActions()
+    feed: tuple[DataFile, ...] = ()
+    """The files of its change data feed."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ class DeltaLog:
                 (a.add for a in actions if a.add is not None),
                 (a.remove for a in actions if a.remove is not None),
             ),
+            tuple(cdc_files),
         )
 
     def _list_elsewhere(self, names: Iterable[str]) -> Iterator[str]:
@@ -245,6 +248,10 @@ class DeltaLog:
                 parts.scheme not in ("", "file") or self.place.is_remote or Path(unquote(parts.path)).exists()
             )
         return self._files.head(unquote(name)) is not None
+
+    def read_file(self, name: str) -> bytes | None:
+        """Return the bytes of a file in the table's folder, as the log names it; None if it is not there."""
+        return self._files.get(unquote(name))
 
     def read_vector(self, vector: Vector) -> bytes:
         """Return the bytes of a deletion vector; raises SourceError for one that is gone or damaged."""

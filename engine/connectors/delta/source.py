@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.connectors.contract.connector import PendingSplit, SourceReport, Spark, no_spark, source_options
 from engine.connectors.contract.offset_source import OffsetSource, StepResult, Steps
 from engine.connectors.contract.offsets import SourceOffset
+from engine.connectors.delta.feed_files import read_feed_files
 from engine.connectors.delta.file_rows import (
     ChangedRows,
     FilesNotFollowed,
@@ -422,6 +423,11 @@ class DeltaSource(OffsetSource[DeltaStep]):
             compares=compares,
             new=compares and not table.live_ssts,
         )
+        few = None
+        if not compares and step.size <= SMALL_BYTES:
+            few = read_feed_files(self.log, relation, step, columns, SMALL_ROWS)
+        if few is not None:
+            return body.write_rows(track_rows(few), store.reader)
         with open_read_session(spark, relation.name, self.place) as session:
             if not compares:
                 rows = read_feed_changes(session, relation, step, self.place, columns)

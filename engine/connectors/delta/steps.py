@@ -52,7 +52,7 @@ class DeltaStep:
 
     `files` are changes, too, told by the files that came and went. `nothing` changes no row. `size` are bytes of files. Of a
     feed's changes `last` is the last version that has some. `keeps_ids` tells that rows were tracked all the while: else those
-    which nothing has changed may have other ids by now.
+    which nothing has changed may have other ids by now. `commits` are those that a feed's changes are of.
     """
 
     kind: Literal["snapshot", "feed", "files", "difference", "nothing"]
@@ -62,6 +62,7 @@ class DeltaStep:
     then: DeltaPosition
     files: FileChanges = field(default_factory=FileChanges)
     keeps_ids: bool = True
+    commits: tuple[DeltaCommit, ...] = ()
 
 
 def plan_snapshot(log: DeltaLog, kind: Literal["snapshot", "difference"]) -> DeltaStep:
@@ -90,6 +91,7 @@ def plan_next_step(
     _check_same(log, table, at)
     kind: Literal["feed", "files", "difference", "nothing"] = "nothing"
     first = last = at.version + 1
+    commits: list[DeltaCommit] = []
     size, then, feeds, files, tracked = 0, at, True, FileChanges(), at.metadata.tracks_rows
     without: Literal["files", "difference"] = "files" if "files" in by else "difference"
     while (commit := _read_next_commit(log, then, at)) is not None:
@@ -114,6 +116,8 @@ def plan_next_step(
         if commit.changes:
             first = commit.version if kind == "nothing" else first
             kind, size, last = its, size + commit.size, commit.version
+            if its == "feed":
+                commits.append(commit)
         feeds = feeds and (
             metadata.has_feed or kind != "feed"
         )  # none is read across a version without, even one of no rows
@@ -128,7 +132,8 @@ def plan_next_step(
         return None
     if kind == "files":
         kind, size = ("files" if any(files.iterate_files()) else "nothing"), files.measure()
-    return DeltaStep(kind, first, last if kind == "feed" else then.version, size, then, files, tracked)
+    last = last if kind == "feed" else then.version
+    return DeltaStep(kind, first, last, size, then, files, tracked, tuple(commits))
 
 
 def _read_next_commit(log: DeltaLog, then: DeltaPosition, at: DeltaPosition) -> DeltaCommit | None:

@@ -21,6 +21,8 @@ _NAMES = {
 _SAME = ("string", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz")
 _PHYSICAL = "delta.columnMapping.physicalName"
 COLUMN_ID = "delta.columnMapping.id"
+UNREAD = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
+"""What a schema says of columns whose values are not in files as they are read."""
 _TEXT = re.compile(r"(?:var)?char\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
