@@ -25,7 +25,13 @@ from engine.connectors.delta.file_changes import DataFile, FileChanges, have_row
 from engine.connectors.delta.frames import has_row_ids, render_columns, render_reasons, render_row_ids
 from engine.connectors.delta.log import DeltaLog, Metadata
 from engine.connectors.delta.steps import DeltaPosition
-from engine.connectors.delta.types import COLUMN_ID, UNREAD, find_physical_name, list_fields, parse_schema
+from engine.connectors.delta.types import (
+    COLUMN_ID,
+    find_physical_name,
+    has_plain_values,
+    list_fields,
+    parse_schema,
+)
 from engine.connectors.delta.values import MatchedColumn, match_column
 from engine.connectors.delta.vectors import decode_rows
 from engine.errors import SourceError
@@ -307,7 +313,7 @@ class FileReader:
     def _list_stored(
         self, fields: Sequence[Mapping[str, Any]], *, tracked: bool
     ) -> Sequence[Mapping[str, Any]]:
-        if any(mark in msgspec.json.encode(field).decode() for field in fields for mark in UNREAD):
+        if not all(has_plain_values(msgspec.json.encode(field).decode()) for field in fields):
             raise FilesNotFollowed("a column is of a type CHAR, VARCHAR, or has a collation")
         if any(find_physical_name(field).lower() == "_metadata" for field in fields):
             raise FilesNotFollowed("a column is called _metadata, as what Spark tells of a file")

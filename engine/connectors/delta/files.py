@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from engine.arrow import as_values
 from engine.connectors.delta.log import Metadata
+from engine.connectors.delta.types import has_plain_values
 from engine.hummock.rows.row_hash import xxhash64
 from engine.runtime.writes.key_order import HASH, PackRows
 from engine.sql.catalog import Relation, RelationColumn
@@ -29,7 +30,6 @@ BATCH_ROWS = 131_072
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _WRITER = b"org.apache.spark.version"
 _FIRST_PROLEPTIC = (3, 1)
-_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def plan_splits(
 
     `columns` gives the Delta column of each column.
     """
-    if metadata.is_mapped or metadata.partition_columns or _PADDED in metadata.schema_string:
+    if metadata.is_mapped or metadata.partition_columns or not has_plain_values(metadata.schema_string):
         return None
     if not 0 < len(files) <= MOST_FILES:
         return None
@@ -64,7 +64,7 @@ def plan_splits(
             footer = pq.read_metadata(path)
         except (OSError, pa.ArrowException):
             return None  # Spark tells what is the matter
-        if not _has_columns(footer, visible):
+        if not has_columns(footer, visible):
             return None
         rows += footer.num_rows
         splits += _split_file(path, footer)
@@ -83,7 +83,7 @@ def _split_file(path: str, footer: pq.FileMetaData) -> Iterator[FileSplit]:
         yield FileSplit(path, tuple(groups))
 
 
-def _has_columns(footer: pq.FileMetaData, expected: Sequence[tuple[RelationColumn, str]]) -> bool:
+def has_columns(footer: pq.FileMetaData, expected: Sequence[tuple[RelationColumn, str]]) -> bool:
     """Tell whether a file has these columns as they are, under their names."""
     said = footer.metadata or {}
     if any(word in said for word in _LEGACY) or not _is_proleptic(said.get(_WRITER)):

@@ -21,7 +21,7 @@ _NAMES = {
 _SAME = ("string", "float", "double", "boolean", "binary", "date", "timestamp", "timestamp_ntz")
 _PHYSICAL = "delta.columnMapping.physicalName"
 COLUMN_ID = "delta.columnMapping.id"
-UNREAD = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
+_UNREAD = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 """What a schema says of columns whose values are not in files as they are read."""
 _TEXT = re.compile(r"(?:var)?char\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
@@ -65,6 +65,11 @@ def list_fields(schema: str) -> list[dict[str, Any]]:
     """Return the fields of a schema, which `parse_schema` has read, as a log has them."""
     found: list[dict[str, Any]] = msgspec.json.decode(schema)["fields"]
     return found
+
+
+def has_plain_values(schema: str) -> bool:
+    """Tell whether files hold the values of columns as they are read, of a schema or a field of one as a log has it."""
+    return not any(mark in schema for mark in _UNREAD)
 
 
 def find_renamed_columns(before: str, after: str, types: Mapping[str, str]) -> list[str]:

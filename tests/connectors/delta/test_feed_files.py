@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,9 +41,11 @@ VALUES = {
     "p DECIMAL(5, 2)": ["-999.99", "0.01"],
     "q DECIMAL(18, 0)": ["999999999999999999", "-1"],
     "r DECIMAL(38, 10)": ["-9999999999999999999999999999.9999999999", "0"],
-    "`größe von` INT": ["1", "2"],
+    "g ARRAY<DOUBLE>": ["array(double('NaN'), NULL, 1.5D)", "array()"],
+    "m MAP<STRING, BIGINT>": ["map('k', 1, 'l', NULL)", "map()"],
+    "e STRUCT<a: INT, c: ARRAY<STRING>>": ["named_struct('a', 1, 'c', array('x', NULL))"],
 }
-PLAIN = [one for one in VALUES if " von" not in one]
+NESTED_TIMES = {"w ARRAY<TIMESTAMP>": ["array(TIMESTAMP'1600-01-01 00:00:00Z')", "array()"]}
 ROWS = "SELECT id, 'a' AS v FROM range(20)"
 
 
@@ -51,9 +53,9 @@ def make(spark: SparkSession, folder: Path, columns: str, **said: str) -> DeltaT
     return SparkDeltaTable(spark, folder / "delta").make(columns=columns, **said)
 
 
-def random_row(rng: random.Random) -> str:
+def random_row(rng: random.Random, values: Mapping[str, list[str]]) -> str:
     return ", ".join(
-        f"CAST({rng.choice([*VALUES[one], 'NULL'])} AS {one.partition(' ')[2]})" for one in PLAIN
+        f"CAST({rng.choice([*them, 'NULL'])} AS {one.partition(' ')[2]})" for one, them in values.items()
     )
 
 
@@ -106,16 +108,17 @@ def test_any_plain_value_is_read_as_spark_reads_it(
     session: Session, spark: SparkSession, tmp_path: Path, times: str, seed: int
 ) -> None:
     rng = random.Random(seed)
+    values = VALUES | (NESTED_TIMES if times == "TIMESTAMP_MICROS" else {})
     spark.conf.set("spark.sql.parquet.outputTimestampType", times)
     try:
-        there = make(spark, tmp_path, f"id BIGINT, {', '.join(PLAIN)}")
-        follow(session, there, f"id BIGINT PRIMARY KEY, {', '.join(PLAIN)}")
+        there = make(spark, tmp_path, f"id BIGINT, {', '.join(values)}")
+        follow(session, there, f"id BIGINT PRIMARY KEY, {', '.join(values)}")
         reader = Reader(session)
         for _ in range(2):
-            inserted = ", ".join(f"({rng.randrange(30)}, {random_row(rng)})" for _ in range(12))
+            inserted = ", ".join(f"({rng.randrange(30)}, {random_row(rng, values)})" for _ in range(12))
             there.insert(f"VALUES {inserted}")
-            name, _, kind = rng.choice(PLAIN).partition(" ")
-            value = rng.choice([*VALUES[f"{name} {kind}"], "NULL"])
+            name, _, kind = rng.choice([*values]).partition(" ")
+            value = rng.choice([*values[f"{name} {kind}"], "NULL"])
             there.sql(f"UPDATE {{}} SET {name} = CAST({value} AS {kind}) WHERE id % 3 = 0")
             there.sql(f"DELETE FROM {{}} WHERE id % 7 = {rng.randrange(7)}")
         step = reader.plan()
@@ -197,6 +200,19 @@ def test_what_asks_more_of_a_reader_is_left_to_spark(
     assert found is None or (has_vector and bag(found) == bag(reader.by_spark(step)))
     assert poll(session).error is None
     assert held(session) == there.rows()
+
+
+def test_nested_times_of_96_bits_are_left_to_spark(
+    session: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    there = make(spark, tmp_path, "id BIGINT, w ARRAY<TIMESTAMP>")
+    follow(session, there, "id BIGINT PRIMARY KEY, w ARRAY<TIMESTAMP>")
+    reader = Reader(session)
+    there.insert("VALUES (1, array(TIMESTAMP'9999-03-01 00:00:00Z'))")
+    assert reader.by_arrow(reader.plan()) is None
+    poll(session)
+    texts = ("id", "CAST(w[0] AS STRING) AS w")
+    assert held(session, columns=", ".join(texts)) == there.rows(texts)
 
 
 def test_days_of_another_calendar_are_left_to_spark(
