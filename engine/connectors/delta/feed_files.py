@@ -28,6 +28,8 @@ from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.expression.spark_sql import quote
 from engine.sql.typing.types import to_arrow
 
+MOST_FILES = 100
+"""So many files are read by the process that polls, one after another."""
 _KIND = RelationColumn("_change_type", "string")
 _COMES = pa.array(["insert", "update_postimage"])
 _GOES = pa.array(["delete", "update_preimage"])
@@ -45,14 +47,16 @@ def read_feed_files(
         _check_columns(step.then.metadata, columns)
         named = [(column, columns[column.name].name) for column in relation.visible_columns]
         schema = pa.schema([*((c.name, to_arrow(c.type)) for c, _ in named), (PLACE, pa.int64())])
+        files = [(commit, file) for commit in step.commits for file in _list_files(commit)]
+        if len(files) > MOST_FILES or any(file.size is None for _, file in files):
+            return None
         found, rows = [schema.empty_table()], 0
-        for commit in step.commits:
-            for file in _list_files(commit):
-                opened = _open_file(log, file)
-                rows += opened.metadata.num_rows
-                if rows > most_rows:
-                    return None
-                found.append(_read_changes(opened, named, commit, schema))
+        for commit, file in files:
+            opened = _open_file(log, file)
+            rows += opened.metadata.num_rows
+            if rows > most_rows:
+                return None
+            found.append(_read_changes(opened, named, commit, schema))
         return pa.concat_tables(found)
     except (NotPlain, pa.ArrowException, OSError, StorageError, SourceError):
         return None  # Spark reads it, or says why it cannot

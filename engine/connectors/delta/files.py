@@ -30,6 +30,11 @@ BATCH_ROWS = 131_072
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _WRITER = b"org.apache.spark.version"
 _FIRST_PROLEPTIC = (3, 1)
+_LAYOUTS: Mapping[pa.DataType, pa.DataType] = {
+    **{pa.large_string(): pa.string(), pa.string_view(): pa.string()},
+    **{pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()},
+}
+"""Types of the same values in another layout, which is cast."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def _split_file(path: str, footer: pq.FileMetaData) -> Iterator[FileSplit]:
 
 
 def has_columns(footer: pq.FileMetaData, expected: Sequence[tuple[RelationColumn, str]]) -> bool:
-    """Tell whether a file has these columns as they are, under their names."""
+    """Tell whether a file has these columns as they are, under their names; texts and times may have to be cast."""
     said = footer.metadata or {}
     if any(word in said for word in _LEGACY) or not _is_proleptic(said.get(_WRITER)):
         return False
@@ -94,6 +99,7 @@ def has_columns(footer: pq.FileMetaData, expected: Sequence[tuple[RelationColumn
         if schema.names.count(name) != 1:
             return False
         kind, actual = to_arrow(column.type), schema.field(name).type
+        actual = _LAYOUTS.get(actual, actual)
         if column.type == "timestamp" and name in physical and physical[name].physical_type == "INT96":
             continue
         if actual != kind:

@@ -40,7 +40,7 @@ _MAPPING = "delta.columnMapping.mode"
 _VERSION = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(parquet|json)")
 _REMOTE = re.compile(r"s3a?://([^/]+)(?:/(.*))?")
-_CLIMBS = re.compile(r"(?:^|/)(?:\.|%2e){2}(?:/|$)", re.IGNORECASE)
+_CLIMBS = re.compile(r"(?:^|/)\.\.(?:/|$)")
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
 
@@ -235,9 +235,9 @@ class DeltaLog:
     def _list_elsewhere(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the full paths among names of files, and those that climb out of a folder."""
         for name in names:
-            if name.startswith("/") or _SCHEME.match(name):
+            if unquote(name).startswith("/") or _SCHEME.match(name):
                 yield name
-            elif _CLIMBS.search(name):
+            elif _CLIMBS.search(unquote(name)):
                 yield f"{self.place.spark}/{name}"
 
     def has_file(self, name: str) -> bool:

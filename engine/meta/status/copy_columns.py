@@ -93,10 +93,10 @@ def list_copy_reasons(copy: Relation, view: Relation) -> Iterator[str]:
     known = {one.name.lower(): one.type for one in copy.columns}
     known |= {} if evolution is None else {name.lower(): kind for name, kind in evolution.gone.items()}
     keys = {one.name.lower() for one in _list_own_keys(copy)}
-    there = {column.name for column in view.visible_columns} | {one.name for one in _list_own_keys(copy)}
+    shown = {column.name for column in view.visible_columns}
     for option in ("partition_by", "cluster_by"):
         for name in parse_list(copy.options.get(option, "")):
-            if name not in there:
+            if name not in shown:
                 yield f"{option} of its Delta table names its column {name}, which goes"
     for column in view.visible_columns:
         kind = known.get(column.name.lower())

@@ -223,10 +223,39 @@ def test_days_of_another_calendar_are_left_to_spark(
     reader = Reader(session)
     with julian_times(spark):
         there.insert("VALUES (1, DATE'1500-03-01', TIMESTAMP'1500-03-01 00:00:00Z')")
-    assert reader.by_arrow(reader.plan()) is None
+    step = reader.plan()
+    assert reader.by_arrow(step) is None
     poll(session)
     texts = ("id", "t", "CAST(u AS STRING) AS u")
     assert held(session, columns=", ".join(texts)) == there.rows(texts)
+
+
+def test_files_of_delta_rs_are_read(session: Session, spark: SparkSession, tmp_path: Path) -> None:
+    there = DeltaTable(spark, tmp_path / "delta").make("id BIGINT, v STRING, x BINARY, u TIMESTAMPTZ")
+    there.insert("SELECT id, 'a', NULL, TIMESTAMPTZ'2026-01-01 00:00:00Z' FROM range(20)")
+    follow(session, there, "id BIGINT PRIMARY KEY, v STRING, x BINARY, u TIMESTAMP")
+    reader = Reader(session)
+    there.sql("UPDATE {} SET v = 'b' WHERE id < 5", "DELETE FROM {} WHERE id = 7")
+    step = reader.plan()
+    found = reader.by_arrow(step)
+    assert found is not None and found.num_rows == 11
+    assert bag(found) == bag(reader.by_spark(step).cast(found.schema))
+    poll(session)
+    assert held(session, columns="id, v") == there.rows(("id", "v"))
+
+
+def test_many_files_are_left_to_spark(
+    session: Session, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = DeltaTable(spark, tmp_path / "delta").make()
+    follow(session, there)
+    reader = Reader(session)
+    for n in range(3):
+        there.insert(f"VALUES ({n}, 'a')")
+    step = reader.plan()
+    assert len(step.commits) == 3 and reader.by_arrow(step) is not None
+    monkeypatch.setattr(feed_files, "MOST_FILES", 2)
+    assert reader.by_arrow(step) is None
 
 
 def test_what_cannot_be_read_is_left_to_spark(session: Session, spark: SparkSession, tmp_path: Path) -> None:
@@ -240,6 +269,7 @@ def test_what_cannot_be_read_is_left_to_spark(session: Session, spark: SparkSess
     rows = pq.read_table(file)
     for other in (
         rows.drop_columns(["v"]),
+        rows.set_column(1, "v", pa.array([{"a": 1}])),
         rows.set_column(0, "id", rows["id"].cast(pa.int32())),
         pa.table({"id": rows["id"], "v": pa.array([b"\xff"], pa.binary()).view(pa.string())}),
     ):

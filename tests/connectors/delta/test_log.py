@@ -372,7 +372,10 @@ def test_files_that_a_log_names_lie_where_they_may(
         at.check_files([named])
 
 
-@pytest.mark.parametrize("name", ["../../secret/x", "a/%2e%2e/../../x", "file:///etc/x", "hdfs://x/y"])
+@pytest.mark.parametrize(
+    "name",
+    ["../../secret/x", "a/%2e%2e/../../x", "..%2F..%2Fsecret", "%2Ftmp/x", "file:///etc/x", "hdfs://x/y"],
+)
 def test_a_log_can_not_name_files_that_lie_elsewhere(
     written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

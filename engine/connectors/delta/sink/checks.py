@@ -58,13 +58,13 @@ def prepare_delta_sink(
 def _check_columns(relation: Relation, wrong: Wrong) -> None:
     """Raise SqlError if Delta has no type for a column, or cannot lay rows out by one."""
     options = SinkOptions.of(relation.options)
-    types = {column.name: column.type for column in relation.columns}
     for column in relation.columns:
         name, kind = column.name, column.type
         if missing := find_unsupported_type(to_arrow(kind)):
             cast = f"CAST it in the view, for instance {name}::STRING, or leave it out"
             hint = "make a key of other columns in the view" if column.hidden else cast
             raise wrong("connector", f"column {name} is {kind}, and Delta has no type {missing}", hint)
+    types = {column.name: column.type for column in relation.columns if not column.hidden}
     for option, names in (("partition_by", options.partition_by), ("cluster_by", options.cluster_by)):
         for name in names:
             if name not in types:

@@ -138,6 +138,13 @@ def test_a_view_of_one_row_and_one_that_only_grows_show_all(session: Session, tm
     assert copied.column_names == ["at"] and copied.num_rows == 2
 
 
+def test_a_table_is_laid_out_by_columns_that_its_view_shows(session: Session, tmp_path: Path) -> None:
+    prepare(session)
+    for option in ("delta.partition_by", "cluster_by"):
+        with pytest.raises(SqlError, match="there is no column _key_group_bid_auction"):
+            session.sql(view(tmp_path, f", {option} = '_key_group_bid_auction'", query=COUNT))
+
+
 def test_a_key_that_delta_has_no_type_for_is_refused(session: Session, tmp_path: Path) -> None:
     prepare(session)
     query = "SELECT count(*) AS n FROM bid GROUP BY make_dt_interval(price)"
