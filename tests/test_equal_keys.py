@@ -31,6 +31,7 @@ REASONS = {
     "engine/hummock/compaction/ranges.py:_choose_cuts": "places",
     "engine/operators/arrow/folds.py:_fold_groups": "keys of types that Arrow compares as Spark does, no DOUBLE",
     "engine/operators/arrow/expressions.py:find_members": "values of types that Arrow compares as Spark does, no DOUBLE",
+    "engine/connectors/delta/feed_files.py:_find_coming": "words that say what a change is",
     "engine/operators/lookups/lines.py:_choose_first": "numbers of lines",
     "engine/operators/skew.py:measure_load": "hashes",
     "engine/runtime/epoch/failing_row.py:_search": "hashes",
