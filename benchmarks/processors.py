@@ -27,8 +27,18 @@ class ProcessorSeconds:
         )
 
 
+def list_processes() -> dict[str, list[int]]:
+    """Return this process and all that live below it by who they are: `driver`, `java`, and the `workers` below Java."""
+    return {who: list(ticks) for who, ticks in _read_ticks().items()}
+
+
 def measure_processors() -> ProcessorSeconds:
     """Return what this process and all that live below it have spent, with their children that have ended."""
+    tick = os.sysconf("SC_CLK_TCK")
+    return ProcessorSeconds(**{who: sum(ticks.values()) / tick for who, ticks in _read_ticks().items()})
+
+
+def _read_ticks() -> dict[str, dict[int, int]]:
     children: dict[int, list[int]] = {}
     spent: dict[int, tuple[str, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -37,16 +47,16 @@ def measure_processors() -> ProcessorSeconds:
             fields, process = after.split(), int(path.parent.name)
             children.setdefault(int(fields[1]), []).append(process)
             spent[process] = (before.partition("(")[2], sum(map(int, fields[11:15])))
-    found = {"driver": 0, "java": 0, "workers": 0}
+    found: dict[str, dict[int, int]] = {"driver": {}, "java": {}, "workers": {}}
     waiting = [(os.getpid(), "driver")]
     while waiting:
         process, who = waiting.pop()
         name, ticks = spent.get(process, ("", 0))
         who = "java" if name == "java" else who
-        found[who] += ticks
+        found[who][process] = ticks
         below = "workers" if who == "java" else who
         waiting += [(child, below) for child in children.get(process, [])]
-    return ProcessorSeconds(**{who: ticks / os.sysconf("SC_CLK_TCK") for who, ticks in found.items()})
+    return found
 
 
 def measure_machine() -> float:
