@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -26,6 +26,7 @@ from engine.meta.epochs.frontier import needs_run
 from engine.meta.epochs.staged_checkpoint import StagedCheckpoint
 from engine.operators.arrow.map_in_arrow import Body, run_alone
 from engine.operators.dynamic_filter import count_passed_rows
+from engine.operators.fragment_journal import FragmentJournal, JournalEntry, State
 from engine.operators.lookups.table_parameters import TableAt, bind_tables
 from engine.spark_internals import read_task_text
 from engine.sql.plan import DynamicFilter
@@ -86,13 +87,15 @@ class SharedFragment:
 class SharedCall:
     """What one action is to do: of each of its tasks the fragments, inputs before their readers, over the tables of a version.
 
-    What reads one of the `unknown` tables is left out: their new content comes from elsewhere.
+    What reads one of the `unknown` tables is left out: their new content comes from elsewhere. With a `journal`, a file that all
+    tasks reach, they take the same fragments from it, each whichever is next.
     """
 
     tables: Mapping[str, TableVersion]
     epoch: int
     tasks: tuple[tuple[SharedFragment, ...], ...]
     unknown: frozenset[str]
+    journal: str | None = None
 
     def encode(self) -> str:
         """Return it as a text."""
@@ -153,7 +156,7 @@ class SharedTask:
         for batch in batches:
             for number in as_values(batch.column(0)):
                 if number < len(call.tasks):
-                    reports = run_fragments(call, call.tasks[number], bodies, reader)
+                    reports = run_task(call, number, bodies, reader)
                     encoded = pa.array([report.encode() for report in reports], pa.binary())
                     yield pa.RecordBatch.from_arrays([encoded], SHARED_SCHEMA.names)
 
@@ -176,6 +179,52 @@ class TaskClock:
         return waited and time.process_time() - self.processor < MOST_SECONDS
 
 
+class Turns(Protocol):
+    """Which of some fragments a task runs next, by their numbers."""
+
+    def take(self, stage: Callable[[JournalEntry], None], has_time: Callable[[], bool]) -> Iterator[int]:
+        """Yield the numbers of the fragments to run, as of FragmentJournal."""
+
+    def take_rest(self) -> Sequence[int]:
+        """Return the numbers of those for which no task had time."""
+
+    def end(self, number: int, state: State, ssts: tuple[SstInfo, ...] = ()) -> None:
+        """Record how a fragment has ended."""
+
+
+@dataclass(frozen=True)
+class OwnTurns:
+    """The turns of a task that has its fragments to itself: one after the other."""
+
+    count: int
+
+    def take(self, stage: Callable[[JournalEntry], None], has_time: Callable[[], bool]) -> Iterator[int]:
+        """Yield all numbers."""
+        return iter(range(self.count))
+
+    def take_rest(self) -> Sequence[int]:
+        """Return nothing."""
+        return ()
+
+    def end(self, number: int, state: State, ssts: tuple[SstInfo, ...] = ()) -> None:
+        """Do nothing: nobody else waits for it."""
+
+
+def find_inputs(fragments: Sequence[SharedFragment]) -> dict[str, set[str]]:
+    """Return of each fragment's table which of the others are read for it."""
+    tables = {one.table for one in fragments}
+    return {
+        one.table: tables & {*one.inputs, *one.dependencies, *one.reads} - {one.table} for one in fragments
+    }
+
+
+def number_inputs(fragments: Sequence[SharedFragment]) -> list[frozenset[int]]:
+    """Return of each fragment, by its number, the numbers of those that are read for it."""
+    numbers = {one.table: number for number, one in enumerate(fragments)}
+    inputs = find_inputs(fragments)
+    return [frozenset(numbers[name] for name in inputs[one.table]) for one in fragments]
+
+
 def pack_bodies(bodies: Bodies) -> bytes:
     """Return bodies as a task holds them: they travel with each job."""
     return zlib.compress(pickle.dumps(bodies, protocol=5))
@@ -187,33 +236,59 @@ def _load_bodies(pickled: bytes) -> Bodies:
     return found
 
 
+def run_task(call: SharedCall, number: int, bodies: Bodies, reader: Reader) -> Iterator[FragmentReport]:
+    """Run the fragments of a task, or its part of those that all tasks take from a journal."""
+    fragments = call.tasks[number]
+    if call.journal is None:
+        yield from run_fragments(call, fragments, OwnTurns(len(fragments)), bodies, reader)
+    else:
+        with FragmentJournal(call.journal, number_inputs(fragments)) as journal:
+            yield from run_fragments(call, fragments, journal, bodies, reader)
+
+
 def run_fragments(
-    call: SharedCall, fragments: Sequence[SharedFragment], bodies: Bodies, reader: Reader
+    call: SharedCall,
+    fragments: Sequence[SharedFragment],
+    turns: Turns,
+    bodies: Bodies,
+    reader: Reader,
 ) -> Iterator[FragmentReport]:
-    """Run the fragments of a task and yield a report of each that was due.
+    """Run those of some fragments whose turns come, and yield a report of each that was due.
 
     One that fails is left out, and what reads it: it fails in an action of its own, which says why.
     """
     staged = StagedFragments(Version(epoch=call.epoch, tables=call.tables), call.unknown)
     clock = TaskClock.start()
-    for fragment in fragments:
+
+    def stage(entry: JournalEntry) -> None:
+        if entry.state != State.UNCHANGED:
+            staged.add(fragments[entry.number], entry.ssts if entry.state == State.WRITTEN else None)
+
+    for number in turns.take(stage, clock.has_time_left):
+        fragment = fragments[number]
         if staged.is_unknown(fragment):
             yield FragmentReport(fragment.table, "an input is computed in another way")
         if not staged.is_due(fragment):
+            turns.end(number, State.LEFT_OUT if staged.is_unknown(fragment) else State.UNCHANGED)
             continue
         began = time.perf_counter()
         report: tuple[bytes, pa.RecordBatch | None] | str = NO_TIME
         if clock.has_time_left():
             report = _run_fragment(fragment, staged.version, bodies, reader)
         if isinstance(report, str):
+            turns.end(number, State.LEFT_OUT)
             staged.add(fragment, None)
             yield FragmentReport(fragment.table, report)
             continue
         identity, written = report
-        staged.add(fragment, () if written is None else _decode_ssts(written))
+        ssts = () if written is None else _decode_ssts(written)
+        turns.end(number, State.WRITTEN, ssts)
+        staged.add(fragment, ssts)
         result = None if written is None else tuple(written.to_pylist()[0].values())
         spent = time.perf_counter() - began
         yield FragmentReport(fragment.table, identity=identity, seconds=spent, result=result)
+    for number in turns.take_rest():
+        yield FragmentReport(fragments[number].table, NO_TIME)
 
 
 def _run_fragment(

@@ -31,12 +31,18 @@ WRITE_STOP_RUNS = 192
 
 
 def is_tier_due(table: TableVersion) -> bool:
-    """Whether the commit that made this version should have the newest runs merged."""
-    level = table.l0
-    if len(level) < TIER_EVERY or table.table.options.passes:
+    """Whether the newest runs are so many that the commit that made this version should have them merged.
+
+    What counts is what a merge would take: an older run that is much larger stays as it is. One that was skipped, since another
+    commit was faster, is due after the next commit.
+    """
+    if len(table.l0) < TIER_EVERY or table.table.options.passes:
         return False
-    size = sum(sst.size for entry in level for sst in entry.ssts)
-    return len(level) % (TIER_LARGE_EVERY if size > len(level) * TIER_LARGE_BYTES else TIER_EVERY) == 0
+    task = Tier(TIER_ROWS, TIER_EVERY).pick(table)
+    if task is None:
+        return False
+    size = sum(sst.size for run in task.merge for sst in run)
+    return size <= len(task.merge) * TIER_LARGE_BYTES or len(task.merge) >= TIER_LARGE_EVERY
 
 
 def next_task(

@@ -11,9 +11,11 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -40,8 +42,9 @@ from engine.operators.shared_task import (
     pack_bodies,
 )
 from engine.runtime.epoch.prepared_frames import MOST_SHARED_ROWS, PreparedFrames
-from engine.runtime.epoch.shared_schedule import plan_waves
+from engine.runtime.epoch.shared_schedule import ActionPlan, plan_actions
 from engine.runtime.executor import FragmentTask, PlannedEpochs, PlannedFragment
+from engine.runtime.spark.session import EngineSpark
 from engine.spark_internals import attach_task_text, can_attach_text, prepare_run
 from engine.sql.incremental.fragments import Fragment
 from engine.sql.incremental.rules import IndexCopy
@@ -144,15 +147,17 @@ class SharedActions:
             )
         )
 
-    def run(self, spark: SparkSession, planned: PlannedEpochs, tasks: int) -> int:
+    def run(self, spark: EngineSpark, planned: PlannedEpochs, tasks: int) -> int:
         """Compute what is known how to of a run's fragments by up to so many tasks at once; return how many results there are."""
         self.discard()
         bodies, shared = self.find_bodies(planned)
         if len(shared) < LEAST_FRAGMENTS:
             return 0
         ends, waiting = time.perf_counter() + MOST_AHEAD_SECONDS, shared
+        tasks = min(tasks, MOST_TASKS)
         while waiting and time.perf_counter() < ends:
-            if not self._run_round(spark, planned, (shared, waiting), bodies, min(tasks, MOST_TASKS)):
+            actions = plan_actions(waiting, self._seconds, tasks, is_local=spark.is_local)
+            if not self._run_round(spark.session, planned, (shared, waiting), bodies, actions):
                 break
             waiting = self._find_late(waiting)
         return len(self._results)
@@ -163,21 +168,21 @@ class SharedActions:
         planned: PlannedEpochs,
         fragments: tuple[Sequence[SharedFragment], Sequence[SharedFragment]],
         bodies: Bodies,
-        tasks: int,
+        actions: Sequence[ActionPlan],
     ) -> bool:
-        """Run waves of those of a run's shared fragments that are waiting; False if that has brought no result."""
+        """Run the actions of those of a run's shared fragments that are waiting; False if that has brought no result."""
         shared, waiting = fragments
         staged, before = (
             self._stage_results(planned, shared, {one.table for one in waiting}),
             len(self._results),
         )
-        for wave in plan_waves(waiting, self._seconds, tasks):
-            together = tuple(itertools.chain.from_iterable(wave))
-            tables = narrow_tables(staged.version.tables, together)
-            call = SharedCall(tables, planned.epoch, wave, frozenset(staged.unknown))
-            if not self._run_wave(spark, call, planned, bodies):
-                return False
-            for fragment in together:
+        for action in actions:
+            tables = narrow_tables(staged.version.tables, action.fragments)
+            with _open_journal(action) as journal:
+                call = SharedCall(tables, planned.epoch, action.tasks, frozenset(staged.unknown), journal)
+                if not self._run_action(spark, call, planned, bodies):
+                    return False
+            for fragment in action.fragments:
                 if staged.is_due(fragment):
                     staged.add(fragment, self._find_files(fragment.table))
         return len(self._results) > before
@@ -205,10 +210,10 @@ class SharedActions:
                 late[one.table] = one
         return list(late.values())
 
-    def _run_wave(
+    def _run_action(
         self, spark: SparkSession, call: SharedCall, planned: PlannedEpochs, bodies: Bodies
     ) -> bool:
-        """Run the tasks of one wave, and keep their results; False if the call is too long to be sent with a job.
+        """Run the tasks of one action, and keep their results; False if the call is too long to be sent with a job.
 
         Where they fail as a whole, as when a worker is killed, each of the fragments is computed by itself until that has worked.
         """
@@ -304,6 +309,16 @@ class SharedActions:
             self._store.objects.delete(sorted(paths))
         except StorageError as refused:
             _LOG.warning("files that nobody needs are left to the collector: %s", refused)
+
+
+@contextmanager
+def _open_journal(action: ActionPlan) -> Iterator[str | None]:
+    """Give the path of the file from which the tasks of a shared plan take their fragments, None for another one."""
+    if action.is_shared:
+        with NamedTemporaryFile(prefix="tideline-") as file:
+            yield file.name
+    else:
+        yield None
 
 
 def _describe_fragment(

@@ -1,5 +1,7 @@
 """In which actions, and in which task of each, the fragments of a run are computed so that the last one ends soonest.
 
+Tasks of one machine share the fragments of one action as they run. Tasks of several machines have theirs from the start:
+
 Method: a directed acyclic graph is cut into waves, each of which needs nothing but what waves before it have written. Within one,
 fragments that read each other stay in one task, and tasks get such groups the longest first (Graham 1969). Where to cut is tried
 at a few points of the order in which fragments could begin on any number of cores.
@@ -10,8 +12,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from engine.operators.shared_task import SharedFragment
+from engine.operators.shared_task import SharedFragment, find_inputs
 
 Interval = tuple[float, float]
 Wave = tuple[tuple[SharedFragment, ...], ...]
@@ -25,15 +28,59 @@ _CUTS = 10
 """So many points at most are tried for a cut."""
 
 
+@dataclass(frozen=True)
+class ActionPlan:
+    """One action: of each of its tasks the fragments, inputs before their readers; if it `is_shared` all take from the same."""
+
+    tasks: Wave
+    is_shared: bool = False
+
+    @property
+    def fragments(self) -> tuple[SharedFragment, ...]:
+        """The fragments of all tasks."""
+        return self.tasks[0] if self.is_shared else tuple(itertools.chain.from_iterable(self.tasks))
+
+
+def plan_actions(
+    fragments: Sequence[SharedFragment], seconds: Mapping[str, float], tasks: int, *, is_local: bool
+) -> tuple[ActionPlan, ...]:
+    """Return the actions in which up to `tasks` tasks compute fragments soonest; `seconds` are by table what they took before.
+
+    Where they run on one machine (`is_local`) one action is enough: its tasks wait for each other's files.
+    """
+    if is_local and (order := plan_shares(fragments, seconds, tasks)):
+        return (ActionPlan((order,) * min(tasks, len(order)), is_shared=True),)
+    return tuple(ActionPlan(wave) for wave in plan_waves(fragments, seconds, tasks))
+
+
+def plan_shares(
+    fragments: Sequence[SharedFragment], seconds: Mapping[str, float], tasks: int
+) -> tuple[SharedFragment, ...] | None:
+    """Return the order in which up to `tasks` tasks of one machine take fragments, None if one task does it as soon.
+
+    Those come first on which the longest work waits (Hu 1961), so inputs before their readers.
+    """
+    cost = _list_costs(fragments, seconds)
+    if tasks < 2 or sum(cost.values()) <= ACTION_SECONDS:
+        return None
+    inputs = find_inputs(fragments)
+    work = dict.fromkeys(cost, 0.0)
+    for one in reversed(fragments):
+        work[one.table] += cost[one.table]
+        for name in inputs[one.table]:
+            work[name] = max(work[name], work[one.table])
+    return tuple(sorted(fragments, key=lambda one: -work[one.table]))
+
+
 def plan_waves(
     fragments: Sequence[SharedFragment], seconds: Mapping[str, float], tasks: int
 ) -> tuple[Wave, ...]:
     """Return the waves in which `tasks` tasks compute fragments soonest; `seconds` are by table what they took before."""
-    cost = {one.table: seconds.get(one.table, USUAL_SECONDS) for one in fragments}
+    cost = _list_costs(fragments, seconds)
     waves: tuple[Wave, ...] = ((tuple(fragments),),)
     if tasks < 2 or sum(cost.values()) <= ACTION_SECONDS:
         return waves
-    inputs = _find_inputs(fragments)
+    inputs = find_inputs(fragments)
     starts = _find_starts(fragments, inputs, cost)
     best = _measure(waves, cost)
     packed: dict[Interval, Wave] = {}
@@ -48,11 +95,8 @@ def plan_waves(
     return waves
 
 
-def _find_inputs(fragments: Sequence[SharedFragment]) -> dict[str, set[str]]:
-    tables = {one.table for one in fragments}
-    return {
-        one.table: tables & {*one.inputs, *one.dependencies, *one.reads} - {one.table} for one in fragments
-    }
+def _list_costs(fragments: Sequence[SharedFragment], seconds: Mapping[str, float]) -> dict[str, float]:
+    return {one.table: seconds.get(one.table, USUAL_SECONDS) for one in fragments}
 
 
 def _find_starts(

@@ -114,7 +114,7 @@ class SparkExecutor:
         if len(planned.fragments) >= LEAST_FRAGMENTS:
             spark = self._open_session()
             self._prepare_frames(planned)
-            self._shared.run(spark.session, planned, spark.count_parallel_tasks())
+            self._shared.run(spark, planned, spark.count_parallel_tasks())
 
     def _prepare_frames(self, planned: PlannedEpochs) -> None:
         """Build those frames of a run's fragments that Arrow computes alone and that are not there yet."""

@@ -227,13 +227,18 @@ class EngineSpark:
                     activate(before)
         self._sources.add(source)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether its tasks run on this machine, below the driver."""
+        return self.is_in_process and is_local(self.session.sparkContext.master or "")
+
     def count_parallel_tasks(self) -> int:
         """Return how many tasks run at the same time: of a cluster as many as its executors have cores now."""
         if self.is_in_process:
             if self._parallelism is not None:
                 return self._parallelism
             found = int(self.session.sparkContext.defaultParallelism)
-            if is_local(self.session.sparkContext.master or ""):  # its cores stay what they are
+            if self.is_local:  # its cores stay what they are
                 self._parallelism = found
             return found
         if self._parallelism is None:

@@ -10,7 +10,7 @@ from engine.operators.grouping import touched_groups
 from engine.operators.shared_task import NO_TIME
 from engine.runtime.epoch import prepared_frames, shared_action
 from engine.runtime.epoch.shared_action import SharedActions
-from engine.runtime.epoch.shared_schedule import plan_waves
+from engine.runtime.epoch.shared_schedule import plan_actions
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
@@ -98,7 +98,7 @@ def test_what_an_action_had_no_time_for_is_for_the_next_one(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(session)
-    run_wave, ran = SharedActions._run_wave, []
+    run_wave, ran = SharedActions._run_action, []
 
     def run_first(self, spark, call, planned, bodies):  # type: ignore[no-untyped-def]
         first, rest = (
@@ -111,7 +111,7 @@ def test_what_an_action_had_no_time_for_is_for_the_next_one(
         ran.append({one.table for task in first for one in task})
         return done
 
-    monkeypatch.setattr(SharedActions, "_run_wave", run_first)
+    monkeypatch.setattr(SharedActions, "_run_action", run_first)
     assert list_shared(step(session, 2)) == set(VIEWS)
     assert ran == [{"sums"}, {"named"}, {"sellers"}]
     monkeypatch.setattr(shared_action, "MOST_AHEAD_SECONDS", 0.0)
@@ -185,18 +185,20 @@ def test_rows_that_a_bound_passes_count_as_changed(session: Session, monkeypatch
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("is_local", [True, False])
 def test_several_tasks_compute_what_does_not_read_each_other(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:
     """Each begins where the ones before it have ended, a bound that moves with what one of them has written among them."""
     plans: list[list[int]] = []
 
-    def plan_dear(fragments, seconds, tasks):  # type: ignore[no-untyped-def]
-        waves = plan_waves(fragments, dict.fromkeys((one.table for one in fragments), 1.0), 2)
-        plans.append([len(wave) for wave in waves])
-        return waves
+    def plan_dear(fragments, seconds, tasks, **_):  # type: ignore[no-untyped-def]
+        cost = dict.fromkeys((one.table for one in fragments), 1.0)
+        actions = plan_actions(fragments, cost, 2, is_local=is_local)
+        plans.append([len(action.tasks) for action in actions])
+        return actions
 
-    monkeypatch.setattr(shared_action, "plan_waves", plan_dear)
+    monkeypatch.setattr(shared_action, "plan_actions", plan_dear)
     session.sql("CREATE TABLE seen (id BIGINT PRIMARY KEY, moment TIMESTAMP)")
     session.sql("INSERT INTO seen SELECT id, timestamp_seconds(id * 3600) FROM range(100)")
     recent = "SELECT id FROM seen WHERE moment > (SELECT max(moment) FROM seen) - INTERVAL 1 DAY"
@@ -218,7 +220,7 @@ def test_several_tasks_compute_what_does_not_read_each_other(
     tables = {name: content(session, name) for name in ("sellers", "late")}
     assert_equal(content(session, "both_sides"), by_duckdb(tables, both), "both_sides")
     assert list_shared(report) == {*VIEWS, "recent", "late", "both_sides"}
-    assert 2 in plans[-1] and len(plans[-1]) > 1
+    assert plans[-1] == [2] if is_local else 2 in plans[-1] and len(plans[-1]) > 1
 
 
 def test_views_that_the_change_does_not_reach_are_left_out(session: Session) -> None:

@@ -8,7 +8,14 @@ import random
 import pytest
 
 from engine.operators.shared_task import SharedFragment
-from engine.runtime.epoch.shared_schedule import ACTION_SECONDS, MOST_WAVES, Wave, plan_waves
+from engine.runtime.epoch.shared_schedule import (
+    ACTION_SECONDS,
+    MOST_WAVES,
+    Wave,
+    plan_actions,
+    plan_shares,
+    plan_waves,
+)
 
 
 def fragment(table: str, *inputs: str) -> SharedFragment:
@@ -71,3 +78,33 @@ def test_what_is_done_at_once_takes_one_task() -> None:
     fragments = [fragment(f"v{n}", "stored") for n in range(4)]
     assert [len(task) for task in plan_waves(fragments, {f"v{n}": 0.005 for n in range(4)}, 2)[0]] == [4]
     assert len(plan_waves(fragments, {f"v{n}": 1.0 for n in range(4)}, 1)[0]) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shared_fragments_come_after_what_they_read(seed: int) -> None:
+    chance = random.Random(seed)
+    names = [f"t{n}" for n in range(40)]
+    fragments = [
+        fragment(name, *chance.sample(names[:n], min(n, 2)), "stored") for n, name in enumerate(names)
+    ]
+    seconds = {name: chance.choice([0.0, 0.01, 0.2]) for name in names}
+    order = plan_shares(fragments, seconds, 2)
+    assert order is not None and sorted(one.table for one in order) == sorted(names)
+    places = {one.table: n for n, one in enumerate(order)}
+    assert all(places[name] < places[one.table] for one in fragments for name in one.inputs if name in places)
+
+
+def test_what_the_longest_work_waits_for_comes_first() -> None:
+    fragments = [fragment("short"), fragment("first"), fragment("long", "first"), fragment("last", "long")]
+    order = plan_shares(fragments, {"short": 0.3, "first": 0.1, "long": 0.2, "last": 0.1}, 2)
+    assert order is not None and [one.table for one in order] == ["first", "long", "short", "last"]
+
+
+def test_tasks_of_one_machine_share_one_action() -> None:
+    fragments = [fragment("a"), fragment("b", "a"), fragment("c", "a"), fragment("d", "b", "c")]
+    seconds = {one.table: 1.0 for one in fragments}
+    (action,) = plan_actions(fragments, seconds, 8, is_local=True)
+    assert action.is_shared and len(action.tasks) == 4 and len(action.fragments) == 4
+    assert not any(one.is_shared for one in plan_actions(fragments, seconds, 8, is_local=False))
+    (alone,) = plan_actions(fragments, {one.table: 0.001 for one in fragments}, 8, is_local=True)
+    assert not alone.is_shared and len(alone.tasks) == 1
