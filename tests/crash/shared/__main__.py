@@ -19,6 +19,9 @@ from tests.crash.broken import Broken
 from tests.crash.shared.program import SharedProgram
 from tests.uncompiled import interpreting
 
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java's second compiler takes a core for itself for the first minutes."""
+
 
 def main() -> None:
     """Replay the seeds named on the command line, or a range FIRST LAST after the word `range`."""
@@ -32,6 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True) as folder:
         os.environ.update({"TIDELINE_CACHE_DIR": f"{folder}/cache", "SPARK_LOCAL_DIRS": folder})
         os.environ.setdefault("TIDELINE_DRIVER_MEMORY", "2g")
+        os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
         failed = _run_all(seeds, ways)
     sys.exit(1 if failed else 0)
 
