@@ -101,7 +101,8 @@ def render_spark_sql(expr: Expr) -> str:
         case Named():
             return f"{render_spark_sql(expr.value)} AS {quote(expr.name)}"
         case Subscript():
-            return f"{_render_operand(expr.value, _PRIMARY)}[{render_spark_sql(expr.index)}]"
+            element = f"{_render_operand(expr.value, _PRIMARY)}[{render_spark_sql(expr.index)}]"
+            return _guard_null_index(element, expr.index)
         case Field():
             return f"{_render_operand(expr.value, _PRIMARY)}.{quote(expr.name)}"
         case Lambda():
@@ -111,6 +112,16 @@ def render_spark_sql(expr: Expr) -> str:
         case Interval():
             return f"INTERVAL {_render_amount(expr.amount)} {expr.unit}".rstrip()
     return _render_predicate(expr, "")
+
+
+def _guard_null_index(element: str, index: Expr) -> str:
+    """Return an element of an array that is null where the index is: Spark declares it not null if no element is.
+
+    What is compiled then takes the index for -1, and what is interpreted the element for 0.
+    """
+    if isinstance(index, Literal):
+        return element
+    return f"if({_render_operand(index, _VALUE)} IS NULL, NULL, {element})"
 
 
 def _render_amount(expr: Expr) -> str:
@@ -193,6 +204,8 @@ def _render_call(expr: Call) -> str:
             return f"EXTRACT({part.text} FROM {render_spark_sql(value)})"
         case "trim", (Word() as side, characters, value):
             return f"TRIM({side.text} {render_spark_sql(characters)} FROM {render_spark_sql(value)})"
+        case "element_at", (value, index):
+            return _guard_null_index(f"element_at({_render_list((value, index))})", index)
         case "count", ():
             inner = "*"
         case _:
