@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from engine.errors import Conflict
 from engine.hummock import Delete, Hummock, Put, Table
-from engine.hummock.compaction import TIER_EVERY, Full, Tier, run_task
+from engine.hummock.compaction import TIER_EVERY, Full, Tier, is_tier_due, run_task
 from engine.hummock.version import Commit
 from tests.hummock.conftest import SCHEMA, MovableClock, content, keys, rows
 
@@ -137,3 +138,20 @@ def test_a_compaction_of_many_rows_ends_files_between_hashes(store: Hummock, mon
     assert len(ssts) > 2
     assert all(a.max_hash < b.min_hash for a, b in itertools.pairwise(ssts))
     assert len(content(store)) == 11_000
+
+
+def test_small_files_are_due_above_a_large_first_run_until_they_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.hummock.compaction.schedule.TIER_LARGE_BYTES", 10_000)
+    with Hummock.open((tmp_path / "s").as_uri(), cache_dir=str(tmp_path / "c"), auto_compact="off") as store:
+        store.create_table("t", SCHEMA, ["id"], ["id"])
+        store.ingest_batch({"t": [Put(rows({i: f"base {i}" for i in range(50_000)}))]})
+        due = []
+        for step in range(TIER_EVERY + 2):
+            store.ingest_batch({"t": [Put(rows({step: "new"}))]})
+            due.append(is_tier_due(store.version.tables["t"]))
+        assert due == [False] * (TIER_EVERY - 1) + [True] * 3
+        report = store.compact_l0("t")
+        assert (report.runs_before, report.runs_after) == (TIER_EVERY + 3, 2)
+        assert not is_tier_due(store.version.tables["t"])

@@ -38,11 +38,12 @@ def is_tier_due(table: TableVersion) -> bool:
     """
     if len(table.l0) < TIER_EVERY or table.table.options.passes:
         return False
-    task = Tier(TIER_ROWS, TIER_EVERY).pick(table)
+    task = Tier(TIER_ROWS, TIER_RUNS).pick(table)
     if task is None:
         return False
-    size = sum(sst.size for run in task.merge for sst in run)
-    return size <= len(task.merge) * TIER_LARGE_BYTES or len(task.merge) >= TIER_LARGE_EVERY
+    runs, size = len(task.merge), sum(sst.size for run in task.merge for sst in run)
+    is_small = runs >= TIER_EVERY and size <= runs * TIER_LARGE_BYTES
+    return is_small or runs >= TIER_LARGE_EVERY or len(table.l0) % TIER_LARGE_EVERY == 0
 
 
 def next_task(
