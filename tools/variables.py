@@ -242,6 +242,9 @@ OF_OTHERS: Mapping[str, EnvironmentVariable] = {
 }
 OF_TESTS: Mapping[str, EnvironmentVariable] = {
     "TIDELINE_SEEDS": EnvironmentVariable("how many random programs with crashes run", "1000"),
+    "TIDELINE_SHARED_SEEDS": EnvironmentVariable(
+        "how many random programs run with the fragments of a run in one task, and how many one by one", "6"
+    ),
     "TIDELINE_SPARK_SEEDS": EnvironmentVariable(
         "how many of them run on Spark, in processes that are killed", "50"
     ),

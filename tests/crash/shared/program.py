@@ -22,7 +22,7 @@ from engine.hummock import Hummock
 from engine.hummock.clock import system_clock
 from engine.hummock.object_store import open_object_store
 from engine.runtime.domains import failing_rows
-from engine.runtime.epoch import shared_action, spark_executor
+from engine.runtime.epoch import shared_action, shared_schedule, spark_executor
 from engine.runtime.epoch.report import FlushReport
 from engine.runtime.executor import Place
 from engine.session import Session
@@ -56,14 +56,16 @@ class NearStore(FaultyObjectStore):
 
 
 @contextmanager
-def choose_way(one_task: bool, *, names_rows: bool) -> Iterator[None]:
-    """Have the fragments of a run computed in one task as far as they can be, or each by itself.
+def choose_way(one_task: bool, *, splits: bool, names_rows: bool) -> Iterator[None]:
+    """Have the fragments of a run computed in one action as far as they can be, or each by itself.
 
-    Without `names_rows` nobody searches for the rows that make views fail, which takes seconds.
+    If it `splits` the tasks of an action share them, however small they are. Without `names_rows` nobody searches for the rows
+    that make views fail, which takes seconds.
     """
     least = shared_action.LEAST_FRAGMENTS if one_task else NEVER
     with (
         patch.object(failing_rows, "BUDGET_SECONDS", failing_rows.BUDGET_SECONDS if names_rows else -1.0),
+        patch.object(shared_schedule, "ACTION_SECONDS", 0.0 if splits else shared_schedule.ACTION_SECONDS),
         patch.object(shared_action, "LEAST_FRAGMENTS", least),
         patch.object(spark_executor, "LEAST_FRAGMENTS", least),
     ):
@@ -89,11 +91,12 @@ class SharedProgram:
         self._is_near = self.random.random() < 0.5
         self._begins_empty = self.random.random() < 0.75
         self._names_rows = self.random.random() < 0.1
+        self._splits = self.random.random() < 0.5
 
     def run(self) -> None:
         """Do the steps; raises Broken with the line that replays the seed."""
         try:
-            with choose_way(self.one_task, names_rows=self._names_rows):
+            with choose_way(self.one_task, splits=self._splits, names_rows=self._names_rows):
                 self._run_steps()
         except Exception as error:
             way, last_steps = "on" if self.one_task else "off", "\n".join(self.trace[-30:])
