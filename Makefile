@@ -6,6 +6,7 @@ STAMP := $(VENV)/.tideline-setup
 WORKERS ?= 2
 SEEDS ?= 0:1000
 SPARK_SEEDS ?= 0:50
+SHARED_SEEDS ?= 0:50
 STEPS ?= 20000
 FILES ?= 10000
 VIEWS ?= 200
@@ -94,9 +95,10 @@ conformance: s3a ## Every source and sink against the contract of connectors: ea
 races: setup ## Race 16 processes for 800 manifests on a directory, on moto and, where its programs are, on Ceph.
 	$(BIN)/python -m pytest -m crash tests/hummock/test_race.py
 
-crash: setup ## Random programs with crashes: 1,000 over a reference executor, 50 in killed processes on Spark, planted bugs (SEEDS, SPARK_SEEDS).
+crash: setup ## Random programs with crashes: 1,000 over a reference executor, 50 in killed processes on Spark, 50 with shared actions, planted bugs (SEEDS, SPARK_SEEDS, SHARED_SEEDS).
 	$(BIN)/python -W ignore -m tests.crash.program --jobs $(WORKERS) range $(subst :, ,$(SEEDS))
 	$(BIN)/python -W ignore -m tests.crash.program --executor spark range $(subst :, ,$(SPARK_SEEDS))
+	$(BIN)/python -W ignore -m tests.crash.shared range $(subst :, ,$(SHARED_SEEDS))
 	$(BIN)/python -m pytest -m crash tests/crash --deselect tests/crash/test_programs.py --deselect tests/crash/test_processes.py
 
 outages: setup ## Dagster's services cancelled, reloaded, killed, without room on the disk, without S3.
