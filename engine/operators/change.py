@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.operators.context import EpochContext
 from engine.operators.flow import Rows
+from engine.operators.spread import union_packed
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ def sum_terms(
     parts: Sequence[Rows], added: int, inputs: Sequence[Change | None], context: EpochContext
 ) -> Change | None:
     """Return the sum of an operator's parts, None if there are none: the terms of its inputs and as many `added` ones."""
-    rows = context.union(list(parts))
+    rows: Rows | None = None if context.is_small else union_packed(parts)
+    if rows is None:
+        rows = context.union(list(parts))
     if rows is None:
         return None
     return Change(rows, added + sum(one.terms for one in inputs if one is not None))

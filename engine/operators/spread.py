@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from engine.arrow import as_stream, from_stream, group_batches, to_positions
 from engine.hummock.rows.row_hash import VNODES, vnode_of, xxhash64
 from engine.operators.arrow.compiler import Item
+from engine.operators.arrow.expressions import find_arrow_type
 from engine.operators.context import EpochContext, shuffle_by_vnode
 from engine.operators.flow import Batches, Flow, Rows
 
@@ -24,6 +27,7 @@ PACK_BYTES = 32 << 20
 PACK_ROWS = 500_000
 """A task packs rows when it holds so much: a value that Spark moves is smaller."""
 PLACE, PACKED = "_place", "_packed"
+_STREAMS = StructType([StructField(PACKED, BinaryType())])
 _SCHEMA = StructType([StructField(PLACE, IntegerType()), StructField(PACKED, BinaryType())])
 
 
@@ -52,13 +56,69 @@ class Pack:
 
 
 @dataclass(frozen=True)
+class Conform:
+    """A body: rows with given names and types, whatever they are called here and however Arrow holds them."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Batches) -> Batches:
+        for batch in batches:
+            yield batch.rename_columns(self.schema.names).cast(self.schema)
+
+
+@dataclass(frozen=True)
+class Gather:
+    """A body: rows become streams."""
+
+    def __call__(self, batches: Batches) -> Batches:
+        for rows in group_batches((batch for batch in batches if batch.num_rows), PACK_ROWS, PACK_BYTES):
+            yield pa.RecordBatch.from_arrays([pa.array([as_stream(rows)], pa.binary())], names=[PACKED])
+
+
+@dataclass(frozen=True)
 class Unpack:
     """A body: the rows of streams."""
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
-            for stream in batch.column(1):
+            for stream in batch.column(PACKED):
                 yield from from_stream(stream.as_buffer()).to_batches()
+
+
+@dataclass(frozen=True)
+class PackedUnion(Flow):
+    """The rows of several `flows` with the same columns; its first body unpacks what `spread` takes from the flows themselves."""
+
+    flows: tuple[Flow, ...] = ()
+
+    def list_alone(self) -> list[Flow]:
+        """Return the flows, each with what is made of the union's rows."""
+        return [
+            replace(flow, bodies=(*flow.bodies, *self.bodies[1:]), schema=self.schema) for flow in self.flows
+        ]
+
+
+def union_packed(parts: Sequence[Rows]) -> PackedUnion | None:
+    """Return the union by position of rows that Python makes, and that stay packed; None if Spark makes some of them."""
+    flows: list[Flow] = []
+    for part in parts:
+        if not isinstance(part, Flow) or not part.bodies:
+            return None
+        flows += part.list_alone() if isinstance(part, PackedUnion) else [part]
+    kinds = {tuple(field.dataType for field in flow.schema.fields) for flow in flows}
+    if len(flows) < 2 or len(kinds) > 1:
+        return None
+    found = zip(flows[0].columns, map(find_arrow_type, kinds.pop()), strict=True)
+    fields = [pa.field(name, kind) for name, kind in found if kind is not None]
+    if len(fields) < len(flows[0].columns):
+        return None
+    alike = zip(*(flow.schema.fields for flow in flows), strict=True)
+    schema = StructType(
+        [StructField(some[0].name, some[0].dataType, any(one.nullable for one in some)) for some in alike]
+    )
+    same = tuple(flow.then(Conform(pa.schema(fields)), schema) for flow in flows)
+    base = reduce(DataFrame.union, (flow.then(Gather(), _STREAMS).frame for flow in same))
+    return PackedUnion(base, (Unpack(),), schema, exact=any(flow.exact for flow in flows), flows=same)
 
 
 def spread_by_vnode(rows: Rows, by: Sequence[str], context: EpochContext) -> Rows:
@@ -81,6 +141,7 @@ def fold_by_vnode(
 
 def spread(rows: Flow, by: Sequence[str], parts: int) -> Flow:
     """Return the rows of a flow of which each of `parts` tasks has those of its vnodes by some columns."""
-    packed = rows.then(Pack(tuple(by), parts), _SCHEMA).frame
+    flows = rows.list_alone() if isinstance(rows, PackedUnion) else [rows]
+    packed = reduce(DataFrame.union, (flow.then(Pack(tuple(by), parts), _SCHEMA).frame for flow in flows))
     moved = packed.repartitionById(parts, F.col(PLACE))
-    return replace(rows, base=moved, bodies=(Unpack(),), single=False, groups=False)
+    return Flow(moved, (Unpack(),), rows.schema, exact=rows.exact)

@@ -19,7 +19,7 @@ from engine.operators import spread
 from engine.operators.arrow import folds
 from engine.operators.arrow.compiler import Compiler, Item
 from engine.operators.flow import Flow
-from engine.operators.spread import Pack, Unpack, spread_by_vnode
+from engine.operators.spread import Pack, Unpack, spread_by_vnode, union_packed
 from engine.spark_internals import derive_spark_schema
 from engine.sql.expression.parser import parse_expression
 
@@ -35,6 +35,15 @@ class Given:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield from self.rows.to_batches(max_chunksize=7)
+
+
+@dataclass(frozen=True)
+class KeepKeys:
+    """A body: the rows that have a key."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(batch.column("k").is_valid())
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,52 @@ def test_what_moves_is_what_flows_give_and_a_key_is_in_one_task(spark: SparkSess
     for row in collected:
         tasks.setdefault(row["t"], set()).add(row["task"])
     assert all(len(of) == 1 for of in tasks.values())
+
+
+FLAT = ["k", "f", "t", "d", "at"]
+
+
+def test_a_union_is_moved_as_its_flows_give_it_whatever_they_call_and_hold_columns(
+    spark: SparkSession,
+) -> None:
+    one = many(300).select(FLAT)
+    other = many(200, seed=4).select(FLAT).rename_columns(["a", "b", "c", "d", "e"])
+    encoded = other.set_column(2, "c", other.column("c").cast(pa.large_string()).dictionary_encode())
+    empty = other.slice(0, 0)
+    schemas = derive_spark_schema(one.schema), derive_spark_schema(other.schema)
+    base = spark.range(0, 2, 1, 2)
+    first, second = Flow(base, (Given(one),), schemas[0]), Flow(base, (Given(encoded),), schemas[1])
+    inner = union_packed([first, second])
+    assert inner is not None
+    whole = union_packed([inner, Flow(base, (Given(empty),), schemas[1])])
+    assert whole is not None and len(whole.flows) == 3 and whole.columns == FLAT
+    plain = Flow(base, (Given(other),), schemas[1])  # Java reads no rows that are held by a dictionary
+    wanted = sorted(repr(tuple(row)) for flow in (first, plain) for row in flow.frame.collect())
+    assert sorted(repr(tuple(row)) for row in whole.frame.collect()) == wanted
+    kept = whole.then(KeepKeys(), whole.schema)
+    moved = spread_by_vnode(kept, ("k",), Context())  # type: ignore[arg-type]
+    assert isinstance(moved, Flow)
+    found = moved.frame.withColumn("task", F.spark_partition_id())
+    assert found._jdf.queryExecution().executedPlan().toString().count("MapInArrow") == 4
+    collected = found.collect()
+    tasks = {(row["k"], row["task"]) for row in collected}
+    assert len(tasks) == len({key for key, _ in tasks}) > 3
+    assert sorted(repr(tuple(row)[:-1]) for row in collected) == [row for row in wanted if "(None" not in row]
+
+
+def test_a_union_of_rows_that_spark_holds_is_not_packed(spark: SparkSession) -> None:
+    rows = many(10)
+    flat, schema = rows.select(FLAT), derive_spark_schema(rows.select(FLAT).schema)
+    flow = Flow(spark.range(0, 1), (Given(flat),), schema)
+    assert union_packed([flow]) is None
+    assert union_packed([flow, flow.frame]) is None
+    assert union_packed([flow, Flow(flow.frame, (), schema)]) is None
+    nested = Flow(spark.range(0, 1), (Given(rows),), derive_spark_schema(rows.schema))
+    assert union_packed([nested, nested]) is None
+    narrow = Flow(
+        spark.range(0, 1), (Given(flat.select(["k"])),), derive_spark_schema(flat.select(["k"]).schema)
+    )
+    assert union_packed([flow, narrow]) is None
 
 
 CALLS = (
