@@ -193,6 +193,14 @@ def read_task_text() -> str | None:
     return text.partition(",")[0] or None
 
 
+def count_attempts() -> int:
+    """Return, in a task, how often it was run before; elsewhere 0."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
+
+
 def is_recomputed(frame: DataFrame) -> bool:
     """Tell whether each job of a frame computes all of it, by the operators of its physical plan; a server plans each anew."""
     if not hasattr(frame, "_jdf"):

@@ -28,7 +28,7 @@ from engine.operators.arrow.map_in_arrow import Body, run_alone
 from engine.operators.dynamic_filter import count_passed_rows
 from engine.operators.fragment_journal import FragmentJournal, JournalEntry, State
 from engine.operators.lookups.table_parameters import TableAt, bind_tables
-from engine.spark_internals import read_task_text
+from engine.spark_internals import count_attempts, read_task_text
 from engine.sql.plan import DynamicFilter
 
 FIRST_TIME = "it is the first epoch in which these inputs have changed"
@@ -239,6 +239,10 @@ def _load_bodies(pickled: bytes) -> Bodies:
 def run_task(call: SharedCall, number: int, bodies: Bodies, reader: Reader) -> Iterator[FragmentReport]:
     """Run the fragments of a task, or its part of those that all tasks take from a journal."""
     fragments = call.tasks[number]
+    if call.journal is not None and count_attempts():
+        raise RuntimeError(
+            "a task that shares its fragments is not run again: the others wait for what it has begun"
+        )
     if call.journal is None:
         yield from run_fragments(call, fragments, OwnTurns(len(fragments)), bodies, reader)
     else:

@@ -44,3 +44,78 @@ def test_an_index_out_of_bounds_still_fails(session: Session) -> None:
     session.sql("CREATE MATERIALIZED VIEW v AS SELECT id, array(10, 20, 30)[i] AS e FROM t")
     session.sql("INSERT INTO t VALUES (1, 3)")
     assert "INVALID_ARRAY_INDEX" in str(session.flush()["v"].error)
+
+
+def read(session: Session, query: str) -> list[tuple[object, ...]]:
+    found = session.sql(query)
+    assert found is not None
+    return sorted((tuple(row.values()) for row in found.to_pylist()), key=str)
+
+
+@pytest.fixture
+def indexes(session: Session) -> Session:
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, i INT)")
+    session.sql("INSERT INTO t VALUES (1, NULL), (2, 0), (3, 2)")
+    return session
+
+
+QUERIES = {
+    "SELECT id, array(10, 20, 30)[i] AS e FROM t": [(1, None), (2, 10), (3, 30)],
+    "SELECT id, element_at(split('a,b,c', ','), i + 1) AS e FROM t": [(1, None), (2, "a"), (3, "c")],
+    "SELECT id FROM t WHERE array(10, 20, 30)[i] IS NULL": [(1,)],
+    "SELECT id FROM t WHERE element_at(array(10, 20, 30), i + 1) IS NULL": [(1,)],
+    "SELECT count(array(10, 20, 30)[i]) AS n FROM t": [(2,)],
+    "SELECT array(10, 20, 30)[i] AS e, count(*) AS n FROM t GROUP BY array(10, 20, 30)[i]": [
+        (10, 1),
+        (30, 1),
+        (None, 1),
+    ],
+    "SELECT id FROM (SELECT id, array(array(1, 2, 3))[0][i] AS e FROM t) q WHERE e IS NULL": [(1,)],
+    "SELECT id FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE array(7, 8, 9)[a.i] IS NULL AND b.id = a.id)": [
+        (1,)
+    ],
+    "SELECT transform(array(0, NULL), x -> array(5, 6)[x]) AS e FROM t WHERE id = 1": [([5, None],)],
+    "SELECT id FROM t WHERE try_element_at(array(10, 20, 30), i + 1) IS NULL": [(1,)],
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_and_a_view_that_is_recomputed_give_null_at_a_null_index(
+    indexes: Session, query: str
+) -> None:
+    expected = sorted(QUERIES[query], key=str)
+    assert read(indexes, query) == expected
+    indexes.sql(f"CREATE MATERIALIZED VIEW v WITH (refresh_policy = 'full') AS {query}")
+    indexes.flush().raise_for_errors()
+    assert read(indexes, "SELECT * FROM v") == expected
+    indexes.sql(f"CREATE VIEW plain AS {query}")
+    assert read(indexes, "SELECT * FROM plain") == expected
+
+
+def test_statements_meet_null_at_a_null_index(indexes: Session) -> None:
+    session = indexes
+    session.sql("CREATE TABLE k AS SELECT id, array(10, 20, 30)[i] AS e FROM t")
+    assert read(session, "SELECT * FROM k") == [(1, None), (2, 10), (3, 30)]
+    session.sql("INSERT INTO k SELECT id + 10, element_at(array(10, 20, 30), i + 1) FROM t")
+    assert read(session, "SELECT e FROM k WHERE id > 10") == [(10,), (30,), (None,)]
+    session.sql("UPDATE t SET i = array(2, 1, 0)[i] WHERE id < 3")
+    assert read(session, "SELECT id, i FROM t") == [(1, None), (2, 2), (3, 2)]
+    session.sql("DELETE FROM t WHERE array(10, 20, 30)[i] IS NULL")
+    assert read(session, "SELECT id FROM t") == [(2,), (3,)]
+
+
+def test_a_generated_column_is_null_at_a_null_index(session: Session) -> None:
+    session.sql(
+        "CREATE TABLE g (id BIGINT PRIMARY KEY, i INT, n INT GENERATED ALWAYS AS (array(11, 22, 33)[i]), "
+        "s STRING GENERATED ALWAYS AS (element_at(split('a,b', ','), i)))"
+    )
+    session.sql("INSERT INTO g (id, i) VALUES (1, NULL), (2, 1)")
+    assert read(session, "SELECT * FROM g") == [(1, None, None, None), (2, 1, 22, "a")]
+
+
+def test_a_column_without_a_name_has_the_one_that_spark_gives_it(indexes: Session) -> None:
+    for element in ("array(10, 20, 30)[i]", "element_at(array(10, 20, 30), i)"):
+        found = indexes.sql(f"SELECT {element} FROM t WHERE i = 2")
+        assert found is not None
+        frame = indexes.spark.sql(f"SELECT {element} FROM (SELECT 2 AS i)")
+        assert found.column_names == frame.columns

@@ -6,15 +6,19 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from engine.hummock import Hummock
+from engine.operators import shared_task
 from engine.operators.shared_task import (
     MOST_SECONDS,
     MOST_WAITED,
+    SharedCall,
     SharedFragment,
     StagedFragments,
     TaskClock,
     choose_shape,
+    run_task,
 )
 
 
@@ -50,3 +54,15 @@ def test_what_is_written_at_an_epoch_ahead_of_the_version_is_read_by_the_next_fr
     assert [change.epoch for change in staged.version.tables["view"].list_changes(version.epoch, ahead)] == [
         ahead
     ]
+
+
+def test_a_task_that_shares_its_fragments_does_not_wait_for_an_earlier_run_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark runs a task again whose worker was killed, where the master allows it: what that had begun with never ends."""
+    monkeypatch.setattr(shared_task, "count_attempts", lambda: 1)
+    store = Hummock.open((tmp_path / "store").as_uri(), cache_dir=str(tmp_path / "cache"))
+    call = SharedCall({}, 1, ((),), frozenset(), str(tmp_path / "journal"))
+    with pytest.raises(RuntimeError, match="is not run again"):
+        list(run_task(call, 0, {}, store.reader))
+    assert list(run_task(SharedCall({}, 1, ((),), frozenset()), 0, {}, store.reader)) == []

@@ -33,8 +33,8 @@ WRITE_STOP_RUNS = 192
 def is_tier_due(table: TableVersion) -> bool:
     """Whether the newest runs are so many that the commit that made this version should have them merged.
 
-    What counts is what a merge would take: an older run that is much larger stays as it is. One that was skipped, since another
-    commit was faster, is due after the next commit.
+    What counts is what a merge would take: an older run that is much larger stays as it is. A merge that failed, or that another
+    commit was faster than, is due again TIER_RUNS commits later.
     """
     if len(table.l0) < TIER_EVERY or table.table.options.passes:
         return False
@@ -42,8 +42,8 @@ def is_tier_due(table: TableVersion) -> bool:
     if task is None:
         return False
     runs, size = len(task.merge), sum(sst.size for run in task.merge for sst in run)
-    is_small = runs >= TIER_EVERY and size <= runs * TIER_LARGE_BYTES
-    return is_small or runs >= TIER_LARGE_EVERY or len(table.l0) % TIER_LARGE_EVERY == 0
+    least = TIER_EVERY if size <= runs * TIER_LARGE_BYTES else TIER_LARGE_EVERY
+    return (runs >= least and len(table.l0) % TIER_RUNS == 0) or len(table.l0) % TIER_LARGE_EVERY == 0
 
 
 def next_task(

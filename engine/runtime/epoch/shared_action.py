@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, gettempdir
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -156,7 +157,8 @@ class SharedActions:
         ends, waiting = time.perf_counter() + MOST_AHEAD_SECONDS, shared
         tasks = min(tasks, MOST_TASKS)
         while waiting and time.perf_counter() < ends:
-            actions = plan_actions(waiting, self._seconds, tasks, is_local=spark.is_local)
+            is_local = spark.is_local and _can_keep_journals()
+            actions = plan_actions(waiting, self._seconds, tasks, is_local=is_local)
             if not self._run_round(spark.session, planned, (shared, waiting), bodies, actions):
                 break
             waiting = self._find_late(waiting)
@@ -309,6 +311,14 @@ class SharedActions:
             self._store.objects.delete(sorted(paths))
         except StorageError as refused:
             _LOG.warning("files that nobody needs are left to the collector: %s", refused)
+
+
+def _can_keep_journals() -> bool:
+    """Tell whether there is a folder for temporary files; without it the tasks of an action have fragments of their own."""
+    try:
+        return os.access(gettempdir(), os.W_OK | os.X_OK)
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from engine.errors import SqlError
 from engine.sql.batch.asof_to_lateral import rewrite_asof_joins
 from engine.sql.batch.empty_grouping_sets import add_empty_group_rows
 from engine.sql.batch.hidden_row_ids import expose_row_ids, is_read_whole
+from engine.sql.batch.null_indexes import guard_null_indexes
 from engine.sql.batch.planned_queries import PlannedRows, plan_query
 from engine.sql.batch.quantified_comparisons import rewrite_quantified
 from engine.sql.batch.time_travel import Moment, parse_moment
@@ -126,7 +127,7 @@ def build_spark_query(
         select, planned = plan_query(query, catalog, dialect, f"{prefix}rows", sql)
         tables = dict.fromkeys(scan.table for scan in list_scans(planned.plan))
         read = tuple(TableRead(f"{prefix}{n}", table, None) for n, table in enumerate(tables))
-        return SparkQuery(select.sql(dialect="spark"), read, planned)
+        return SparkQuery(guard_null_indexes(select).sql(dialect="spark"), read, planned)
     tree, readings = build_spark_tree(query, catalog, dialect, prefix, sql)
     return SparkQuery(tree.sql(dialect="spark"), readings)
 
@@ -175,7 +176,7 @@ class _SparkQueryWriter:
             raise unsupported_error(
                 what, lost, self.sql, "leave it out, or write the call by other functions"
             )
-        return tree
+        return guard_null_indexes(tree) if top else tree
 
     def _expand(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -251,3 +252,12 @@ def test_a_view_that_fails_stops_no_other(session: Session) -> None:
     session.sql("UPDATE bid SET price = 1 WHERE id = 1")
     session.flush().raise_for_errors()
     check(session)
+
+
+def test_without_a_folder_for_temporary_files_tasks_have_their_fragments_from_the_start(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    monkeypatch.setattr("engine.runtime.epoch.shared_schedule.ACTION_SECONDS", 0.0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    assert list_shared(step(session, 2)) == set(VIEWS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
+from engine.sql.batch.null_indexes import guard_null_indexes
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.functions import has_translation
@@ -77,7 +78,7 @@ def _print_expression(node: exp.Expr, types: Mapping[str, str], dialect: Dialect
         tree = exp.Column(this=exp.to_identifier(normalize_identifier(tree.this), quoted=True))
     if dialect != "spark":
         tree = translate_expression(tree, lambda part: infer_exact_type(part, types), dialect)
-    return tree.sql(dialect="spark")
+    return guard_null_indexes(tree).sql(dialect="spark")
 
 
 def compute_local_default(column: RelationColumn, now: datetime.datetime) -> Any:
