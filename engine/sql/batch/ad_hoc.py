@@ -12,7 +12,6 @@ from engine.errors import SqlError
 from engine.sql.batch.asof_to_lateral import rewrite_asof_joins
 from engine.sql.batch.empty_grouping_sets import add_empty_group_rows
 from engine.sql.batch.hidden_row_ids import expose_row_ids, is_read_whole
-from engine.sql.batch.null_indexes import guard_null_indexes
 from engine.sql.batch.planned_queries import PlannedRows, plan_query
 from engine.sql.batch.quantified_comparisons import rewrite_quantified
 from engine.sql.batch.time_travel import Moment, parse_moment
@@ -30,6 +29,7 @@ from engine.sql.parsing.changelogs import is_changelog
 from engine.sql.parsing.location import locate
 from engine.sql.parsing.lost_arguments import find_lost_argument
 from engine.sql.parsing.names import find_relation, item_name, normalize_identifier
+from engine.sql.parsing.null_indexes import guard_null_indexes
 from engine.sql.parsing.output_names import assign_output_names
 from engine.sql.parsing.proctime import resolve_proctime
 from engine.sql.parsing.statement_errors import unsupported_error

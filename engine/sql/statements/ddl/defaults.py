@@ -8,7 +8,6 @@ from typing import Any
 
 import sqlglot.expressions as exp
 
-from engine.sql.batch.null_indexes import guard_null_indexes
 from engine.sql.catalog import Relation, RelationColumn
 from engine.sql.dialect import Dialect
 from engine.sql.dialects.postgres.functions import has_translation
@@ -22,6 +21,7 @@ from engine.sql.functions import (
     suggest_functions,
 )
 from engine.sql.parsing.names import normalize_identifier
+from engine.sql.parsing.null_indexes import guard_null_indexes
 from engine.sql.parsing.statement_errors import sql_error, unsupported_error
 from engine.sql.parsing.tree_parser import parse_tree
 from engine.sql.statements.dml.literal_rows import NotLiteral, read_literal
