@@ -119,3 +119,30 @@ def test_a_column_without_a_name_has_the_one_that_spark_gives_it(indexes: Sessio
         assert found is not None
         frame = indexes.spark.sql(f"SELECT {element} FROM (SELECT 2 AS i)")
         assert found.column_names == frame.columns
+
+
+ROWS = {
+    "inline(x[i])": (["a", "b"], [(1, 2)]),
+    "inline(x[i]) AS (p, q)": (["p", "q"], [(1, 2)]),
+    "posexplode(n[i])": (["pos", "col"], [(0, 7), (1, 8)]),
+    "explode(n[i])": (["col"], [(7,), (8,)]),
+    "explode(n[i]) AS e": (["e"], [(7,), (8,)]),
+    "stack(2, n[i], n[0])": (["col0"], [([7, 8],), ([7, 8],)]),
+}
+
+
+@pytest.mark.parametrize("item", ROWS)
+def test_functions_that_return_rows_of_an_element_name_their_columns_themselves(
+    session: Session, item: str
+) -> None:
+    session.sql(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, i INT, n ARRAY<ARRAY<INT>>, x ARRAY<ARRAY<STRUCT<a: INT, b: INT>>>)"
+    )
+    session.sql(
+        "INSERT INTO t SELECT 1, 0, array(array(7, 8)), array(array(named_struct('a', 1, 'b', 2))) "
+        "UNION ALL SELECT 2, NULL, array(array(7, 8)), array(array(named_struct('a', 1, 'b', 2)))"
+    )
+    names, expected = ROWS[item]
+    found = session.sql(f"SELECT {item} FROM t WHERE id = 1")
+    assert found is not None and found.column_names == names
+    assert sorted(tuple(row.values()) for row in found.to_pylist()) == expected

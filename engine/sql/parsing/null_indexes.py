@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import sqlglot.expressions as exp
 
+from engine.sql.functions import is_table_function
+
 
 def guard_null_indexes(tree: exp.Expr) -> exp.Expr:
     """Return a tree of Spark's dialect, changed in place, whose elements of arrays are null where their index is.
 
-    Columns of a SELECT keep the names that they have without that.
+    Columns of a SELECT keep the names that they have without that; functions that return rows name theirs themselves.
     """
-    found = [node for node in tree.find_all(exp.Bracket) if _may_be_null(node)]
-    for select in tree.find_all(exp.Select) if found else ():
+    for select in tree.find_all(exp.Select):
         for item in select.expressions:
-            if not isinstance(item, exp.Alias) and any(node in found for node in item.find_all(exp.Bracket)):
+            if _is_named_by_text(item) and any(map(_may_be_null, item.find_all(exp.Bracket))):
                 name = item.sql(dialect="spark", normalize_functions="lower")
                 item.replace(exp.alias_(item.copy(), exp.to_identifier(name, quoted=True)))
     for node in reversed([node for node in tree.find_all(exp.Bracket) if _may_be_null(node)]):
@@ -29,6 +30,13 @@ def guard_null_indexes(tree: exp.Expr) -> exp.Expr:
             return guarded
         node.replace(guarded)
     return tree
+
+
+def _is_named_by_text(item: exp.Expr) -> bool:
+    """Tell whether Spark calls an item of a SELECT as it is written: it has no name, and gives one column."""
+    return not (
+        isinstance(item, exp.Alias | exp.Aliases) or item.is_star or any(map(is_table_function, item.walk()))
+    )
 
 
 def _may_be_null(node: exp.Bracket) -> bool:
