@@ -54,6 +54,8 @@ class FragmentReport(msgspec.Struct, frozen=True, array_like=True):
     identity: bytes = b""
     seconds: float = 0.0
     result: tuple[Any, ...] | None = None
+    requests: dict[str, int] = {}
+    """Requests of the task that are in no result, by kind."""
 
     def encode(self) -> bytes:
         """Return it as a row of `SHARED_SCHEMA` holds it."""
@@ -236,9 +238,18 @@ def _load_bodies(pickled: bytes) -> Bodies:
     return found
 
 
-def run_task(call: SharedCall, number: int, bodies: Bodies, reader: Reader) -> Iterator[FragmentReport]:
-    """Run the fragments of a task, or its part of those that all tasks take from a journal."""
-    fragments = call.tasks[number]
+def run_task(call: SharedCall, number: int, bodies: Bodies, reader: Reader) -> list[FragmentReport]:
+    """Run the fragments of a task, or its part of those that all tasks take from a journal; what they write is one object."""
+    with reader.bundle_writes():
+        reports = list(_run_turns(call, call.tasks[number], bodies, reader))
+    requests = reader.files.counters.count_unreported()
+    reader.files.counters.mark_reported(requests)
+    return [msgspec.structs.replace(reports[0], requests=requests), *reports[1:]] if reports else []
+
+
+def _run_turns(
+    call: SharedCall, fragments: Sequence[SharedFragment], bodies: Bodies, reader: Reader
+) -> Iterator[FragmentReport]:
     if call.journal is not None and count_attempts():
         raise RuntimeError(
             "a task that shares its fragments is not run again: the others wait for what it has begun"

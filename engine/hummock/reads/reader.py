@@ -12,6 +12,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +39,13 @@ from engine.hummock.reads.write_times import WRITTEN_AT, WRITTEN_AT_TYPE, WriteT
 from engine.hummock.rows.expiry import expiry_at
 from engine.hummock.sorted_files.arrow_cache import CACHE_BYTES, ArrowCache
 from engine.hummock.sorted_files.assumption_checks import check_first_rows, check_rows_at_most
-from engine.hummock.sorted_files.bundle import Payload, plan_payloads, write_payload, write_payloads
+from engine.hummock.sorted_files.bundle import (
+    OpenBundle,
+    Payload,
+    plan_payloads,
+    write_payload,
+    write_payloads,
+)
 from engine.hummock.sorted_files.file_fingerprints import with_fingerprint, with_replaced
 from engine.hummock.sorted_files.file_set import FileSet, SortedFile
 from engine.hummock.sorted_files.sst import FILES, sort_rows, split_pieces, to_file_rows
@@ -49,6 +56,8 @@ from engine.verification import should_verify
 BATCH_ROWS = 131_072
 
 _readers: dict[tuple[Any, ...], Reader] = {}
+_bundle: ContextVar[tuple[Reader, OpenBundle] | None] = ContextVar("bundle", default=None)
+"""The object that this thread's small files go into, and the reader that writes them."""
 _readers_lock = threading.Lock()
 
 
@@ -332,7 +341,25 @@ class Reader:
 
     def write_pieces(self, rows: Sequence[pa.Table]) -> list[SstInfo]:
         """Write rows that are in the form and order of files, and through to the cache; one file each."""
-        return write_payloads(self._store, self.files, self.plan_objects(rows))
+        owner, bundle = _bundle.get() or (None, None)
+        taken = [bundle.add(one) if bundle is not None and owner is self else None for one in rows]
+        left = [one for one, info in zip(rows, taken, strict=True) if info is None]
+        written = iter(write_payloads(self._store, self.files, self.plan_objects(left)))
+        return [next(written) if info is None else info for info in taken]
+
+    @contextlib.contextmanager
+    def bundle_writes(self) -> Iterator[None]:
+        """Let the small files that this thread writes inside lie in one object, which is durable on leaving.
+
+        Until then the processes of this machine read them from its cache. After an error there is no object.
+        """
+        bundle = OpenBundle(self._store, self.files, self._clock, self._folder)
+        token = _bundle.set((self, bundle))
+        try:
+            yield
+        finally:
+            _bundle.reset(token)
+        bundle.put()
 
 
 def resolve_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

@@ -72,14 +72,14 @@ class ArrowCache:
             return None
         return table
 
-    def store(self, sst_id: str, rows: pa.Table) -> None:
-        """Keep a decoded file; trouble with the disk is no error, the object store still has it."""
+    def store(self, sst_id: str, rows: pa.Table) -> bool:
+        """Keep a decoded file, and return whether it is; trouble with the disk is no error, the object store still has it."""
         path = self._path(sst_id)
         temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
         if not self.folder.is_dir():
             self._is_ours = make_private(self.folder)
         if not self._is_ours:
-            return
+            return False
         try:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
@@ -89,8 +89,9 @@ class ArrowCache:
         except OSError:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            return
+            return False
         self._evict_beyond_capacity(rows.nbytes)
+        return path.exists()
 
     def drop(self, sst_id: str) -> None:
         """Forget a file."""

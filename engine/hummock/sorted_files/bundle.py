@@ -42,6 +42,42 @@ class Payload:
         return (files[0] if len(files) == 1 else pa.py_buffer(b"".join(files))), infos
 
 
+class OpenBundle:
+    """One object in `folder` that takes files of one write after the other.
+
+    They are read from the cache of this machine at once; in the store they are after `put`.
+    """
+
+    def __init__(self, store: ObjectStore, files: FileSet, clock: StoreClock, folder: str = FILES) -> None:
+        self._store, self._files, self._clock, self._folder = store, files, clock, folder
+        self._path = ""
+        self._parts: list[pa.Buffer] = []
+        self._bytes = 0
+
+    def add(self, rows: pa.Table) -> SstInfo | None:
+        """Take sorted rows as one more file, and return what the manifest needs to know of it.
+
+        None if they are to be written by themselves: they are many, or the cache cannot keep them.
+        """
+        if rows.nbytes > SHARED_BYTES or self._bytes > BUNDLE_BYTES:
+            return None
+        if should_verify():
+            check_sorted(rows)
+        self._path = self._path or generate_path(self._clock.stamp(), BUNDLE, self._folder)
+        data = encode_sst(rows)
+        info = build_sst_info(rows, data, self._path, self._bytes)
+        if not self._files.keep(info.sst_id, rows):
+            return None
+        self._parts.append(data)
+        self._bytes += len(data)
+        return info
+
+    def put(self) -> None:
+        """Write the object, if any file is in it: they are durable now, but not visible."""
+        if self._parts:
+            self._store.put(self._path, memoryview(b"".join(self._parts)))
+
+
 def plan_payloads(
     pieces: Sequence[pa.Table], clock: StoreClock, folder: str = FILES
 ) -> Iterator[tuple[Payload, tuple[int, ...]]]:

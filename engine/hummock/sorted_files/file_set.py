@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -29,6 +30,7 @@ from engine.hummock.sorted_files.assumption_checks import (
     check_row_groups,
 )
 from engine.hummock.sorted_files.sst import (
+    BUNDLE,
     ROW_GROUP_ROWS,
     SortedValues,
     read_by_row_group,
@@ -41,6 +43,8 @@ from engine.verification import should_verify
 
 OPEN_FILES, HELD_BYTES = 4_096, 128 << 20
 """So many files are open at most, and so many bytes of those that are too small to be mapped: projects have hundreds of them."""
+IDLE_SECONDS = 300.0
+"""What nobody has used for so long is closed: mostly files that were merged into others."""
 RECENT_ANSWERS, RECENT_BYTES = 64, 16 << 20
 """So many answers are kept for the next readers, and so many bytes of the files that they hold."""
 HOT_AFTER = 3
@@ -92,7 +96,8 @@ class OpenFiles:
     """Files by id, of which the least recently used go first; not safe for threads."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, SortedFile] = OrderedDict()
+        self._files: OrderedDict[str, tuple[SortedFile, float]] = OrderedDict()
+        """Each with when it was used last, in seconds, the one that was used longest ago first."""
         self._held_bytes = 0
 
     def __contains__(self, sst_id: str) -> bool:
@@ -101,17 +106,24 @@ class OpenFiles:
     def find(self, sst_id: str) -> SortedFile | None:
         """Return a file, which counts as used now."""
         found = self._files.get(sst_id)
-        if found is not None:
-            self._files.move_to_end(sst_id)
-        return found
+        if found is None:
+            return None
+        self._files[sst_id] = found[0], time.monotonic()
+        self._files.move_to_end(sst_id)
+        return found[0]
 
     def add(self, sst_id: str, file: SortedFile) -> None:
-        """Keep a file, and drop others beyond OPEN_FILES and HELD_BYTES."""
+        """Keep a file, and drop others beyond OPEN_FILES and HELD_BYTES, or that nobody has used for IDLE_SECONDS."""
         self._drop(sst_id)
-        self._files[sst_id] = file
+        now = time.monotonic()
+        self._files[sst_id] = file, now
         self._held_bytes += file.held_bytes
-        while len(self._files) > 1 and (len(self._files) > OPEN_FILES or self._held_bytes > HELD_BYTES):
-            self._drop(next(iter(self._files)))
+        while len(self._files) > 1:
+            oldest, (_, used) = next(iter(self._files.items()))
+            is_over = len(self._files) > OPEN_FILES or self._held_bytes > HELD_BYTES
+            if not is_over and now - used <= IDLE_SECONDS:
+                break
+            self._drop(oldest)
 
     def clear(self) -> None:
         """Drop all of them."""
@@ -120,7 +132,7 @@ class OpenFiles:
 
     def _drop(self, sst_id: str) -> None:
         dropped = self._files.pop(sst_id, None)
-        self._held_bytes -= 0 if dropped is None else dropped.held_bytes
+        self._held_bytes -= 0 if dropped is None else dropped[0].held_bytes
 
 
 class RecentAnswers:
@@ -263,9 +275,9 @@ class FileSet:
         with self._lock:
             return info.sst_id in self._open
 
-    def keep(self, sst_id: str, rows: pa.Table) -> None:
-        """Write a fresh file's decoded rows through to the cache."""
-        self.cache.store(sst_id, rows)
+    def keep(self, sst_id: str, rows: pa.Table) -> bool:
+        """Write a fresh file's decoded rows through to the cache, and return whether they are there."""
+        return self.cache.store(sst_id, rows)
 
     def with_held(self, overlay: Mapping[str, SortedFile]) -> FileSet:
         """Return these files and those of `held`, by id, that no object holds yet."""
@@ -291,9 +303,13 @@ class FileSet:
             return found
         rows = self.cache.load(sst_id, info.rows)
         self.counters.add("cache_misses" if rows is None else "cache_hits")
-        if rows is not None and should_verify():
+        if rows is not None and should_verify() and self._is_written(info):
             check_cached(info, rows, lambda: read_sst(self._store, info))
         return None if rows is None else self._remember(info, SortedFile.of(rows))
+
+    def _is_written(self, info: SstInfo) -> bool:
+        """Whether the store has a file's object: a bundle is written once its last file is in it."""
+        return not info.path.endswith(BUNDLE) or self._store.head(info.path) is not None
 
     def _decode(self, info: SstInfo) -> SortedFile:
         rows = read_sst(self._store, info)

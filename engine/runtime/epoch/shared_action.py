@@ -73,6 +73,11 @@ class SharedResult:
     changes: tuple[NetChange, ...]
     seconds: float
 
+    @property
+    def paths(self) -> set[str]:
+        """The objects that its files lie in, maybe with those of others."""
+        return {sst.path for change in self.changes for sst in change.ssts}
+
     def fits(self, task: FragmentTask) -> bool:
         """Tell whether it is what `task` asks for: the change that the same rows make to the same table."""
         assert task.old is not None
@@ -107,6 +112,9 @@ class SharedActions:
         self._store, self._prepared = store, prepared
         self._lock = threading.Lock()
         self._results: dict[str, SharedResult] = {}
+        self._refused: list[SharedResult] = []
+        self._taken: set[str] = set()
+        """The objects that results lie in which tasks have taken: those of others may lie there, too."""
         self._reasons: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         self._broken: set[str] = set()
@@ -236,6 +244,7 @@ class SharedActions:
             frame = self._build_frame(spark, bodies, len(call.tasks))
             for (encoded,) in frame.rows():
                 report = decode_report(bytes(encoded))
+                self._store.counters.add_requests(report.requests)
                 if report.left_out is not None:
                     self._reasons[report.table] = report.left_out
                     continue
@@ -272,16 +281,19 @@ class SharedActions:
         return self._frames[tasks]
 
     def take(self, task: FragmentTask) -> SharedResult | None:
-        """Return the result that `task` asks for, None if there is none; the files of one that does not fit are deleted."""
+        """Return the result that `task` asks for, None if there is none or if it does not fit."""
         with self._lock:
             found = self._results.pop(task.fragment.table, None)
         if found is None:
             return None
         plain = task.old is not None and not task.whole and task.piece is None and task.again is None
-        if plain and found.fits(task):
-            return found
+        fits = plain and found.fits(task)
+        with self._lock:
+            if fits:
+                self._taken |= found.paths
+                return found
+            self._refused.append(found)
         self._reasons[task.fragment.table] = "its tables were others at its turn than the run had planned"
-        self._delete([found])
         return None
 
     def explain(self, table: str) -> str:
@@ -295,16 +307,15 @@ class SharedActions:
             self._seconds[table] = seconds
 
     def discard(self) -> None:
-        """Delete the files of results that nobody has taken."""
+        """Delete the objects of results that nobody has taken; what the store does not let go of now is left to the collector."""
         with self._lock:
-            left = list(self._results.values())
+            paths = (
+                set().union(*(one.paths for one in (*self._results.values(), *self._refused))) - self._taken
+            )
             self._results.clear()
+            self._refused.clear()
+            self._taken.clear()
         self._reasons = {}
-        self._delete(left)
-
-    def _delete(self, results: Sequence[SharedResult]) -> None:
-        """Delete the files of results; what the store does not let go of now is left to the collector."""
-        paths = {sst.path for one in results for change in one.changes for sst in change.ssts}
         if not paths:
             return
         try:

@@ -7,7 +7,7 @@ import pytest
 
 from engine.hummock.sorted_files import file_set
 from engine.hummock.sorted_files.arrow_cache import MAPPED_FROM_BYTES
-from engine.hummock.sorted_files.file_set import OpenFiles, RecentAnswers, SortedFile
+from engine.hummock.sorted_files.file_set import IDLE_SECONDS, OpenFiles, RecentAnswers, SortedFile
 from engine.hummock.version import HASH, OP
 
 
@@ -24,6 +24,21 @@ def test_the_least_recently_used_file_goes_first(monkeypatch: pytest.MonkeyPatch
     assert files.find("a") is not None
     files.add("c", make_file(1))
     assert ["a" in files, "b" in files, "c" in files] == [True, False, True]
+
+
+def test_what_nobody_has_used_for_a_while_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    files = OpenFiles()
+    for name in "abc":
+        files.add(name, make_file(1))
+    now[0] = IDLE_SECONDS
+    assert files.find("b") is not None
+    now[0] += 1
+    files.add("d", make_file(1))
+    assert [name for name in "abcd" if name in files] == ["b", "d"]
+    now[0] += 2 * IDLE_SECONDS
+    assert files.find("d") is not None  # who asks for it gets it, however late
 
 
 def test_what_is_held_in_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,14 @@ import pytest
 from engine.operators.grouping import touched_groups
 from engine.operators.shared_task import NO_TIME
 from engine.runtime.epoch import prepared_frames, shared_action
-from engine.runtime.epoch.shared_action import SharedActions
+from engine.runtime.epoch.shared_action import SharedActions, SharedResult
 from engine.runtime.epoch.shared_schedule import plan_actions
 from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.session import Session
 from tests.oracle.batch import assert_equal, by_duckdb, content
 from tests.runtime.epoch.chain_of_views import (
     VIEWS,
+    bids,
     check,
     create,
     list_shared,
@@ -252,6 +253,40 @@ def test_a_view_that_fails_stops_no_other(session: Session) -> None:
     session.sql("UPDATE bid SET price = 1 WHERE id = 1")
     session.flush().raise_for_errors()
     check(session)
+
+
+def list_objects(session: Session) -> set[str]:
+    return {info.path for info in session.store.objects.list("sst/")}
+
+
+def test_what_a_task_writes_is_one_object_whatever_becomes_of_its_parts(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(session)
+    before = list_objects(session)
+    monkeypatch.setenv("TIDELINE_VERIFY", "0")  # which writes what it computes again
+    session.write("bid", bids(2), mode="upsert")
+    written, puts = list_objects(session), session.store.counters.read_requests()["put"]
+    report = session.flush()
+    check(session)
+    assert list_shared(report) == set(VIEWS)
+    assert len(written - before) == 1
+    (bundle,) = list_objects(session) - written
+    of_views = {name: session.store.version.tables[name] for name in VIEWS}
+    assert all(bundle in {sst.path for sst in table.live_ssts} for table in of_views.values())
+    assert session.store.counters.read_requests()["put"] - puts == 1, "of all tasks"
+    monkeypatch.delenv("TIDELINE_VERIFY")
+    fits = SharedResult.fits
+    monkeypatch.setattr(
+        SharedResult, "fits", lambda self, task: self.table.name != "named" and fits(self, task)
+    )
+    assert list_shared(step(session, 3)) == {"sums"}  # it lies beside files that nobody has taken
+    monkeypatch.setattr(SharedResult, "fits", lambda self, task: False)
+    assert list_shared(step(session, 4)) == set()
+    session.epochs.runner.executor.discard_ahead()
+    referred = {sst.path for table in session.store.version.tables.values() for sst in table.live_ssts}
+    assert referred <= list_objects(session)
+    assert {path for path in list_objects(session) if path.endswith(".bundle")} <= referred
 
 
 def test_without_a_folder_for_temporary_files_tasks_have_their_fragments_from_the_start(
