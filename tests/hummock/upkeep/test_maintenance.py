@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from engine.hummock import Hummock
+from engine.hummock import Commit, Hummock, SstInfo, Table
 from engine.testing.manual_clock import ManualClock
-from tests.hummock.conftest import SCHEMA, content
+from tests.hummock.conftest import SCHEMA, content, rows
 from tests.hummock.dated import TimedObjectStore
-from tests.hummock.maintenance import read_the_past, updates
+from tests.hummock.maintenance import EPOCH_SECONDS, keep_house, read_the_past, updates
 
 RETENTION = 60.0
 LIMIT = 1.5
@@ -53,3 +54,37 @@ def test_the_retained_past_reads_as_it_did_when_it_was_new(
     table = store.create_table("t", SCHEMA, ["id"], ["id"])
     done = read_the_past(store, table, clock, epochs, 1000, reads, lambda epoch: content(store, "t", epoch))
     assert done == reads
+
+
+def test_objects_that_tables_share_are_not_kept_for_what_few_of_them_need(
+    kept: tuple[Hummock, ManualClock],
+) -> None:
+    store, clock = kept
+    busy = store.create_table("busy", SCHEMA, ["id"], ["id"])
+    quiet = [store.create_table(f"quiet{number}", SCHEMA, ["id"], ["id"]) for number in range(20)]
+    for step, table in enumerate(quiet):
+        clock.sleep(EPOCH_SECONDS)
+        with store.reader.bundle_writes():
+            ssts = {
+                "busy": write_some(store, busy, 1000, step),
+                table.name: write_some(store, table, 5, step),
+            }
+        store.commit(Commit(writes=ssts))
+        if step % 5 == 4:
+            keep_house(store, clock)
+    before = [content(store, table) for table in (busy, *quiet)]
+    for _ in range(
+        4
+    ):  # past the retention, and the time for which what was replaced is kept; what is reclaimed goes then, too
+        clock.sleep(3600.0)
+        keep_house(store, clock)
+    stored = sum(info.size for info in store.objects.list("sst/"))
+    live = sum(sst.length for table in store.version.tables.values() for sst in table.live_ssts)
+    assert stored <= LIMIT * live
+    assert [content(store, table) for table in (busy, *quiet)] == before
+
+
+def write_some(store: Hummock, table: Table, count: int, step: int) -> tuple[SstInfo, ...]:
+    values = rows({number: f"{step}-{number}" for number in range(count)})
+    operations = pa.array([0] * count, pa.uint8())
+    return tuple(store.reader.write_run(table, values.append_column("_op", operations)))

@@ -28,6 +28,7 @@ from deltalake import (
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from engine.connectors.delta.sink.changes import CODE, name_column
+from engine.connectors.delta.sink.panics import panics_as_errors
 from engine.connectors.delta.sink.tables import OWNER, to_spark_path
 from engine.errors import Conflict
 from engine.log_store.changes import DELETE
@@ -64,13 +65,14 @@ class SmallTable:
         if not url.startswith("file:") or "%" in to_spark_path(url):  # of which delta-rs makes other names
             return None
         try:
-            table = DeltaTable(to_spark_path(url))
-            fits = (
-                _is_plain(table, app)
-                and _has_columns(table, columns)
-                and _measure(table) <= MOST_BYTES
-                and not _has_wrapped_times(table, columns)
-            )
+            with panics_as_errors():
+                table = DeltaTable(to_spark_path(url))
+                fits = (
+                    _is_plain(table, app)
+                    and _has_columns(table, columns)
+                    and _measure(table) <= MOST_BYTES
+                    and not _has_wrapped_times(table, columns)
+                )
         except (DeltaError, OSError, pa.ArrowException) as reason:
             # it is not there, or has what delta-rs does not know
             _LOG.debug("%s is left to Spark: %s", url, reason)
@@ -147,7 +149,8 @@ class SmallTable:
     def _commit(self) -> Iterator[None]:
         """Look after the log once a commit is made; raises Conflict if there is another one in its place."""
         try:
-            yield
+            with panics_as_errors():
+                yield
         except CommitFailedError as reason:
             uri = self._table.table_uri
             if DeltaTable(uri).version() > self._table.version():
@@ -161,11 +164,12 @@ class SmallTable:
         Where somebody has said how long the log is kept, Spark deletes what is older: delta-rs does not know all words of that.
         """
         try:
-            self._table.update_incremental()
-            if self._table.version() % CHECKPOINT_VERSIONS == 0:
-                self._table.create_checkpoint()
-                if _LOG_RETENTION not in self._table.metadata().configuration:
-                    self._table.cleanup_metadata()
+            with panics_as_errors():
+                self._table.update_incremental()
+                if self._table.version() % CHECKPOINT_VERSIONS == 0:
+                    self._table.create_checkpoint()
+                    if _LOG_RETENTION not in self._table.metadata().configuration:
+                        self._table.cleanup_metadata()
         except (DeltaError, OSError) as reason:
             _LOG.warning("the log of %s got no checkpoint: %s", self._table.table_uri, reason)
 

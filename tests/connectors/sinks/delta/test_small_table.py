@@ -303,21 +303,26 @@ def test_a_commit_that_fails_by_itself_is_no_lost_race(
         small.merge(build_changes((UPDATE, 1, "x")), ["id"], versions(target)[-1] + 1, "")
 
 
+PANIC = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+
+@pytest.mark.parametrize("failure", [DeltaError, pytest.param(PANIC, marks=pytest.mark.long)])
 def test_what_delta_rs_cannot_write_is_written_by_spark(
     session: Session,
     spark,
     target: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    failure: type[BaseException],
 ) -> None:
-    def fail(*given: object) -> int:
-        raise DeltaError("no such thing")
+    def fail(*given: object) -> None:
+        raise failure("no such thing")
 
     session.sql("UPDATE t SET v = 'x' WHERE id = 1")
     with monkeypatch.context() as broken:
-        broken.setattr(SmallTable, "merge", fail)
+        broken.setattr("deltalake.table.TableMerger.execute", fail)
         brought(session)
-    assert "delta-rs cannot: no such thing" in caplog.text
+    assert "delta-rs cannot" in caplog.text and "no such thing" in caplog.text
     assert writers(target)[-1] == "Spark"
     assert rows_by_spark(spark, target) == content(session, "t")
 
