@@ -82,7 +82,10 @@ def start_tree(folder: Path, master: str) -> Iterator[SourceTree]:
     try:
         yield SourceTree(folder, process)
     finally:
-        process.communicate(timeout=120)
+        try:
+            process.communicate(timeout=120)  # which closes its input: it ends after the hour that it is at
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def serve(master: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 
 ELEMENTS = {
     "array(10, 20, 30)[i]": (0, [None, 10, 20]),
@@ -15,7 +16,7 @@ ELEMENTS = {
 }
 
 
-@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("element", mark_rest_long(ELEMENTS, keep=2))
 def test_an_element_at_a_null_index_is_null(session: Session, element: str) -> None:
     first, expected = ELEMENTS[element]
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, i INT)")
@@ -79,7 +80,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", mark_rest_long(QUERIES, keep=4))
 def test_a_query_and_a_view_that_is_recomputed_give_null_at_a_null_index(
     indexes: Session, query: str
 ) -> None:

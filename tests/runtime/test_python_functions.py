@@ -169,6 +169,7 @@ def test_a_branch_that_is_not_taken_does_not_fail(bids: Session) -> None:
     assert compare(bids, "v", query) == [(1, 2), (2, -1)]
 
 
+@pytest.mark.long
 def test_a_result_of_another_type_is_an_error(bids: Session) -> None:
     bids.sql("INSERT INTO bid VALUES (1, 1, 8, 'a')")
     for number, (kind, value, said) in enumerate(

@@ -54,6 +54,7 @@ def test_rows_that_differ_are_shown_and_end_with_1(
     assert "there is no table or view nowhere" in command_line("oracle", "nowhere", status=1)
 
 
+@pytest.mark.long
 def test_epochs_are_computed_again(url: str, spark: SparkSession, command_line: CommandLine) -> None:
     with Session(url, spark) as session:
         session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)")

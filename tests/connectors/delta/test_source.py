@@ -177,6 +177,7 @@ def test_a_restored_table_and_one_made_anew(
     assert held(session) == there.rows()
 
 
+@pytest.mark.long
 def test_a_history_that_was_vacuumed_is_said(session: Session, delta: Callable[..., DeltaTable]) -> None:
     there = delta()
     there.insert("SELECT id, 'a' FROM range(10)")

@@ -14,6 +14,7 @@ from engine.connectors.formats.json_columns import read_flat_changes, read_flat_
 from engine.connectors.formats.json_reader import read_objects
 from engine.connectors.formats.read_limits import ReadLimits
 from engine.sql.typing.column_conversion import convert_to_type
+from tests.long_rest import mark_rest_long
 
 KINDS: dict[str, pa.DataType] = {
     "id": pa.int64(),
@@ -174,7 +175,9 @@ ODD_ENVELOPES = [
 ]
 
 
-@pytest.mark.parametrize("envelope", [*ENVELOPES, *ODD_ENVELOPES])
+@pytest.mark.parametrize(
+    "envelope", [*mark_rest_long(ENVELOPES, keep=6), *mark_rest_long(ODD_ENVELOPES, keep=6)]
+)
 def test_changes_of_debezium_are_the_same_on_both_roads(envelope: str) -> None:
     plain = ENVELOPES[0].replace("%s", GOOD[0]).encode()
     for row in (*GOOD, *ODD, '{"id": 1, "more": NaN}'):

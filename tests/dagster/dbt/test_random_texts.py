@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from dagster_tideline.dbt.compiled_text import find_dialect, map_relations
+from tests.long_rest import mark_rest_long
 
 RELATIONS = {"orders": "orders", "items": "landed_items", "shops": "orders_cte"}
 NAMES = (*RELATIONS, "landed_items", "t")
@@ -47,7 +48,7 @@ def write_source(made: random.Random, scope: tuple[str, ...], depth: int, place:
     return (text, made.choice(labels)) if labels else (text, alias)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", mark_rest_long(range(150), keep=50))
 def test_a_mapped_text_has_the_same_answer(seed: int) -> None:
     made = random.Random(seed)
     code = write_query(made, (), 3)

@@ -69,7 +69,7 @@ READS: dict[str, Callable[[Hummock], object]] = {
 }
 
 
-@pytest.mark.parametrize("read", mark_rest_long(READS, keep=6))
+@pytest.mark.parametrize("read", mark_rest_long(READS, keep=3))
 def test_twelve_cold_files_take_three_rounds_at_most(make: Made, table: Table, read: str) -> None:
     store, counted = make()
     with counted.counted():

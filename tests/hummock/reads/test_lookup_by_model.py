@@ -14,6 +14,7 @@ import pytest
 from engine.hummock import Delete, Hummock, Put, Table
 from engine.hummock.compaction import Full, Tier
 from engine.hummock.reads import lookup
+from tests.long_rest import mark_rest_long
 
 NAN = float("nan")
 AT = datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)
@@ -85,7 +86,7 @@ class Model:
         return pa.Table.from_pylist(rows, schema=self.schema)
 
 
-@pytest.mark.parametrize("together", [0, 2_500, 1 << 18])
+@pytest.mark.parametrize("together", mark_rest_long([2_500, 0, 1 << 18]))
 @pytest.mark.parametrize(
     ("key", "distributed"), KEYS, ids=lambda each: "-".join(each) if isinstance(each, tuple) else None
 )

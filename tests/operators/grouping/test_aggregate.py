@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.session import Session
 from tests.oracle.batch import content
 
@@ -13,6 +15,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.long
 def test_what_a_call_computes_fails_on_no_row_that_a_filter_leaves_out(session: Session) -> None:
     session.sql("CREATE TABLE bid (id BIGINT PRIMARY KEY, k BIGINT, n BIGINT)")
     session.sql("INSERT INTO bid VALUES (1, 1, 4), (2, 1, 0)")

@@ -21,6 +21,7 @@ from engine.runtime.epoch.spark_executor import SparkExecutor
 from engine.runtime.epoch.view_checks import StagedEpoch
 from engine.runtime.executor import FragmentTask, TaskResult
 from engine.session import Session
+from tests.long_rest import mark_rest_long
 from tests.oracle.batch import assert_equal, content, duckdb_over
 from tests.runtime.clock.worlds import START, VIEWS, create_tables, moving
 
@@ -305,6 +306,7 @@ def test_rows_that_the_clock_takes_are_asked_for_as_others(tmp_path: Path, spark
         assert report.error is None and report.checks["unique_k"] == CheckResult(True, "warn")
 
 
+@pytest.mark.long
 def test_a_temporal_join_and_a_row_error_that_is_null_are_checked(session: Session) -> None:
     session.dialect = "risingwave"
     session.sql("CREATE TABLE rate (k BIGINT PRIMARY KEY, r BIGINT)")
@@ -335,11 +337,17 @@ def test_rows_without_a_key_are_told_by_their_columns_and_can_be_read(session: S
 
 @pytest.mark.parametrize(
     ("check", "message"),
-    [
-        ("dear: total < 100 warn", r'check dear of v.*"passed" before; asked again it is "1 row: shop = .a.'),
-        ("unique(n) warn", r'check unique_n of v.*"1 row: n = 1" before; asked again it is "passed"'),
-        ("falls_at_most(0.9)", r"v, whose count .* had 2 rows before and has 1"),
-    ],
+    mark_rest_long(
+        [
+            (
+                "dear: total < 100 warn",
+                r'check dear of v.*"passed" before; asked again it is "1 row: shop = .a.',
+            ),
+            ("unique(n) warn", r'check unique_n of v.*"1 row: n = 1" before; asked again it is "passed"'),
+            ("falls_at_most(0.9)", r"v, whose count .* had 2 rows before and has 1"),
+        ],
+        keep=2,
+    ),
 )
 def test_a_check_that_is_not_asked_though_an_epoch_touches_it_breaks_a_claim(
     session: Session, monkeypatch: pytest.MonkeyPatch, check: str, message: str

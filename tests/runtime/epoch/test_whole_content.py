@@ -50,6 +50,7 @@ def test_a_view_takes_the_rows_of_its_next_query_over_in_one_task(shop: Session)
     assert shop.verify_fingerprint("v").is_right
 
 
+@pytest.mark.long
 def test_large_tables_are_compared_by_spark(shop: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "SMALL_CHANGE_ROWS", 0)
     ways = change(shop, "SELECT g, count(s) AS c, max(n) AS n FROM t GROUP BY g")

@@ -127,6 +127,7 @@ def test_no_column_gets_the_name_of_one_of_the_key(session: Session, tmp_path: P
             session.sql(f"ALTER MATERIALIZED VIEW v RENAME COLUMN n TO `{renamed}`")
 
 
+@pytest.mark.long
 def test_a_view_of_one_row_and_one_that_only_grows_show_all(session: Session, tmp_path: Path) -> None:
     prepare(session)
     created(session, view(tmp_path, query="SELECT count(*) AS n FROM bid"))

@@ -272,6 +272,7 @@ def test_statements_one_after_the_other_are_planned_over_next_queries(shop: Sess
     check_nothing_is_left(shop)
 
 
+@pytest.mark.long
 def test_what_is_given_up_takes_with_it_what_cannot_be_without_it(shop: Session) -> None:
     alter(shop, CHANGES["added"])
     shop.sql("ALTER MATERIALIZED VIEW b DISCARD")
@@ -380,6 +381,7 @@ def stop_as_they_take_over(shop: Session) -> None:
                 shop.flush()
 
 
+@pytest.mark.long
 def test_who_goes_as_all_take_over_holds_no_log(shop: Session) -> None:
     alter(shop, CHANGES["added"])
     stop_as_they_take_over(shop)

@@ -144,6 +144,7 @@ def test_what_reads_each_other_waits_together(shop: Session) -> None:
     check_nothing_is_left(shop)
 
 
+@pytest.mark.long
 def test_a_view_that_fails_is_changed_by_approval_and_holds_up_no_other(shop: Session) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW zz AS {FIRST}")
     shop.sql(ALTER + FIRST.replace("sum(n)", "sum(100 DIV (n - 500))"))
@@ -165,6 +166,7 @@ def test_a_view_that_fails_is_changed_by_approval_and_holds_up_no_other(shop: Se
     check_nothing_is_left(shop)
 
 
+@pytest.mark.long
 def test_a_gate_that_could_not_be_asked_is_asked_once_the_view_is_right(shop: Session) -> None:
     shop.sql(ALTER + FIRST.replace("sum(n)", "sum(100 DIV (n - 500))"))
     shop.sql("INSERT INTO t VALUES (500, 1, 500)")

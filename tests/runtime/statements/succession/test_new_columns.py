@@ -198,6 +198,7 @@ def test_a_comment_that_comes_with_the_columns_stays(
     check_nothing_is_left(shop)
 
 
+@pytest.mark.long
 def test_an_index_is_no_reader_of_hidden_columns(shop: Session) -> None:
     least, top = (f"SELECT g, {one}(n) AS total, count(*) AS c FROM t GROUP BY g" for one in ("min", "max"))
     shop.sql(f"ALTER MATERIALIZED VIEW v AS {top}")

@@ -363,6 +363,7 @@ def test_a_view_that_follows_the_clock(shop: Session) -> None:
     check_nothing_is_left(shop)
 
 
+@pytest.mark.long
 def test_a_partition_in_quarantine_stays_behind_and_comes_back_right(shop: Session) -> None:
     query = "SELECT g, sum(CAST(floor(100 / (n + 1)) AS BIGINT)) AS total FROM t GROUP BY g"
     shop.sql(f"CREATE MATERIALIZED VIEW x WITH (partition_by = 'g') AS {query}")

@@ -146,6 +146,7 @@ def test_views_that_read_each_other_wait_for_the_successors_of_all(
     assert list_awaiting_successors(version, stored, {late: 1.0}) == waits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slow", mark_rest_long(["_next_w", "_next_"]))
 def test_slow_successors_of_views_that_read_each_other_take_over_beside_a_driver(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, slow: str

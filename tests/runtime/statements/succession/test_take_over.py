@@ -207,6 +207,7 @@ def test_a_change_that_is_refused_leaves_the_one_that_is_being_built(shop: Sessi
     assert read(shop, "SELECT * FROM v") == compute(shop, FEWER)
 
 
+@pytest.mark.long
 def test_what_does_not_take_over_at_once_says_why(shop: Session) -> None:
     shop.sql(f"CREATE MATERIALIZED VIEW w AS {READER}")
     shop.flush()
