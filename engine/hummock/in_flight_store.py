@@ -17,7 +17,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +31,7 @@ from engine.hummock.manifests.invariants import parse_created_ms
 from engine.hummock.object_store.spooled import SpooledObjectStore
 from engine.hummock.private_folder import make_private
 from engine.hummock.reads.verify_assumptions import verify_commit
+from engine.hummock.sorted_files.sst import BUNDLE
 from engine.hummock.store import Hummock
 from engine.hummock.version import Commit, Version
 from engine.hummock.writes.write_stop import with_write_stop
@@ -39,6 +40,8 @@ UPLOADS = 8
 BARRIER_WAIT_SECONDS = 0.1
 """So long what brings no table on, a barrier, waits for something that does: both make one manifest then."""
 LOOK_SECONDS = 0.01
+SHARED_UPLOADS = 64
+"""So many uploads of bundles are remembered for the commits that have other parts of them."""
 SPOOL = "spool"
 """The option that tells the tasks of a writer where they leave small files for it to upload."""
 
@@ -99,6 +102,8 @@ class InFlightStore(Hummock):
         """The collector's horizon up to which the spool was looked through."""
         self._thread: threading.Thread | None = None
         self._uploads: ThreadPoolExecutor | None = None
+        self._shared: OrderedDict[str, Future[None]] = OrderedDict()
+        """The last uploads of bundles, of which several commits may have parts; one that has failed is tried again."""
 
     @property
     def version(self) -> Version:
@@ -247,7 +252,7 @@ class InFlightStore(Hummock):
     def _append(self, ticket: Ticket, base: Version, paths: Sequence[str]) -> Version:
         version = _apply_ticket(base, ticket)
         ticket.follows = self._queue[-1].ticket if self._queue else None
-        uploads = [self._get_pool().submit(self._upload, path) for path in paths]
+        uploads = [self._begin_upload(path) for path in paths]
         self._queue.append(InFlightCommit(ticket, uploads))
         for upload in uploads:
             upload.add_done_callback(lambda _: self._notify())
@@ -269,6 +274,19 @@ class InFlightStore(Hummock):
         if self._uploads is None:
             self._uploads = ThreadPoolExecutor(UPLOADS, thread_name_prefix="upload")
         return self._uploads
+
+    def _begin_upload(self, path: str) -> Future[None]:
+        """Return the upload of an object that is on its way or done, or begin it."""
+        known = self._shared.get(path)
+        if known is not None and not (known.done() and known.exception()):
+            return known
+        begun = self._get_pool().submit(self._upload, path)
+        if path.endswith(BUNDLE):
+            self._shared[path] = begun
+            self._shared.move_to_end(path)
+            if len(self._shared) > SHARED_UPLOADS:
+                self._shared.popitem(last=False)
+        return begun
 
     def _upload(self, path: str) -> None:
         if self._spooled is not None:

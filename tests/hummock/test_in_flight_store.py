@@ -251,6 +251,41 @@ def test_tasks_leave_small_files_in_the_spool_and_read_them_there(
     assert not folder.exists()
 
 
+def test_an_object_of_several_commits_is_uploaded_once_and_again_if_that_failed(
+    base: Hummock, held: HeldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.hummock.object_store.retrying.RETRY_SECONDS", 0.0)
+    base._objects._seconds = 0.0  # type: ignore[attr-defined]
+    put, sent, all_waiting = type(held).put, list[str](), threading.Event()
+
+    def note(store: HeldStore, path: str, data: bytes | memoryview) -> None:
+        sent.append(path)
+        all_waiting.wait(10)
+        put(store, path, data)
+
+    monkeypatch.setattr(type(held), "put", note)
+    tables = [base.create_table(name, SCHEMA, ["id"]) for name in ("t", "u", "v")]
+    with InFlightStore(base, spool=True) as ahead:
+        task = Reader.open(base.url, ahead.options)
+        with task.bundle_writes():
+            runs = {table.name: task.write_run(table, _rows(range(4))) for table in tables}
+        for is_away in (True, False):
+            held.broken = is_away
+            sent.clear()
+            all_waiting.clear()
+            for name, ssts in runs.items():
+                ahead.hand_over(Commit(writes={name: ssts}, epochs={name: base.version.epoch}))
+            all_waiting.set()
+            if is_away:
+                with pytest.raises(Conflict, match="the store is away"):
+                    ahead.settle()
+                ahead.begin_anew()
+        ahead.settle()
+    (path,) = {sst.path for ssts in runs.values() for sst in ssts}
+    assert sent == [path] and held.get(path) is not None
+    assert rows(base) == list(range(4))
+
+
 def test_a_file_that_was_lost_on_its_way_refuses_its_commit(base: Hummock) -> None:
     base.create_table("t", SCHEMA, ["id"])
     with InFlightStore(base, spool=True) as ahead:

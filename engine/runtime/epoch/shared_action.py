@@ -93,6 +93,14 @@ class SharedResult:
             return False
 
 
+@dataclass
+class SharedObject:
+    """An object that results lie in: of how many it is open whether a task takes them, and whether one was taken."""
+
+    waiting: int = 0
+    is_taken: bool = False
+
+
 @dataclass(frozen=True)
 class SharedFrame:
     """A frame whose tasks run the fragments that a call names, by bodies that they hold."""
@@ -112,9 +120,8 @@ class SharedActions:
         self._store, self._prepared = store, prepared
         self._lock = threading.Lock()
         self._results: dict[str, SharedResult] = {}
-        self._refused: list[SharedResult] = []
-        self._taken: set[str] = set()
-        """The objects that results lie in which tasks have taken: those of others may lie there, too."""
+        self._objects: dict[str, SharedObject] = {}
+        """By their paths, those with a result of which it is open what becomes of it."""
         self._reasons: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         self._broken: set[str] = set()
@@ -258,8 +265,7 @@ class SharedActions:
                     report.seconds,
                 )
                 self._seconds[report.table] = report.seconds
-                with self._lock:
-                    self._results[report.table] = result
+                self._add(result)
         return True
 
     def _find_files(self, table: str) -> tuple[SstInfo, ...] | None:
@@ -287,12 +293,13 @@ class SharedActions:
         if found is None:
             return None
         plain = task.old is not None and not task.whole and task.piece is None and task.again is None
-        fits = plain and found.fits(task)
-        with self._lock:
-            if fits:
-                self._taken |= found.paths
-                return found
-            self._refused.append(found)
+        fits = False
+        try:
+            fits = plain and found.fits(task)
+        finally:
+            self._settle([found], is_taken=fits)
+        if fits:
+            return found
         self._reasons[task.fragment.table] = "its tables were others at its turn than the run had planned"
         return None
 
@@ -307,19 +314,40 @@ class SharedActions:
             self._seconds[table] = seconds
 
     def discard(self) -> None:
-        """Delete the objects of results that nobody has taken; what the store does not let go of now is left to the collector."""
+        """Forget the results that nobody has taken, and delete their objects."""
         with self._lock:
-            paths = (
-                set().union(*(one.paths for one in (*self._results.values(), *self._refused))) - self._taken
-            )
+            left = list(self._results.values())
             self._results.clear()
-            self._refused.clear()
-            self._taken.clear()
         self._reasons = {}
-        if not paths:
+        self._settle(left, is_taken=False)
+
+    def _add(self, result: SharedResult) -> None:
+        with self._lock:
+            replaced = self._results.get(result.fragment.table)
+            self._results[result.fragment.table] = result
+            for path in result.paths:
+                self._objects.setdefault(path, SharedObject()).waiting += 1
+        if replaced is not None:
+            self._settle([replaced], is_taken=False)
+
+    def _settle(self, results: Sequence[SharedResult], *, is_taken: bool) -> None:
+        """Record whether a task has taken results, and delete the objects of whose results none is open and none was taken.
+
+        What the store does not delete now is left to the collector.
+        """
+        doomed = []
+        with self._lock:
+            for path in itertools.chain.from_iterable(one.paths for one in results):
+                found = self._objects[path]
+                found.waiting -= 1
+                found.is_taken |= is_taken
+                if not found.waiting:
+                    del self._objects[path]
+                    doomed += [] if found.is_taken else [path]
+        if not doomed:
             return
         try:
-            self._store.objects.delete(sorted(paths))
+            self._store.objects.delete(sorted(doomed))
         except StorageError as refused:
             _LOG.warning("files that nobody needs are left to the collector: %s", refused)
 

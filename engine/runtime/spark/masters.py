@@ -42,10 +42,8 @@ STATIC_SETTINGS = {
 bodies waits some 40 ms for a delayed acknowledgement. Debugging: PySpark notes for each function of a column who called it,
 half a millisecond each time. Explain mode: Spark writes the plan of each job as a text, whether anybody looks at it or not.
 """
-IDLE_WORKERS = "spark.python.factory.idleWorkerMaxPoolSize"
 LOCAL = re.compile(r"local(\[.*\])?")
 """The masters whose tasks run in the driver's own process; `local-cluster[…]` starts others."""
-_LOCAL_CORES = re.compile(r"local\[\s*(\d+|\*)")
 _MASTER = re.compile(
     r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*(,\s*\d+\s*){2}\]|spark://.+|k8s://.+|yarn"
 )
@@ -58,14 +56,6 @@ def is_local(master: str) -> bool:
     return LOCAL.fullmatch(master) is not None
 
 
-def count_local_cores(master: str) -> int:
-    """Return how many tasks a local master runs at a time: those of `local[4]`, one of `local`, else all cores of the machine."""
-    found = _LOCAL_CORES.match(master)
-    if found is None:
-        return 1
-    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
-
-
 def build_start_settings(master: str, *, serves: bool = False) -> dict[str, str]:
     """Return the settings that a Spark of this master is started with here, beside those of each session.
 
@@ -74,7 +64,7 @@ def build_start_settings(master: str, *, serves: bool = False) -> dict[str, str]
     """
     return {
         **STATIC_SETTINGS,
-        **(_build_local_settings(master) if is_local(master) else _build_cluster_settings(master, serves)),
+        **(_build_local_settings() if is_local(master) else _build_cluster_settings(master, serves)),
     }
 
 
@@ -126,19 +116,10 @@ def build_start_error(master: str, error: Exception) -> EnvironmentNotReady:
     )
 
 
-def _build_local_settings(master: str) -> dict[str, str]:
-    """It makes its secret itself; a standalone cluster's is configured with the cluster.
-
-    As many Python workers as there are cores are kept for the next job. Spark takes them in turns, so that none of those that one
-    large job started would be idle for long enough to end.
-    """
-    return {
-        "spark.driver.host": LOOPBACK,
-        "spark.driver.bindAddress": LOOPBACK,
-        "spark.authenticate": "true",
-        IDLE_WORKERS: str(count_local_cores(master)),
-        **build_driver_settings(),
-    }
+def _build_local_settings() -> dict[str, str]:
+    """It makes its secret itself; a standalone cluster's is configured with the cluster."""
+    loopback = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return {**loopback, "spark.authenticate": "true", **build_driver_settings()}
 
 
 def _build_cluster_settings(master: str, serves: bool) -> dict[str, str]:

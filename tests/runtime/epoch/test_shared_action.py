@@ -289,6 +289,31 @@ def test_what_a_task_writes_is_one_object_whatever_becomes_of_its_parts(
     assert {path for path in list_objects(session) if path.endswith(".bundle")} <= referred
 
 
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_run_that_ends_while_a_task_looks_at_its_result_deletes_no_object_of_others(
+    session: Session, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+) -> None:
+    start(session)
+    executor, fits, late = session.epochs.runner.executor, SharedResult.fits, []
+    assert isinstance(executor, SparkExecutor)
+
+    def end_run(result: SharedResult, task) -> bool:  # type: ignore[no-untyped-def]
+        found = fits(result, task)
+        if result.table.name != ("sums" if is_taken else "sellers"):
+            return found
+        late.append(result.table.name)
+        executor.discard_ahead()
+        return found and is_taken
+
+    monkeypatch.setattr(SharedResult, "fits", end_run)
+    report = step(session, 2)
+    assert late and list_shared(report) == ({"sums"} if is_taken else {"sums", "named"})
+    executor.discard_ahead()
+    tables = session.store.version.tables.values()
+    assert {sst.path for table in tables for sst in table.live_ssts} <= list_objects(session)
+    assert not executor._shared._objects
+
+
 def test_without_a_folder_for_temporary_files_tasks_have_their_fragments_from_the_start(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from pathlib import Path
@@ -34,14 +33,6 @@ def test_a_local_spark_stays_on_loopback_whatever_is_said(
     assert found["spark.authenticate"] == "true"
     assert "spark.driver.extraClassPath" in found and "spark.jars" not in found
     assert "spark.sql.execution.pyspark.python" not in found
-
-
-@pytest.mark.parametrize(
-    ("master", "cores"),
-    [("local", 1), ("local[1]", 1), ("local[3]", 3), ("local[ 12 , 4]", 12), ("local[*]", os.cpu_count())],
-)
-def test_a_local_spark_keeps_an_idle_worker_for_each_of_its_cores(master: str, cores: int) -> None:
-    assert build_start_settings(master)["spark.python.factory.idleWorkerMaxPoolSize"] == str(cores)
 
 
 @pytest.mark.parametrize(
