@@ -338,7 +338,9 @@ class SharedActions:
         doomed = []
         with self._lock:
             for path in itertools.chain.from_iterable(one.paths for one in results):
-                found = self._objects[path]
+                found = self._objects.get(path)
+                if found is None:  # it was decided before
+                    continue
                 found.waiting -= 1
                 found.is_taken |= is_taken
                 if not found.waiting:

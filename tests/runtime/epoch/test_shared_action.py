@@ -262,6 +262,7 @@ def list_objects(session: Session) -> set[str]:
 def test_what_a_task_writes_is_one_object_whatever_becomes_of_its_parts(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shared_action, "MOST_TASKS", 1)
     start(session)
     before = list_objects(session)
     monkeypatch.setenv("TIDELINE_VERIFY", "0")  # which writes what it computes again
