@@ -96,7 +96,7 @@ def test_a_place_outside_of_the_text_has_a_mark_alone() -> None:
     "filler", ["#", "passw", "passw=", "passw/*", "a=", "a:", "a/", "'", "a.", " ", "x://", "secret=1 "]
 )
 def test_a_long_line_is_shown_around_its_mark(filler: str) -> None:
-    line = filler * (100_000 // len(filler)) + " here password = 'hunter2' " + filler * 1_000
+    line = filler * (1_000_000 // len(filler)) + " here password = 'hunter2' " + filler * 1_000
     text, mark = show_place(line, 1, line.index("here") + 1).split("\n")
     assert len(text) <= MOST_LETTERS + 2 and "hunter2" not in text
     assert text[mark.index("^") - 4 :].startswith("here") or filler == "'"
